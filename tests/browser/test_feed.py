@@ -382,7 +382,7 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
     place = exact.evaluate("e => e.scrollTop")
     assert place > 0
     book.run(2)
-    link = chain.get_by_role("button", name="Go to message 101,")
+    link = chain.get_by_role("button", name="Go to #101,")
     link.wait_for()
     assert len(exact.text_content() or "") == 80_000 and exact.evaluate("e => e.scrollTop") == place
     assert feed.get_by_role("button", name="Show the rest").count() == 0
@@ -390,7 +390,7 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
     # A link of the chain keeps the keyboard when the chain grows.
     book.run(2)
     link.focus()
-    chain.get_by_role("button", name="Go to message 102,").wait_for()
+    chain.get_by_role("button", name="Go to #102,").wait_for()
     assert link.evaluate(focused)
 
     # A row that was asked for while an answer to the opened one came opens.
@@ -416,7 +416,7 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
     opened(13)
     book.tab.keyboard.press("ArrowUp")
     opened(12)
-    book.click(chain.get_by_role("button", name="Go to message 98,"))
+    book.click(chain.get_by_role("button", name="Go to #98,"))
     opened(98)
     assert table.evaluate(focused)
     button = feed.locator("tr[data-seq='95'] .mew-follows button")

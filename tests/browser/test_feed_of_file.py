@@ -17,10 +17,10 @@ log.view.feed
 """
 TOLD = """
 df, found = log.df, log.diagnose().df
-rows_of = {place: row for row, place in enumerate(df["place"], 1)}
+rows_of = dict(zip(df["place"].tolist(), df["seq"].tolist()))
 bad = sorted({rows_of[p] for p, s in zip(found["place"], found["severity"]) if s in ("warn", "error") and p in rows_of})
-asked = [row for row, (kind, sender) in enumerate(zip(df["kind"], df["from"]), 1) if kind == "mcp/proposal" and sender == "helper"]
-print(json.dumps([len(df), bad, asked, df["id"].iloc[asked[0] - 1]]))
+asked = [row for row, kind, sender in zip(df["seq"].tolist(), df["kind"], df["from"]) if kind == "mcp/proposal" and sender == "helper"]
+print(json.dumps([int(df["seq"].iloc[-1]), bad, asked, df.loc[df["seq"] == asked[0], "id"].iloc[0]]))
 """
 
 

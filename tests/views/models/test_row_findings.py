@@ -46,9 +46,8 @@ class Space:
 
 
 def expected_of(records: Sequence[Record]) -> Found:
-    """What the diagnosis of the whole log finds about each message, by the number of its row."""
-    places = [place for place, record in enumerate(records, 1) if record.raw is not None]
-    rows = {place: row for row, place in enumerate(places, 1)}
+    """What the diagnosis of the whole log finds about each message, by the number of its record (R37)."""
+    rows = {place: record.seq for place, record in enumerate(records, 1) if record.raw is not None}
     found: Found = {}
     for one in diagnose(records):
         if one.place in rows:

@@ -9,6 +9,7 @@ import pytest
 
 from mew_lab.lab.rows import LiveRows
 from mew_lab.log.diagnose.diagnosis import DiagnosisPass, diagnose
+from mew_lab.log.entries import number_after
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 from mew_lab.views.feed.findings import LiveFindings, rank_of
@@ -46,8 +47,11 @@ class Space:
 
 
 def expected_of(records: Sequence[Record]) -> Found:
-    """What the diagnosis of the whole log finds about each message, by the number of its record (R37)."""
-    rows = {place: record.seq for place, record in enumerate(records, 1) if record.raw is not None}
+    """What the diagnosis of the whole log finds about each message, by its number."""
+    rows, last = dict[int, int](), 0
+    for place, record in enumerate(records, 1):
+        if record.raw is not None:
+            rows[place] = last = number_after(record, last)
     found: Found = {}
     for one in diagnose(records):
         if one.place in rows:

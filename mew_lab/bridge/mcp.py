@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -25,7 +25,7 @@ from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
 from mew_lab.bridge.subscriptions import ChangeLimit, LogLimit, Subscriptions
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.ledger.unknown_calls import has_effect
+from mew_lab.ledger.unknown_calls import DAY, UnknownCall, has_effect
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -100,6 +100,8 @@ class McpBridge:
         sampling: whether the server may ask for replies of the owner's model; she approves each.
         roots: the folders that the server is told of, if it asks; None offers none.
         state: as `MEWParticipant` has it; None is the user's folder, where the server is not given that.
+        strict_unknown, repeats_within: as `MEWParticipant` has them.
+        unknown: the calls of unknown outcome in the journal of its space; None where nobody here has that.
 
     Raises:
         ConfigError: when there is no command, a named variable is not set, a root does not exist, or as
@@ -123,8 +125,13 @@ class McpBridge:
         sampling: bool = False,
         roots: Sequence[str | Path] | None = None,
         state: Callable[[], Path | None] | None = None,
+        strict_unknown: bool = False,
+        repeats_within: float = DAY,
+        unknown: Iterable[UnknownCall] | None = None,
     ) -> None:
         self.name = name
+        self._on_repeat: dict[str, Any] = {"strict_unknown": strict_unknown, "repeats_within": repeats_within}
+        self._unknown = None if unknown is None else tuple(unknown)
         self._state = state or (lambda: state_folder(outside=self.folders))
         self.listed: list[dict[str, Any]] = []
         self.annotations: dict[str, dict[str, Any]] = {}
@@ -199,8 +206,10 @@ class McpBridge:
         try:
             await self._open()
             self.participant = self._requests.participant = MEWParticipant(
-                client, tools=self, state=self._state
+                client, tools=self, state=self._state, **self._on_repeat
             )
+            if self._unknown is not None:
+                self.participant.adopt_unknown(self._unknown)
             await self.participant.start()
         except BaseException:
             await self.stop()

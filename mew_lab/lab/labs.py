@@ -25,7 +25,7 @@ from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.loop import the_loop
-from mew_lab.lab.resuming import Past, folder_of
+from mew_lab.lab.resuming import Past, PastCalls, folder_of
 from mew_lab.log.branching import begin_branch
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.log import Log
@@ -125,7 +125,8 @@ def up(
         resume: The journal of a space that ran before; its chain is verified first. The space resumes under its own
             name and owner, in its own file, and on its port where that is free. It has its grants, invitations, pauses
             and history, and the tokens whose files still exist. Connections have ended, and open approvals do not come
-            back. Or a moment, `log.at(seq)`: the space goes on from there in a new journal; the old one stays as it is.
+            back. Calls that waited for an answer have an unknown outcome. Or a moment, `log.at(seq)`: the space goes on
+            from there in a new journal; the old one stays as it is.
         timeout: The time limit of blocking methods, in seconds.
 
     Raises:
@@ -193,6 +194,7 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
     policy = policy_from_environment()
     loop = the_loop()
     made: list[Lab] = []
+    calls = PastCalls()
 
     def meet(name: str, journal: Journal) -> None:
         _check_free(name)
@@ -201,12 +203,17 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
         lab.following = EntryFeed(lab.log)
         made.append(lab)
 
+    def observe(record: Record) -> None:
+        calls.observe(record)
+        made[0].observe(record)
+
     past = Past(
         path,
         meet=meet,
-        observe=lambda record: made[0].observe(record),
+        observe=observe,
         pass_over=lambda records, envelopes, unknown: made[0].pass_over(records, envelopes, unknown),
     )
+    calls.end()
     (lab,) = made
     me = as_id or past.owner or "human"
 
@@ -217,9 +224,9 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
         try:
             await host.resume(person=me)
             lab.url = host.url
-            await lab.open(
-                lab.local.participant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
-            )
+            participant = lab.local.participant(host.client_for(me), tools=ToolBox(name=me))
+            participant.adopt_unknown(calls.unknown)
+            await lab.open(participant, name=me, policy=policy)
         except BaseException:
             await lab.close()
             raise

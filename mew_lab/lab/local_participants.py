@@ -8,7 +8,7 @@ Spec: §3.6.4, §5.1.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from mew_lab.lab.mcp_access import McpSeat, open_mcp_seat, with_lists
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
+from mew_lab.ledger.unknown_calls import UnknownCall
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
@@ -129,7 +130,13 @@ class LocalParticipants:
 
     def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
         """A participant of this process, which notes what it has executed."""
-        return MEWParticipant(client, tools=tools, state=self._find_state)
+        participant = MEWParticipant(client, tools=tools, state=self._find_state)
+        participant.adopt_unknown(self._unknown_calls())
+        return participant
+
+    def _unknown_calls(self) -> Iterable[UnknownCall]:
+        """The calls whose outcome this lab does not know: a participant that it starts repeats none of them."""
+        return self._session.me.participant.unknown_calls if self.seats else ()
 
     def _find_state(self) -> Path | None:
         """The user's folder for state; None where a server that is bridged here is given access to it."""
@@ -194,6 +201,7 @@ class LocalParticipants:
             elicitation=elicitation,
             sampling=sampling is not None,
             state=self._find_state,
+            unknown=self._unknown_calls(),
             **options,
             on_end=lambda why: self._end_bridge(name, why),
         )
@@ -264,6 +272,7 @@ class LocalParticipants:
                     command, options = bridge_arguments(server, file.parent)
                     await self.bridge(server_name, command, can="tool", **options)
                     started.append(server_name)
+            agent.participant.adopt_unknown(self._unknown_calls())
             agent.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
             await agent.start()
         except BaseException:

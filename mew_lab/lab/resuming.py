@@ -3,17 +3,19 @@
 Nothing is started here: a host continues with the result. Connections and their streams are gone; grants, invitations,
 pauses and messages are restored.
 
+Calls whose answer the journal does not have may have taken effect; who repeats one of them is told so (`PastCalls`).
+
 The chain of the journal is verified, with the heads that were kept beside the tokens. A journal that is vouched
 for is replayed only where it changes the state; one of an earlier version, without a chain, is replayed in full.
 
-Spec: §3.6.8.
+Spec: §3.6.8, ruling R35.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,16 @@ from mew_lab.gateway.auth import read_token_file, token_path
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.keyring import Key
 from mew_lab.gateway.shares import UNCOUNTED, journal_bytes
+from mew_lab.ledger.calls import Change
+from mew_lab.ledger.unknown_calls import UnknownCalls
 from mew_lab.log.journal import Journal
+from mew_lab.log.record_ledger import RecordLedger
 from mew_lab.log.replay import CAUSED, Replayed, replay
 from mew_lab.log.resumption import resume_verified
 from mew_lab.protocol.envelope import compact
-from mew_lab.space.events import Record
+from mew_lab.space.events import RESUMED, Record
 
-__all__ = ["SERVED", "SETTINGS", "Past", "folder_of"]
+__all__ = ["SERVED", "SETTINGS", "Past", "PastCalls", "folder_of"]
 
 SERVED = "served"  # the note with the port and the settings of a space
 SETTINGS = {
@@ -46,6 +51,37 @@ def folder_of(journal: Path) -> Path:
     """The folder that contains `.mew`: the one above the journal, else the working directory."""
     above = (path.parent for path in journal.resolve().parents if path.name == ".mew")
     return next(above, Path.cwd())
+
+
+class PastCalls:
+    """The calls of a journal whose outcome is unknown: `unknown`, each since the time of a record.
+
+    Where its gateway ended, the calls that waited are unknown since the last record before.
+    """
+
+    def __init__(self) -> None:
+        self.unknown = UnknownCalls()
+        self._ledger = RecordLedger(("calls",))
+        self._place = 0
+        self._now = 0.0
+
+    def observe(self, record: Record) -> None:
+        """Takes the next record."""
+        if record.event == RESUMED:
+            self.end()
+        self._place += 1
+        self._now = record.now.timestamp()
+        self._ledger.observe(record, self._place)
+        self._follow(self._ledger.changes)
+
+    def end(self) -> None:
+        """Takes the end of the gateway that wrote the records so far."""
+        self._follow(self._ledger.ledger.calls.interrupt())
+
+    def _follow(self, changes: Iterable[object]) -> None:
+        for change in changes:
+            if isinstance(change, Change):
+                self.unknown.follow(change, self._now)
 
 
 class Past:

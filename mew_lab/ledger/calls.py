@@ -542,16 +542,29 @@ class CallLedger:
     def interrupt(self) -> tuple[Change, ...]:
         """Records that the connection broke: own calls that were sent are unknown, undecided proposals uncertain.
 
-        The latter may have been decided in the meantime and must not be fulfilled again.
+        The latter may have been decided in the meantime and must not be fulfilled again. For a journal, whose gateway
+        ended, the calls of all are unknown.
         """
         for proposal in self.proposals.undecided:
             self.proposals.put(proposal._replace(uncertain=True))
-        own = [request for request in self.requests.undecided if request.sender == self.me]
-        changes = [change for request in own for change in self._lose(request.id, request.entry)]
+        own = [one for one in self.requests.undecided if self.me in (None, one.sender)]
+        changes = [change for one in own for change in self._lose(one.id, one.entry)]
         for proposal in self.proposals:
-            if proposal.state == "fulfilled" and proposal.request and self.me == proposal.proposer:
+            if proposal.state == "fulfilled" and proposal.request and self.me in (None, proposal.proposer):
                 changes += self._lose(proposal.request.id, proposal.request)
         return tuple(changes)
+
+    def adopt(self, request: Entry) -> tuple[Change, ...]:
+        """Takes a call of unknown outcome from before the first entry; returns nothing where its id is taken.
+
+        As for any unknown call, a true answer or a resolution ends it.
+        """
+        if self.requests.get(request.id) is not None:
+            return ()
+        change = self._keep("unknown", Request(request, state="unknown"), request)
+        while self.requests.is_over:
+            self._drop_request(self.requests.first)
+        return (change,)
 
     def resolve(self, request_id: str, happened: bool, by: str, note: str = "") -> tuple[Change, ...]:
         """Records what a participant found out about an unknown call; returns the changes, none for any other call.

@@ -11,7 +11,8 @@ Spec: R35.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
@@ -20,7 +21,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.intake import first_unknown
 
-__all__ = ["DAY", "UnknownCall", "UnknownCalls", "has_effect", "may_repeat"]
+__all__ = ["DAY", "UnknownCall", "UnknownCalls", "call_key", "has_effect", "may_repeat"]
 
 DAY = 24 * 3600.0  # seconds in which a call counts as a repeat
 MAX_CALLS = 10_000  # unknown calls that are held
@@ -69,6 +70,10 @@ class UnknownCalls:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def __iter__(self) -> Iterator[UnknownCall]:
+        """All that are held, the one that became unknown first before the others."""
+        return iter([call for _, call in self._calls.values()])
+
     def follow(self, change: Change, now: float) -> bool:
         """Takes a change of the ledger of calls at the time `now`, in seconds; returns whether the held ones changed."""
         call = change.call
@@ -102,7 +107,7 @@ class UnknownCalls:
         if not self._calls or not has_effect(method_of(payload)):
             return None
         targets = frozenset(to)
-        for id in tuple(self._by_key.get(_key_of(payload), ())):
+        for id in tuple(self._by_key.get(call_key(payload), ())):
             _, call = self._calls[id]
             if now - call.since > self.within:
                 self._drop(id)
@@ -111,7 +116,7 @@ class UnknownCalls:
         return None
 
     def _add(self, request: Entry, now: float) -> None:
-        key = _key_of(request.payload)
+        key = call_key(request.payload)
         self._calls[request.id] = key, UnknownCall(request, now)
         self._by_key.setdefault(key, {})[request.id] = None
         self._by_sender.setdefault(request.sender, {})[request.id] = None
@@ -131,8 +136,8 @@ class UnknownCalls:
         return True
 
 
-def _key_of(payload: Mapping[str, Any]) -> str:
-    """One text for all calls of the same method, tool and canonical arguments."""
+def call_key(payload: Mapping[str, Any]) -> str:
+    """One digest for all calls of the same method, tool and canonical arguments."""
     params = payload.get("params")
     given = params if isinstance(params, Mapping) else {}
     if tool_of(payload) is not None:
@@ -143,7 +148,8 @@ def _key_of(payload: Mapping[str, Any]) -> str:
     try:
         return digest([method_of(payload), tool_of(payload), _normal(value)])
     except ProtocolError:  # a value that JSON does not have: only the same text repeats it
-        return repr((method_of(payload), tool_of(payload), value))
+        text = repr((method_of(payload), tool_of(payload), value))
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _normal(value: Any) -> Any:

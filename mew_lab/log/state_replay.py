@@ -34,14 +34,14 @@ from mew_lab.errors import JournalError, MewError
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.replay import CAUSED, SNAPSHOT, Player, Replayed
 from mew_lab.space.core import RULES, Space
-from mew_lab.space.events import JOURNAL_HEAD, Record
+from mew_lab.space.events import JOURNAL_HEAD, RESUMED, Record
 
 __all__ = ["ALWAYS", "LineHeader", "LinePlace", "StateReplay", "top_level"]
 
 ALWAYS = frozenset(
     {
         *("opened", SNAPSHOT, "enrolled", "joined", "left", "grant_ended", "welcomes_due"),
-        *("resumed", JOURNAL_HEAD, "unreadable"),
+        *(RESUMED, JOURNAL_HEAD, "unreadable"),
     }
 )
 CACHED = 4096  # headers

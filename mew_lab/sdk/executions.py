@@ -13,13 +13,14 @@ these requests in one order (R1), so the executor knows the first one. It execut
     its proposal was never seen here                                 executed once, if this is written down; else refused
 
 What was executed is written into an `ExecutionFile` before it is executed. So a participant that starts again still
-knows it, although it has seen neither the proposal nor its fulfilment. A participant without a file remembers only
-within its process, and refuses to execute proposals that it has not seen.
+knows it, although it has seen neither the proposal nor its fulfilment. The outcome of what it did not answer is unknown:
+it refuses a request by its sender's own right that repeats such a call (R35). A participant without a file remembers
+only within its process, and refuses to execute proposals that it has not seen.
 
 The refusal comes after the answer of the executed request, because peers take the first answer to any request about
 their proposal as its outcome.
 
-Spec: §3.2.1, rulings R1, R6, R17, R32.
+Spec: §3.2.1, rulings R1, R6, R17, R32, R35.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -53,6 +55,7 @@ from mew_lab.ledger.calls import (
     tool_of,
 )
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.unknown_calls import call_key, has_effect
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
@@ -79,7 +82,10 @@ class Executed(NamedTuple):
         proposer: The proposer; empty where the proposal was not seen.
         proposal: The id of the proposal, and `request` that of the fulfilment, which `by` has sent.
         call: The digest of its method and tool: a request for another call is none of this proposal.
-        answered: Whether an answer was sent.
+        answered: Whether an answer was sent that tells its outcome.
+        same: The digest of its method, tool and arguments, by which a repeat is known (R35). Empty where it changes
+            nothing, where a person found out what became of it, and in lines of earlier versions.
+        at: When it was noted, in seconds.
     """
 
     proposer: str
@@ -88,6 +94,8 @@ class Executed(NamedTuple):
     by: str
     call: str
     answered: bool = False
+    same: str = ""
+    at: float = 0.0
 
     @property
     def owner(self) -> str:
@@ -122,6 +130,28 @@ class ExecutionFile:
         with self._open() as file:
             self._catch_up(file)
             return self._executed.get(proposal)
+
+    def unanswered(self) -> list[Executed]:
+        """What was executed, by whichever process, and has no answer that tells its outcome, the oldest first.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        if not self.path.exists():
+            return []
+        with self._open() as file:
+            self._catch_up(file)
+            return [one for one in self._executed.values() if one.same and not one.answered]
+
+    def settle(self, request: str) -> None:
+        """Notes that somebody found out what became of a request.
+
+        Raises:
+            OSError: the file cannot be read or written.
+        """
+        settled = [one._replace(same="") for one in self.unanswered() if one.request == request]
+        if settled:
+            self.write(settled)
 
     def write(self, executed: list[Executed], *, durably: bool = True) -> None:
         """Appends entries.
@@ -236,8 +266,10 @@ def _read_line(line: bytes) -> Executed | None:
         executed = Executed(**json.loads(line.decode("utf-8", "surrogatepass")))
     except (ValueError, TypeError, RecursionError):
         return None
-    texts = all(isinstance(text, str) for text in executed[:-1])
-    return executed if texts and isinstance(executed.answered, bool) else None
+    *texts, answered, same, at = executed
+    if not all(isinstance(text, str) for text in (*texts, same)) or not isinstance(answered, bool):
+        return None
+    return executed if isinstance(at, int | float) and not isinstance(at, bool) else None
 
 
 class _Execution:
@@ -366,6 +398,9 @@ class Executions:
         )
         self._seen: BoundedDict[str, None] = BoundedDict(MAX_SEEN)
         self._late: dict[_Late, None] = {}
+        self._lost: list[Executed] = []  # executed before this process, and never answered
+        self.reads_lost = True
+        """Whether the file tells those; not where the journal of the space does, for others may bear its name."""
 
     def observe(self, entry: Entry) -> None:
         """Records a message of the space, after the ledger."""
@@ -411,8 +446,11 @@ class Executions:
         if not fulfilled:
             return self._take_own(request, payload)
         call, by = _digest_call(request), request.sender
+        same = call_key(request.payload) if has_effect(payload.method) else ""
         executed = [
-            Executed(_short(proposer), _short(id), _short(request.id), _short(by), call)
+            Executed(
+                _short(proposer), _short(id), _short(request.id), _short(by), call, same=same, at=time.time()
+            )
             for proposer, id in fulfilled
         ]
         execution = _Execution(executed, self._usable())
@@ -427,6 +465,23 @@ class Executions:
             return False
         self._server.take(request, payload)
         return True
+
+    def find_lost(self, payload: Mapping[str, Any], since: float) -> Executed | None:
+        """The call that this one repeats, of those that an earlier process executed since then and did not answer."""
+        self._opened()
+        if not self._lost:
+            return None
+        same = call_key(payload)
+        return next((one for one in self._lost if one.same == same and one.at >= since), None)
+
+    def settle(self, request_id: str) -> None:
+        """Takes that somebody found out what became of a request."""
+        request = _short(request_id)
+        self._lost = [one for one in self._lost if one.request != request]
+        if (file := self._opened()) is not None:
+            # Where it fails, a repeat is refused after a restart, until it is too old. Nobody waits for it.
+            noted = _run_aside(partial(file.settle, request))
+            noted.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def stop(self) -> None:
         """Sends none of the refusals that still wait."""
@@ -470,6 +525,11 @@ class Executions:
         if self._file is None and self._has_file:
             self._file = self._make_file()
             self._has_file = self._file is not None
+            if self._file is not None and self.reads_lost:
+                try:
+                    self._lost = self._file.unanswered()
+                except OSError as fault:
+                    self._go_without(fault)
         return self._file
 
     def _usable(self) -> ExecutionFile | None:

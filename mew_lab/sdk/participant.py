@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,7 +32,7 @@ from mew_lab.ledger.grants import GrantChange
 from mew_lab.ledger.ledger import Ledger
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.ledger.streams import StreamChange
-from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, may_repeat
+from mew_lab.ledger.unknown_calls import DAY, UnknownCall, UnknownCalls, has_effect, may_repeat
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
@@ -633,14 +633,28 @@ class MEWParticipant:
     def _follow_call(self, change: Change) -> None:
         if isinstance(change.call, Proposal):
             self._changes(change)
-        if self.unknown_calls.follow(change, time.time()):
+        self._note_unknown(change, time.time())
+
+    def _note_unknown(self, change: Change, now: float) -> None:
+        if self.unknown_calls.follow(change, now):
             self.unknown_changed(change)
+
+    def adopt_unknown(self, calls: Iterable[UnknownCall]) -> None:
+        """Takes the calls of unknown outcome from before it joins, where the journal of the space tells them.
+
+        To be called before it joins. Its own notes of earlier executions then tell of none. Spec: R35.
+        """
+        self._executions.reads_lost = False
+        for call in calls:
+            for change in self.ledger.calls.adopt(call.request):
+                self._note_unknown(change, call.since)
 
     def resolve(self, request_id: str, happened: bool, *, by: str, note: str = "") -> bool:
         """Takes what a participant found out about a call of unknown outcome; returns whether it was one. Spec: R42."""
         changes = self.ledger.calls.resolve(request_id, happened, by, note)
         for change in changes:
             self._follow_call(change)
+        self._executions.settle(request_id)
         return bool(changes)
 
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
@@ -656,20 +670,23 @@ class MEWParticipant:
 
         Its sender may propose it instead, so that somebody decides. Spec: R35.
         """
-        if not len(self.unknown_calls):
+        if not has_effect(payload.method):
             return False
         tool = tool_of(request.payload)
         hints = getattr(self.tools, "hints_of", None)
         if not self.strict_unknown and tool and hints is not None and may_repeat(hints(tool)):
             return False
-        found = self.unknown_calls.find(request.to, request.payload, time.time(), but=request.id)
-        if found is None:
+        now = time.time()
+        if (found := self.unknown_calls.find(request.to, request.payload, now, but=request.id)) is not None:
+            sender, first = found.request.sender, found.request.id
+        elif lost := self._executions.find_lost(request.payload, now - self.unknown_calls.within):
+            sender, first = lost.by, lost.request
+        else:
             return False
-        first = found.request
         error = unknown_outcome_error(
-            f"Not executed again: {one_line(first.sender, 80)} sent the same call before, as {one_line(first.id, 80)}, "
+            f"Not executed again: {one_line(sender, 80)} sent the same call before, as {one_line(first, 80)}, "
             "and whether that took effect is not known. Propose it, so that somebody decides",
-            request=first.id,
+            request=first,
         )
         self.request_server.refuse(request, payload, error)
         return True

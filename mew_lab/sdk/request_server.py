@@ -19,6 +19,7 @@ from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError, unknown_outcome_error
@@ -49,7 +50,7 @@ class Guard(Protocol):
         """
 
     def end(self, answered: bool) -> None:
-        """Called when it is over, and whether an answer was sent."""
+        """Called when it is over, and whether an answer was sent that tells its outcome (R35)."""
 
 
 class MethodAnswerer:
@@ -166,14 +167,15 @@ class RequestServer:
             _end(guard, answered=has_effect(payload.method))
 
     async def _answer(self, request: Envelope, payload: McpRequest, guard: Guard | None) -> bool:
-        """Executes a request and answers it; returns whether the answer was sent."""
+        """Executes a request and answers it; returns whether an answer was sent that tells the outcome."""
         ASKED.set(request)
         try:
             if guard is not None:
                 await guard.begin()
             result = await self._answerer.answer(payload.method, payload.params or {})
         except RpcError as fault:
-            return self._respond(request, payload, {"error": fault.payload()})
+            error = {"error": fault.payload()}
+            return self._respond(request, payload, error) and not unknown_outcome(error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task in self._cancelled and has_effect(payload.method):
@@ -183,12 +185,15 @@ class RequestServer:
             raise
         except Exception as fault:
             logger.exception("answering %s failed", one_line(payload.method, 80))
-            error = RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}")
-            return self._respond(request, payload, {"error": error.payload()})
+            failed = RpcError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}")
+            return self._respond(request, payload, {"error": failed.payload()})
         return self._respond(request, payload, {"result": result})
 
     def _respond(self, request: Envelope, payload: McpRequest, outcome: Mapping[str, Any]) -> bool:
-        """Sends the answer, or keeps it for the end of the pause; returns False where it was lost."""
+        """Sends the answer, or keeps it for the end of the pause; returns False where it was lost.
+
+        Then the caller learns nothing, or only that a result could not be sent.
+        """
         draft: dict[str, Any] = {
             "kind": "mcp/response",
             "to": [request.sender],
@@ -210,7 +215,7 @@ class RequestServer:
             if "error" not in payload:  # a result that cannot be sent is answered with an error
                 error = unknown_outcome_error(f"It was executed, and the result cannot be sent: {fault}")
                 own = {"jsonrpc": "2.0", "id": payload["id"], "error": error.payload()}
-                return self._send({**draft, "payload": own})
+                self._send({**draft, "payload": own})
         except ConnectionLost as lost:
             logger.warning("an answer to %s was lost: %s", draft["to"][0], lost)
         else:

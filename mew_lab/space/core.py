@@ -62,6 +62,7 @@ from mew_lab.space.ends import by_end, soonest, standing
 from mew_lab.space.events import (
     JOURNAL_HEAD,
     OWN_MESSAGE,
+    RESUMED,
     Deliver,
     Effect,
     Enrolled,
@@ -115,7 +116,7 @@ RULES: Mapping[str, Rule] = {
 
 def resumption_note(owner: str) -> Noted:
     """The note that a space resumes from its journal, by the rules of this version."""
-    return Noted("resumed", owner, compact({"edition": EDITION}))
+    return Noted(RESUMED, owner, compact({"edition": EDITION}))
 
 
 def _read_leniently(text: str, limit: int, edition: int) -> dict[str, Any]:
@@ -203,7 +204,7 @@ class Space:
                 self._repeat_refusal(turn, event)
             case _:
                 turn.record(event.event, participant=event.participant, detail=event.detail)
-                if event.event == "resumed" and _edition(event.detail) > self.state.edition:
+                if event.event == RESUMED and _edition(event.detail) > self.state.edition:
                     turn.then(lambda: self.state.advance(_edition(event.detail)))
                 if event.event == JOURNAL_HEAD:
                     turn.then(lambda: setattr(self.state, "journal_head", event.detail))

@@ -21,6 +21,7 @@ __all__ = [
     "NOTE_BYTES",
     "OWN_MESSAGE",
     "REPORTED",
+    "RESUMED",
     "TOKEN_PLACEHOLDER",
     "Close",
     "Deliver",
@@ -52,6 +53,9 @@ LOG_SINK = "log"
 
 JOURNAL_HEAD = "journal_head"
 """The note with the chain of the last line of the journal; the owner's next welcomes repeat it."""
+
+RESUMED = "resumed"
+"""The note that a gateway goes on with the journal of one that ended."""
 
 OWN_MESSAGE = "own"
 """The `detail` of an accepted message that needed no capability: it ended messages of its sender (R36)."""

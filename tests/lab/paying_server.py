@@ -1,8 +1,9 @@
-"""An MCP server over stdio, of the standard library alone: it pays, and ends before it answers."""
+"""An MCP server over stdio, of the standard library alone: it pays, and ends or hangs before it answers."""
 
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 ACCOUNT = Path(sys.argv[1])
@@ -26,6 +27,8 @@ for line in sys.stdin:
             account.write(f"{params['arguments']['amount']}\n")
         if ACCOUNT.with_name("dies").exists():
             os._exit(1)
+        while ACCOUNT.with_name("hangs").exists():
+            time.sleep(0.05)
         result = {"content": [{"type": "text", "text": "paid"}]}
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}) + "\n")
     sys.stdout.flush()

@@ -144,9 +144,29 @@ def test_the_end_of_the_own_connection_makes_the_own_calls_unknown() -> None:
     proposer = approved("bot")
     proposer.interrupt()
     assert proposer.proposal().state == "unknown"
+
+
+@pytest.mark.ruling("R35")
+def test_the_end_of_the_gateway_makes_the_calls_of_all_in_its_journal_unknown() -> None:
     journal = approved()
+    journal.request("note", payload={"method": "notifications/progress"})
+    journal.request("r2", sender="eve", to=("bank", "shop"))
+    journal.request("done", sender="eve")
+    journal.answer({"result": {}}, "done")
     journal.interrupt()
-    assert journal.state() == "waiting"
+    states = [journal.state(id) for id in ("r1", "r2", "done", "note")]
+    assert (states, journal.proposal().state) == (["unknown", "unknown", "answered", "sent"], "unknown")
+
+
+@pytest.mark.ruling("R35")
+def test_an_unknown_call_from_before_is_taken_once_and_a_true_answer_ends_it() -> None:
+    before, after = approved(), Space("human")
+    before.leave("bank")
+    [unknown] = before.unknown
+    after.request("taken", sender="eve")
+    assert [change.what for change in after.ledger.calls.adopt(unknown.request)] == ["unknown"]
+    assert after.ledger.calls.adopt(unknown.request) == () and after.state("r1") == "unknown"
+    assert [change.what for change in after.answer({"result": {}}, "r1")] == ["answered"]
 
 
 @pytest.mark.ruling("R35", "R42")

@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import random
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mew_lab.errors import ConnectionLost, ProposalEnded, ToolFailed
 from mew_lab.protocol.envelope import Envelope
@@ -23,6 +26,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import ToolBox
 
+from ..conftest import examples
 from .conftest import PortRoom, Room, until
 
 pytestmark = pytest.mark.ruling("R32")
@@ -555,6 +559,86 @@ def test_the_file_is_bounded_and_one_proposer_does_not_drive_out_the_others(
         assert reader.find("p-399") is not None and reader.find("p-100") is None
     assert len(fresh.path.read_text().splitlines()) <= 4 * 20 + 2
     assert fresh.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_lines_of_earlier_versions_are_read_and_tell_of_no_repeat(tmp_path: Path) -> None:
+    file = ExecutionFile(tmp_path, "demo", "git")
+    file.write([entry(1)])
+    old = '{"proposer":"bot","proposal":"p-2","request":"r-2","by":"ada","call":"call","answered":false}\n'
+    bad = [old.replace("p-2", f"p-{n}").replace("}", f',"{name}":{value}}}') for n, name, value in (
+        (3, "same", 7), (4, "at", '"now"'), (5, "at", "true"), (6, "other", 1),
+    )]  # fmt: skip
+    file.path.write_text(file.path.read_text() + old + "".join(bad))
+    fresh = ExecutionFile(tmp_path, "demo", "git")
+    assert [fresh.find(f"p-{n}") for n in range(1, 7)] == [entry(1), entry(2), *[None] * 4]
+    assert fresh.unanswered() == []
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.drawn
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["execute", "answer", "settle", "open"]), st.integers(0, 5)), max_size=30
+    )
+)
+def test_the_file_tells_what_was_executed_and_neither_answered_nor_found_out(steps: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = ExecutionFile(Path(folder), "demo", "git")
+        lost: dict[str, executions.Executed] = {}
+        for what, n in steps:
+            one = entry(n)._replace(same=f"s-{n}", at=float(n))
+            if what == "execute":
+                file.write([one])
+                lost[one.request] = one
+            elif what == "answer" and one.request in lost:
+                file.write([one._replace(answered=True)])
+                del lost[one.request]
+            elif what == "settle":
+                file.settle(one.request)
+                lost.pop(one.request, None)
+            elif what == "open":
+                file = ExecutionFile(Path(folder), "demo", "git")
+        assert {one.request: one for one in file.unanswered()} == lost
+
+
+@pytest.mark.ruling("R35")
+async def test_what_an_earlier_process_did_not_answer_is_repeated_only_by_a_decision(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, tmp_path: Path
+) -> None:
+    lasting = Lasting(room, tmp_path)
+    git = await lasting.start()
+    calls = [bot.call("git/push", {"n": n}) for n in (1, 2, 3, 4)]
+    await seen(calls[-1], ada, git)
+    for call in (calls[0], calls[2]):  # one works, one fails: both are answered
+        sent = await ada.approve(call.id)
+        await until(lambda id=sent.id: id in answers(room))  # type: ignore[misc]
+    lasting.target.waits = asyncio.Event()
+    lost = [await ada.approve(calls[n].id) for n in (1, 3)]
+    await until(lambda: lasting.target.executed.total() == 4)
+    await until(lambda: lasting.file.read_text().count('"answered":true') == 2)
+    running = await ada.send_accepted(request((), 2))  # the first one still runs, so its outcome is open
+    await until(lambda: lasting.target.executed.total() == 5)
+    git = await lasting.start()
+    lasting.target.waits = None
+    eve = await room.seat("eve")
+    for n, first in zip((2, 4), lost, strict=True):
+        sent = await eve.send_accepted(request((), n))
+        await until(lambda id=sent.id: id in answers(room))  # type: ignore[misc]
+        assert answers(room)[sent.id] == {"code": "outcome_unknown", "request": first.id}
+    for n in (1, 5):
+        assert str(await eve.call("git/push", {"n": n})) == f"pushed {n}"
+    git.resolve(lost[1].id, False, by="ada")
+    assert str(await eve.call("git/push", {"n": 4})) == "pushed 4"
+    await until(lambda: [one.request for one in lost_in(tmp_path)] == [lost[0].id])
+    git = await lasting.start()
+    git.unknown_calls.within = 0.0
+    assert str(await eve.call("git/push", {"n": 2})) == "pushed 2"
+    assert running.id in lasting.target.executed
+
+
+def lost_in(folder: Path) -> list[executions.Executed]:
+    return ExecutionFile(folder, "demo", "git").unanswered()
 
 
 # --- kills ---

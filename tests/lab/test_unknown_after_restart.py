@@ -1,0 +1,313 @@
+"""A payment that ran when its kernel was killed is still unknown in the lab that goes on, and at the bridge. R35."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mew_lab.errors import NotApproved, OutcomeUnknown
+from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import up
+from mew_lab.lab.resuming import PastCalls
+from mew_lab.log.reading import read_journal
+from mew_lab.protocol.envelope import compact
+from mew_lab.space.events import Record
+
+from ..conftest import examples
+
+pytestmark = [pytest.mark.ruling("R35"), pytest.mark.timeout(120)]
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = """
+import asyncio, json, sys
+from pathlib import Path
+import mew_lab
+
+async def pay(amount: int) -> str:
+    with open(sys.argv[1], "a") as account:
+        account.write(f"{amount}\\n")
+    await asyncio.sleep(0 if amount == 1 else 3600)
+    return "paid"
+
+lab = mew_lab.up("demo")
+bank = lab.join("bank", can="tool")
+lab.loop.call(lambda: bank.participant.tools.add(pay))
+lab.join("clerk", can="proposer")
+ids = {amount: lab.call("bank/pay", {"amount": amount}).id for amount in (1, 7, 8)}
+lab.call("bank/pay", {"amount": 1}).result(20)
+while len(Path(sys.argv[1]).read_text().split()) < 4:
+    pass
+print(json.dumps([str(lab.host.journal.path), ids]), flush=True)
+sys.stdin.read()
+"""
+
+
+def until(probe: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 20
+    while not (value := probe()):
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.02)
+    return value
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """The journal of a space whose kernel was killed while it paid 7 and 8, and the ids of the requests by amount."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")}
+    with subprocess.Popen(
+        [sys.executable, "-c", TOOL, str(tmp_path / "account")],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        text=True,
+    ) as kernel:
+        try:
+            assert kernel.stdout is not None
+            path, ids = json.loads(kernel.stdout.readline())
+        finally:
+            kernel.send_signal(signal.SIGKILL)
+    return Path(path), ids
+
+
+def test_a_payment_that_ran_when_its_kernel_was_killed_is_not_made_again_unseen(
+    killed: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    path, ids = killed
+    ended = list(read_journal(path))[-1].now.timestamp()
+    for again in range(2):  # what was resumed is resumed once more
+        lab = up(resume=path, port=None)
+        known = {call.request.id: call.since for call in lab.me.participant.unknown_calls}
+        assert known == {ids[amount]: pytest.approx(ended, abs=0.01) for amount in ("7", "8")}, again
+        if not again:
+            lab.down()
+    lab.decide = Policy.approve()
+    bank, clerk = lab.join("bank", can="tool"), lab.join("clerk", can="proposer")
+    paid: list[int] = []
+
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return "paid"
+
+    lab.loop.call(lambda: bank.participant.tools.add(pay))
+    assert lab.call("bank/pay", {"amount": 1}).result(20).text == "paid"
+    with pytest.raises(OutcomeUnknown, match="Not executed again: human sent the same call before"):
+        lab.call("bank/pay", {"amount": 7}).result(20)
+    proposed = clerk.propose("bank/pay", {"amount": 7})
+    [card] = until(lambda: [one for one in lab.decisions.pending() if one.id == proposed.id])
+    assert card.repeats.startswith(f"human sent the same call before (request {ids['7'][:12]}")
+    assert f"since {datetime.fromtimestamp(ended):%Y-%m-%d %H:%M}" in card.repeats
+    with pytest.raises(NotApproved, match=r"despite=.unknown"):
+        lab.approve(lab.proposals()[0])
+    assert paid == [1]
+    lab.resolve(ids["7"], happened=False, note="the account shows nothing")
+    assert until(lambda: proposed.state == "answered") and paid == [1, 7]
+    lab.down()
+    lab = up(resume=path, port=None)
+    assert [call.request.id for call in lab.me.participant.unknown_calls] == [ids["8"]]
+    lab.down()
+
+
+# --- a bridge in a process of its own ---
+
+
+class Process:
+    """`mew-lab bridge` with the bank, in a process of its own, with a folder for state."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab, self.folder = lab, folder
+        lab.enrol("bank", can="tool")
+        self.token, self.url = lab.token_file("bank").absolute(), lab.url
+        self.running: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str) -> None:
+        words = ["bridge", self.url, "--space", "demo", "--as", "bank", "--token-file", str(self.token)]
+        server = ["--", sys.executable, str(Path(__file__).with_name("paying_server.py"))]
+        state = os.environ | {"XDG_STATE_HOME": str(self.folder / "state"), "PYTHONPATH": str(ROOT)}
+        (self.folder / "bank").mkdir(exist_ok=True)
+        self.running = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "mew_lab.cli",
+                *words,
+                *options,
+                *server,
+                str(self.folder / "bank" / "account"),
+            ],
+            cwd=self.folder / "bank",
+            env=state,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until(lambda: "bank" in self.lab.me.participant.client.participants)
+
+    def kill(self) -> None:
+        if self.running is not None:
+            self.running.kill()
+            self.running.wait(10)
+            until(lambda: "bank" not in self.lab.me.participant.client.participants)
+
+    @property
+    def paid(self) -> list[str]:
+        account = self.folder / "bank" / "account"
+        return account.read_text().split() if account.exists() else []
+
+    @property
+    def executions(self) -> Path:
+        [file] = (self.folder / "state" / "mew-lab" / "executions").iterdir()
+        return file
+
+    def flag(self, name: str) -> Path:
+        return self.folder / "bank" / name
+
+
+@pytest.fixture
+def bank(lab: Lab, tmp_path: Path) -> Iterator[Process]:
+    process = Process(lab, tmp_path)
+    process.start()
+    yield process
+    process.flag("hangs").unlink(missing_ok=True)
+    process.kill()
+
+
+@pytest.mark.parametrize("fate", ["killed", "server died"])
+def test_a_bridge_that_starts_again_repeats_no_approved_call_that_it_did_not_answer(
+    lab: Lab, bank: Process, fate: str
+) -> None:
+    bank.flag("dies" if fate == "server died" else "hangs").touch()
+    clerk = lab.join("clerk", can="proposer")
+
+    def approve(amount: int) -> Any:
+        pending = clerk.propose("bank/pay", {"amount": amount})
+        until(lambda: any(card.id == pending.id for card in lab.decisions.pending()))
+        lab.approve(lab.proposals()[0])
+        return pending
+
+    lost = approve(7)
+    until(lambda: bank.paid == ["7"])
+    if fate == "killed":
+        bank.kill()
+    until(lambda: lost.state == "unknown")
+    until(lambda: "bank" not in lab.me.participant.client.participants)
+    for flag in ("dies", "hangs"):
+        bank.flag(flag).unlink(missing_ok=True)
+    bank.start()
+    assert approve(8).result(20).text == "paid"
+    until(lambda: '"answered":true' in bank.executions.read_text())  # it is noted behind the answer
+    bank.kill()
+    bank.start()
+    with pytest.raises(
+        OutcomeUnknown, match="Not executed again: human sent the same call before, as "
+    ) as caught:
+        lab.call("bank/pay", {"amount": 7.0}).result(20)
+    request = lab.log.proposals().set_index("id").loc[lost.id]["request"]
+    assert caught.value.data == {"code": "outcome_unknown", "request": request}
+    for amount in (8, 9):  # one that was answered, and one that was never sent
+        assert lab.call("bank/pay", {"amount": amount}).result(20).text == "paid"
+    assert bank.paid == ["7", "8", "8", "9"]
+    again = clerk.propose("bank/pay", {"amount": 7})
+    until(lambda: any(card.id == again.id for card in lab.decisions.pending()))
+    lab.approve(lab.proposals()[0], despite="unknown")  # somebody decides
+    assert again.result(20).text == "paid" and bank.paid[-1] == "7"
+
+
+# --- the reader of the journal, against the words of the ruling ---
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Told(NamedTuple):
+    """What becomes of one call: the moment that it is sent, and then what is said of it at later moments."""
+
+    to: tuple[str, ...]
+    news: Sequence[str]
+
+
+CALLS = st.lists(
+    st.builds(
+        Told,
+        st.sampled_from([("bank",), ("bank", "shop")]),
+        st.lists(st.sampled_from(["answer", "lost", "resolve", "resume", "leave"]), max_size=4),
+    ),
+    max_size=4,
+)
+
+
+@pytest.mark.drawn
+@settings(max_examples=examples(150), deadline=None)
+@given(CALLS)
+def test_of_a_journal_those_calls_are_unknown_of_which_nothing_tells_the_outcome(calls: list[Told]) -> None:
+    past, records = PastCalls(), list[Record]()
+
+    def note(event: str, raw: Any = None, detail: Any = "", who: str = "human") -> float:
+        at, text = len(records), None if raw is None else compact(raw)
+        now = START + timedelta(seconds=at)
+        told = detail if isinstance(detail, str) else compact(detail)
+        records.append(
+            Record(at, now, event, "demo", who, verdict="accepted" if raw else "", detail=told, raw=text)
+        )
+        past.observe(records[-1])
+        return now.timestamp()
+
+    def say(kind: str, sender: str, payload: Any, **members: Any) -> float:
+        id = members.pop("id", f"m{len(records)}")
+        envelope = {
+            "protocol": "mew/v0.4",
+            "id": id,
+            "ts": "2026-01-01T00:00:00Z",
+            "from": sender,
+            "kind": kind,
+        }
+        return note("received", {**envelope, "payload": payload, **members}, who=sender)
+
+    unknown: dict[str, float] = {}  # since when
+    waiting: dict[str, Told] = {}
+    last = note("opened", detail={"edition": 4})
+    for n, call in enumerate(calls):
+        id = f"r{n}"
+        payload = {"method": "tools/call", "params": {"name": "pay", "arguments": {"n": n}}}
+        last = say("mcp/request", "human", payload, id=id, to=list(call.to))
+        waiting[id] = call
+        for what in call.news:
+            if what == "answer":
+                last = say("mcp/response", "bank", {"result": {}}, correlation_id=[id])
+                waiting.pop(id, None)
+                unknown.pop(id, None)
+            elif what == "lost":
+                lost = {"code": -32001, "message": "it ended", "data": {"code": "outcome_unknown"}}
+                last = say("mcp/response", "bank", {"error": lost}, correlation_id=[id])
+                if waiting.pop(id, None):
+                    unknown[id] = last
+            elif what == "resolve":
+                about = {"about": "resolution", "request": id, "to": list(call.to), "happened": True}
+                last = note("reported", detail=about)
+                unknown.pop(id, None)
+            elif what == "resume":
+                unknown.update(dict.fromkeys(waiting, last))
+                waiting.clear()
+                last = note("resumed", detail={"edition": 4})
+            else:
+                gone = {"event": "leave", "participant": {"id": "bank", "capabilities": []}}
+                last = say("system/presence", "system:gateway", gone)
+                alone = [one for one, sent in waiting.items() if sent.to == ("bank",)]
+                unknown.update(dict.fromkeys(alone, last))
+                for one in alone:
+                    del waiting[one]
+    past.end()
+    unknown.update(dict.fromkeys(waiting, last))
+    assert {call.request.id: call.since for call in past.unknown} == unknown

@@ -8,6 +8,7 @@ Spec: MCP 2025-11-25 (transports).
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -77,6 +78,11 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
             await response.aclose()
             code = response.status_code
             return self._failed(f"answered with HTTP {code}{ADVICE.get(code, '')}", code, unknown=code >= 500)
+        elif response.status_code >= 500 and (found := await _read_error(response)) is None:
+            code = response.status_code
+            return self._failed(f"answered with HTTP {code}", code, unknown=True)
+        elif response.status_code >= 500:
+            return httpx2.Response(response.status_code, json=found)
         elif response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             return self._failed("compressed its answer, and was asked not to", 502, unknown=True)
@@ -101,6 +107,19 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+async def _read_error(response: httpx2.Response) -> dict[str, Any] | None:
+    """The JSON-RPC error in a response; None where it holds none that can be read."""
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Body(response.stream, MAX_LINE, None)
+    try:
+        found = json.loads(await response.aread())
+    except (httpx2.StreamError, ValueError, RecursionError):
+        return None
+    finally:
+        await response.aclose()
+    return found if isinstance(found, dict) and isinstance(found.get("error"), dict) else None
 
 
 class _Body(httpx2.AsyncByteStream):

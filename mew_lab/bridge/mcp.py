@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from mew_lab.bridge.process import ServerProcess
-from mew_lab.bridge.remote import RemoteServer
+from mew_lab.bridge.remote import RemoteServer, is_lost_answer
 from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
 from mew_lab.bridge.subscriptions import ChangeLimit, LogLimit, Subscriptions
@@ -281,6 +281,9 @@ class McpBridge:
                 lost, ended = f"{why}, after it got the call", RpcError(ENDED, why)
             elif unknown_outcome({"error": fault.payload()}):
                 lost, ended = fault.message, RpcError(fault.code, fault.message)
+            elif isinstance(run.server, RemoteServer) and is_lost_answer(fault.message):
+                lost = f"the MCP server of participant {self.name} broke off its answer, or gave none that can be read"
+                ended = RpcError(fault.code, lost)
             else:
                 raise  # the error that the server gave
             raise (unknown_outcome_error(lost) if has_effect(method) else ended) from None

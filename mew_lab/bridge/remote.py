@@ -15,7 +15,10 @@ from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import fill_settings
 
-__all__ = ["TRANSPORTS", "RemoteServer", "is_url"]
+__all__ = ["TRANSPORTS", "RemoteServer", "is_lost_answer", "is_url"]
+
+# How the library's own errors begin where it sent a request, and no answer came that can be read.
+_LOST = ("Failed to parse ", "SSE stream ", "Unexpected content type: ", "server answered a request with 202")
 
 TRANSPORTS = ("http", "sse")
 SECRET_LENGTH = 8  # a shorter value of a header is no secret, and would mask ordinary words
@@ -130,3 +133,11 @@ def _is_here(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_lost_answer(message: str) -> bool:
+    """Whether an error says that a request went out over HTTP and no answer came that can be read.
+
+    The library reports this like an error of the server, with a message of its own.
+    """
+    return message.startswith(_LOST)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -15,7 +17,7 @@ import pytest
 import mew_lab
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.remote import RemoteServer
-from mew_lab.errors import ConfigError, MewError, ToolFailed
+from mew_lab.errors import ConfigError, MewError, OutcomeUnknown, ToolFailed
 
 from .conftest import Site, until
 
@@ -51,6 +53,48 @@ async def answering(head: bytes, body: bytes = b"") -> AsyncIterator[str]:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp?key=in-the-query"
+
+
+class Breaking:
+    """An MCP server over HTTP whose answer to a call breaks off: `head` and `body` are all that it sends."""
+
+    def __init__(self, head: bytes, body: bytes, *, resets: bool = False, echoes: bool = False) -> None:
+        self.head, self.body, self.resets, self.echoes = head, body, resets, echoes
+        self.called = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        length = re.search(rb"content-length: (\d+)", head)
+        message = json.loads(await reader.readexactly(int(length[1]))) if length else {}
+        method, result = message.get("method"), None
+        if method == "initialize":
+            version = message["params"]["protocolVersion"]
+            about = {"name": "bank", "version": "1"}
+            result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+        elif method == "tools/list":
+            result = {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}
+        if method == "tools/call":
+            self.called += 1
+            if self.echoes:  # the id of the request is as long as the one in the body
+                self.body = self.body.replace(b"null", json.dumps(message["id"]).encode().ljust(4))
+            writer.write(b"HTTP/1.1 " + self.head + b"\r\n\r\n" + self.body)
+            await writer.drain()
+            if self.resets:
+                writer.transport.abort()
+        elif result is not None:
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+            about_body = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
+            writer.write(f"HTTP/1.1 200 OK\r\n{about_body}\r\nConnection: close\r\n\r\n".encode() + body)
+        elif message and "id" not in message:
+            writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        elif message:
+            error = {"code": -32601, "message": "no such method"}
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
+            about_body = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
+            writer.write(f"HTTP/1.1 200 OK\r\n{about_body}\r\nConnection: close\r\n\r\n".encode() + body)
+        else:
+            writer.write(b"HTTP/1.1 405 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +182,66 @@ def test_an_address_that_cannot_be_used_is_refused_before_anything_is_sent(
     with pytest.raises(ConfigError, match=sentence) as caught:
         McpBridge("git", url, **options)  # type: ignore[arg-type]
     assert "secret" not in str(caught.value) and "\r" not in str(caught.value)
+
+
+JSON, SSE = (b"200 OK\r\nContent-Type: " + kind for kind in (b"application/json", b"text/event-stream"))
+BAD = JSON.replace(b"200 OK", b"502 Bad Gateway")
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize(
+    ("head", "body", "resets"),
+    [
+        pytest.param(JSON + b"\r\nContent-Length: 500", b'{"jsonrpc":"2.0","id":', False, id="half a body"),
+        pytest.param(JSON + b"\r\nContent-Length: 500", b'{"jsonrpc":"2.0",', True, id="a reset"),
+        pytest.param(JSON + b"\r\nTransfer-Encoding: chunked", b"9\r\n{\"jsonrpc\r\n", False, id="half the chunks"),
+        pytest.param(JSON + b"\r\nConnection: close", b'{"jsonrpc":"2.0","re', False, id="half an object"),
+        pytest.param(JSON + b"\r\nContent-Length: 0", b"", False, id="no body"),
+        pytest.param(BAD + b"\r\nContent-Length: 21", b'{"error":"a gateway"}', False, id="an error of a gateway"),
+        pytest.param(BAD + b"\r\nContent-Length: 50", b'{"error":{"code":1', False, id="half an error"),
+        pytest.param(b"200 OK\r\nContent-Length: 4", b"page", False, id="a page"),
+        pytest.param(b"202 Accepted\r\nContent-Length: 0", b"", False, id="no answer to come"),
+        pytest.param(SSE + b"\r\nTransfer-Encoding: chunked", b"7\r\ndata: {\r\n", False, id="half an event"),
+        pytest.param(SSE + b"\r\nConnection: close", b": nothing\n\n", False, id="a stream without the answer"),
+    ],
+)  # fmt: skip
+async def test_a_call_whose_answer_breaks_off_is_unknown(
+    site: Site, head: bytes, body: bytes, resets: bool
+) -> None:
+    breaking = Breaking(head, body, resets=resets)
+    server = await asyncio.start_server(breaking.serve, "127.0.0.1", 0)
+    async with server:
+        await site.bridge(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+        human = await site.seat("human")
+        async with asyncio.timeout(20):
+            with pytest.raises(OutcomeUnknown, match=r"It was sent\. Whether it took effect is not known\.$"):
+                await human.call("git/pay")
+        assert breaking.called == 1
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (b"200 OK", {"code": -32000, "message": "no money"}, "no money"),
+        (b"500 Oops", {"code": -32603, "message": "it broke"}, "it broke"),
+        (b"400 Bad", {"code": -32602, "message": "no such account"}, "no such account"),
+        (b"401 No", "unauthorized", "Server returned an error response"),
+    ],
+)
+async def test_the_error_that_a_server_at_a_url_gives_stays_a_failure(
+    site: Site, status: bytes, error: object, said: str
+) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    head = status + f"\r\nContent-Type: application/json\r\nContent-Length: {len(body)}".encode()
+    breaking = Breaking(head, body, echoes=True)
+    server = await asyncio.start_server(breaking.serve, "127.0.0.1", 0)
+    async with server:
+        await site.bridge(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+        human = await site.seat("human")
+        async with asyncio.timeout(20):
+            with pytest.raises(ToolFailed, match=said):
+                await human.call("git/pay")
 
 
 def test_the_transport_is_that_of_the_path_unless_it_is_named() -> None:

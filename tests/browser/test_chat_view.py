@@ -51,10 +51,10 @@ lab.chat('Thank you, both.')
 SHOW = "lab.view.chat"
 WIRE = """
 def wire(kind, by='human'):
-    raws = (json.loads(lab.rows.raw(n)) for n in range(1, lab.rows.last_seq + 1))
+    raws = (json.loads(lab.rows.raw(row.seq)) for row in lab.rows.since(0, 10000))
     return [{k: one.get(k) for k in ('to', 'correlation_id', 'payload')} for one in raws if one['kind'] == kind and one['from'] == by]
 def names(ids):
-    texts = {json.loads(lab.rows.raw(n))['id']: json.loads(lab.rows.raw(n))['payload'].get('text') for n in range(1, lab.rows.last_seq + 1)}
+    texts = {one['id']: one['payload'].get('text') for one in (json.loads(lab.rows.raw(row.seq)) for row in lab.rows.since(0, 10000))}
     return [texts.get(id) for id in ids]
 """
 

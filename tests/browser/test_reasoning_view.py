@@ -92,7 +92,7 @@ thinker = lab.agent('thinker')
 answer = lab.ask('thinker', 'What is the weather in Tokyo?')
 """
     told = """
-raws = [json.loads(lab.rows.raw(n)) for n in range(1, lab.rows.last_seq + 1)]
+raws = [json.loads(lab.rows.raw(row.seq)) for row in lab.rows.since(0, 10000)]
 cancel = next(one for one in raws if one['kind'] == 'reasoning/cancel')
 start = next(one for one in raws if one['kind'] == 'reasoning/start')
 print(json.dumps([cancel['from'], cancel['to'], cancel['context'] == start['id'], cancel['correlation_id'] == [answer.id], cancel['payload']]))

@@ -438,7 +438,7 @@ import asyncio
 files = lab.join("files", can="tool")
 async def serve(method, params):
     if method == "tools/list":
-        return {"tools": [{"name": "count", "inputSchema": {"type": "object", "required": ["folder"], "properties": {"folder": {"type": "string"}}}}]}
+        return {"tools": [{"name": "count", "annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object", "required": ["folder"], "properties": {"folder": {"type": "string"}}}}]}
     if method == "resources/list":
         return {"resources": [{"uri": "file:///notes.txt", "name": "notes", "mimeType": "text/plain"}]}
     if method == "resources/templates/list":
@@ -453,6 +453,7 @@ async def serve(method, params):
     await files.participant.notify("notifications/progress", {"progressToken": token, "progress": 3, "total": 4, "message": "reading"}, to="human")
     await asyncio.Event().wait()
 lab.loop.call(lambda: setattr(files.participant.tools, "answer", serve))
+files.participant.tools.hints_of = lambda tool: {"readOnlyHint": True}  # so it may run again after it was cancelled (R35)
 run = lab.loop.call(lambda: lab.me.participant.discovery.discover_tools("files"))
 """
 

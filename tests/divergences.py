@@ -140,6 +140,24 @@ EXTENSIONS = (
         "journal_unavailable where the disk is nearly full",
     ),
     Extension(
+        "one_fulfilment",
+        "R32",
+        "an executor executes one request of a proposal and answers the others with an error, already_fulfilled or "
+        "proposal_not_seen; a peer reads it as any error of a tool, and after the answer of the executed one",
+    ),
+    Extension(
+        "resilient_proposals",
+        "R32",
+        "a proposal whose proposer goes on waiting after a rejection carries x-resilient: true; others ignore it, and the "
+        "proposal stands after a rejection by the specification too",
+    ),
+    Extension(
+        "outcome_unknown",
+        "R35",
+        "an executor that lost a call, or would repeat a lost one by its sender's own right, answers with an error "
+        "outcome_unknown; a peer reads it as any error, and may propose the call",
+    ),
+    Extension(
         "path_globs",
         "R33",
         "a wildcard in a pattern over paths matches no '..' and nothing else that could lead elsewhere, so such a call is "

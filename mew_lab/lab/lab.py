@@ -286,6 +286,7 @@ class Lab(metaclass=_NamesOnly):
         sampling: Model | str | bool = False,
         roots: Sequence[str | Path] | None = None,
         timeout: float = 30.0,
+        strict_unknown: bool | None = None,
     ) -> Seat:
         """Connects an MCP server as participant `name`; its tools are then tools of the space.
 
@@ -304,6 +305,8 @@ class Lab(metaclass=_NamesOnly):
                 approve each of its prompts. False offers none.
             roots: The folders that the server is told of, if it asks; None offers none.
             timeout: Seconds to wait for the server's answers.
+            strict_unknown: Whether it refuses by own right to repeat a call of unknown outcome, even where the tool
+                says that it only reads, or that a second call does no more than the first. None: as the lab.
 
         Raises:
             MewError: The server does not start or answer; with the end of its error output.
@@ -314,6 +317,7 @@ class Lab(metaclass=_NamesOnly):
             "roots": roots,
             "restarts": restarts,
             "can": can,
+            **({} if strict_unknown is None else {"strict_unknown": strict_unknown}),
         }
         if isinstance(command, str) and is_url(command):
             work = self.local.bridge(name, command, headers=headers, transport=transport, **asks)

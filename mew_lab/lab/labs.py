@@ -10,11 +10,11 @@ import atexit
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mew_lab import find_above
 from mew_lab.errors import ConfigError, JournalError, MewError
@@ -26,6 +26,7 @@ from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.loop import the_loop
 from mew_lab.lab.resuming import Past, PastCalls, folder_of
+from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.log.branching import begin_branch
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.log import Log
@@ -110,6 +111,8 @@ def up(
     port: int | None = 0,
     resume: str | Path | Moment | None = None,
     timeout: float = TIMEOUT,
+    strict_unknown: bool = False,
+    repeats_within: float = DAY,
 ) -> Lab:
     """Starts a space in this process, on 127.0.0.1, and seats you in it.
 
@@ -128,6 +131,9 @@ def up(
             back. Calls that waited for an answer have an unknown outcome. Or a moment, `log.at(seq)`: the space goes on
             from there in a new journal; the old one stays as it is.
         timeout: The time limit of blocking methods, in seconds.
+        strict_unknown: Whether a call that may repeat one of unknown outcome is left to a person even where its tool
+            says that it only reads, or that a second call does no more than the first. Spec: R35.
+        repeats_within: The seconds for which an equal call counts as such a repeat.
 
     Raises:
         ConfigError: The name is not valid, the port is not free, or the file has faults; the message has all of them.
@@ -141,7 +147,8 @@ def up(
         _check_free(resume.space)
         resume = _branch(resume)
     if resume is not None:
-        return _up_again(resume, as_id=as_id, port=port, timeout=timeout)
+        on_repeat = {"strict_unknown": strict_unknown, "repeats_within": repeats_within}
+        return _up_again(resume, as_id=as_id, port=port, timeout=timeout, on_repeat=on_repeat)
     file = read_space_file(name) if names_file(name) else None
     space = file.config.name if file is not None else str(name)
     folder = file.folder if file is not None else Path.cwd()
@@ -151,6 +158,7 @@ def up(
     path = journal_path(folder, space=space, now=datetime.now(UTC)) if journal == "auto" else journal
     loop = the_loop()
     lab = Lab(space, space=space, loop=loop, timeout=timeout, vantage="gateway")
+    lab.local.set_repeats(strict_unknown=strict_unknown, repeats_within=repeats_within)
 
     async def start() -> Lab:
         kept = Path(path) if path is not None else None
@@ -189,8 +197,13 @@ def _branch(moment: Moment) -> Path:
     return begin_branch(moment.paths, moment.seq, target=target, now=now)
 
 
-def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout: float) -> Lab:
-    """Resumes a space that ran before. Its journal is read on this thread: the loop has other spaces to serve."""
+def _up_again(
+    path: str | Path, *, as_id: str | None, port: int | None, timeout: float, on_repeat: Mapping[str, Any]
+) -> Lab:
+    """Resumes a space that ran before. Its journal is read on this thread: the loop has other spaces to serve.
+
+    `on_repeat` are the arguments of `LocalParticipants.set_repeats`.
+    """
     policy = policy_from_environment()
     loop = the_loop()
     made: list[Lab] = []
@@ -199,6 +212,7 @@ def _up_again(path: str | Path, *, as_id: str | None, port: int | None, timeout:
     def meet(name: str, journal: Journal) -> None:
         _check_free(name)
         lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
+        lab.local.set_repeats(**on_repeat)
         lab.log = Log.live(space=name, journal=journal)
         lab.following = EntryFeed(lab.log)
         made.append(lab)
@@ -246,6 +260,8 @@ def connect(
     as_id: str | None = None,
     name: str | None = None,
     timeout: float = TIMEOUT,
+    strict_unknown: bool = False,
+    repeats_within: float = DAY,
 ) -> Lab:
     """Joins a space that runs elsewhere; the lab then shows what its participant receives.
 
@@ -255,9 +271,10 @@ def connect(
             safer.
         as_id: The participant id of this connection; default: the token's own participant.
         name: The lab's name; default: that of the space.
+        strict_unknown, repeats_within: As `up` has them.
 
     Raises:
-        ConfigError: There is no token.
+        ConfigError: There is no token, or `repeats_within` is no number of seconds.
         NotAdmitted: The gateway does not admit it.
         ConnectionLost, NoReply: No gateway answers there.
 
@@ -269,6 +286,7 @@ def connect(
     secret = token_from(token, file=token_file, variable=token_env)
     loop = the_loop()
     lab = Lab(name, space=space, loop=loop, timeout=timeout, vantage="participant")
+    lab.local.set_repeats(strict_unknown=strict_unknown, repeats_within=repeats_within)
     lab.url = url
 
     async def start() -> Lab:

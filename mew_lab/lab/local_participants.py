@@ -18,7 +18,7 @@ from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
-from mew_lab.errors import MewError
+from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.host import Host, capabilities_of, join_line
@@ -50,6 +50,7 @@ class LocalParticipants:
         self.host: Host | None = None
         self.seats: dict[str, Seat] = {}
         self.annotations: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._on_repeat: dict[str, Any] = {}
         self._session = session
         self._fault = fault
         self._bridges: dict[str, McpBridge] = {}
@@ -130,9 +131,23 @@ class LocalParticipants:
 
     def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
         """A participant of this process, which notes what it has executed."""
-        participant = MEWParticipant(client, tools=tools, state=self._find_state)
+        participant = MEWParticipant(client, tools=tools, state=self._find_state, **self._on_repeat)
         participant.adopt_unknown(self._unknown_calls())
         return participant
+
+    def set_repeats(self, *, strict_unknown: bool, repeats_within: float) -> None:
+        """Sets what the participants take for a repeat of a call of unknown outcome, before any is made. Spec: R35.
+
+        Raises:
+            ConfigError: `repeats_within` is no number of seconds.
+        """
+        is_number = isinstance(repeats_within, int | float) and not isinstance(repeats_within, bool)
+        if not is_number or not repeats_within >= 0:
+            raise ConfigError(
+                f"repeats_within is a number of seconds, from 0, and not {repeats_within!r:.40}",
+                key="repeats_within",
+            )
+        self._on_repeat = {"strict_unknown": bool(strict_unknown), "repeats_within": float(repeats_within)}
 
     def _unknown_calls(self) -> Iterable[UnknownCall]:
         """The calls whose outcome this lab does not know: a participant that it starts repeats none of them."""
@@ -202,7 +217,7 @@ class LocalParticipants:
             sampling=sampling is not None,
             state=self._find_state,
             unknown=self._unknown_calls(),
-            **options,
+            **self._on_repeat | options,
             on_end=lambda why: self._end_bridge(name, why),
         )
         asking = [*(ASKING[ELICIT] if elicitation else []), *(ASKING[CREATE_MESSAGE] if sampling else [])]

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mew_lab.errors import NotApproved, OutcomeUnknown
+from mew_lab.errors import ConfigError, NotApproved, OutcomeUnknown
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
-from mew_lab.lab.labs import up
+from mew_lab.lab.labs import connect, up
 from mew_lab.lab.resuming import PastCalls
 from mew_lab.log.reading import read_journal
 from mew_lab.protocol.envelope import compact
+from mew_lab.sdk.tools import unknown_outcome_error
 from mew_lab.space.events import Record
 
 from ..conftest import examples
@@ -119,6 +120,61 @@ def test_a_payment_that_ran_when_its_kernel_was_killed_is_not_made_again_unseen(
     lab = up(resume=path, port=None)
     assert [call.request.id for call in lab.me.participant.unknown_calls] == [ids["8"]]
     lab.down()
+
+
+# --- settings ---
+
+
+def idempotent_shop(lab: Lab) -> list[int]:
+    """A seat with a tool that calls itself idempotent and loses its first answer; returns what it did."""
+    shop, did = lab.join("shop", can="tool"), list[int]()
+
+    async def answer(params: Any) -> dict[str, Any]:
+        did.append(params["arguments"]["n"])
+        if len(did) == 1:
+            raise unknown_outcome_error("the shop burned down")
+        return {"content": [{"type": "text", "text": "done"}]}
+
+    def offer() -> None:
+        shop.participant.tools.add(lambda n: "", name="put", annotations={"idempotentHint": True})
+        shop.participant.register_method("tools/call", answer)
+
+    lab.loop.call(offer)
+    with pytest.raises(OutcomeUnknown, match="the shop burned down"):
+        lab.call("shop/put", {"n": 1}).result(20)
+    return did
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_lab_that_is_strict_repeats_no_idempotent_call_either(strict: bool) -> None:
+    lab = up("demo", journal=None, port=None, strict_unknown=strict)
+    did = idempotent_shop(lab)
+    if strict:
+        with pytest.raises(OutcomeUnknown, match="Not executed again"):
+            lab.call("shop/put", {"n": 1}).result(20)
+    else:
+        assert lab.call("shop/put", {"n": 1}).result(20).text == "done"
+    assert did == ([1] if strict else [1, 1])
+
+
+def test_the_time_in_which_an_equal_call_is_a_repeat_is_a_setting(tmp_path: Path) -> None:
+    lab = up("demo", strict_unknown=True, repeats_within=0)
+    assert idempotent_shop(lab) == [1]
+    assert lab.call("shop/put", {"n": 1}).result(20).text == "done"
+    far = connect(
+        lab.url, space="demo", token_file=lab.token_file(), as_id="far", name="far", repeats_within=7.5
+    )
+    assert (far.me.participant.unknown_calls.within, far.me.participant.strict_unknown) == (7.5, False)
+    words = ["python", str(Path(__file__).with_name("paying_server.py")), str(tmp_path / "account")]
+    for name, options, strict in (("a", {}, True), ("b", {"strict_unknown": False}, False)):
+        bridge = lab.bridge(name, words, **options).participant  # type: ignore[arg-type]
+        assert (bridge.strict_unknown, bridge.unknown_calls.within) == (strict, 0.0)
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), "1 h", None, True])
+def test_a_time_that_is_no_number_of_seconds_is_refused(bad: Any) -> None:
+    with pytest.raises(ConfigError, match="repeats_within is a number of seconds"):
+        up("demo", journal=None, port=None, repeats_within=bad)
 
 
 # --- a bridge in a process of its own ---

@@ -254,6 +254,7 @@ def answers(room: Room) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.extension("one_fulfilment")
 async def test_the_loser_is_refused_after_the_answer_of_the_executed_request_and_not_before(
     room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
 ) -> None:
@@ -360,6 +361,7 @@ async def test_of_a_proposal_to_nobody_one_target_executes_and_the_others_refuse
     assert answers(room)[late.id] == {"code": "already_fulfilled", "by": "ada", "request": first.id}
 
 
+@pytest.mark.extension("one_fulfilment")
 async def test_a_plain_participant_executes_no_proposal_that_it_has_not_seen(
     room: Room, bot: MEWParticipant, ada: MEWParticipant
 ) -> None:

@@ -205,6 +205,7 @@ async def test_the_first_rejection_ends_a_proposal_at_once(
 
 
 @pytest.mark.req("P-3.3.2-6", "P-3.3.2-7")
+@pytest.mark.extension("resilient_proposals")
 async def test_a_resilient_proposal_waits_for_somebody_else(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:

@@ -61,6 +61,7 @@ async def lose(caller: MEWParticipant, tool: str = "bank/pay", amount: int = 7) 
         await caller.call(tool, {"amount": amount})
 
 
+@pytest.mark.extension("outcome_unknown")
 async def test_a_repeat_by_own_right_is_refused_with_the_name_of_the_first_call(
     room: Room, bank: MEWParticipant, human: MEWParticipant
 ) -> None:

@@ -153,6 +153,22 @@ def test_what_a_person_found_out_lets_the_policy_decide_again(bank: Bank) -> Non
     assert lab.call("bank/pay", {"amount": 7}).result(20).text == "paid"  # by own right, at the executor
 
 
+def test_what_took_effect_is_not_repeated_by_a_policy_when_a_person_says_so(bank: Bank) -> None:
+    first, lab = bank.lose(), bank.lab
+    request = lab.log.proposals().set_index("id").loc[first.id]["request"]
+    bank.dying.unlink()
+    lab.decide = Policy.approve()
+    second = bank.propose()
+    lab.resolve(request, happened=True, note="the money is there")
+    card = bank.until(lambda: "and it took effect" in (card := bank.card(second.id)).repeats and card)
+    lab.call("bank/balance").result(20)
+    assert card.state == "open" and bank.paid == ["7"]
+    with pytest.raises(NotApproved, match="it took effect"):
+        lab.approve(lab.proposals()[0])
+    lab.approve(lab.proposals()[0], despite="unknown")
+    assert second.result(20).text == "paid" and bank.paid == ["7", "7"]
+
+
 def test_a_payment_by_own_right_is_not_repeated(bank: Bank) -> None:
     lab = bank.lab
     with pytest.raises(OutcomeUnknown, match="the MCP server of participant bank ended"):

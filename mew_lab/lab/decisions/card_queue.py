@@ -28,7 +28,7 @@ from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, WRITES, PinnedTools
 from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.calls import Change, Proposal, tool_of
+from mew_lab.ledger.calls import Change, Proposal, Request, tool_of
 from mew_lab.ledger.chats import ChatLedger
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.protocol.envelope import Envelope
@@ -328,7 +328,7 @@ class CardQueue:
             proposal = self._me.proposals.get(card.id)
             if proposal is None or proposal.seq != card.seq or card.id in self._deciding:
                 continue
-            repeats = self.repeated(proposal.to, proposal.payload)
+            repeats = self.repeated(proposal.to, proposal.payload) or _what_became(card, change)
             if repeats != card.repeats:
                 self._put(replace(card, repeats=repeats))
                 if not repeats:  # a policy left it to a person until now
@@ -489,3 +489,21 @@ class Behalf:
             else ""
         )
         return "; ".join(tuple(lines)[:MAX_MESSAGES]) + more
+
+
+def _what_became(card: Card, change: Change) -> str:
+    """The sentence that stays on a repeat, which was left to a person, after its first call is no longer unknown.
+
+    Empty where that call did nothing, so that a policy may decide. One that took effect would take effect twice.
+    """
+    call = change.call
+    first = call.entry if isinstance(call, Request) else call.request
+    if not card.repeats or first is None or one_line(first.id, 40) not in card.repeats:
+        return card.repeats
+    did_nothing = call.failed if call.resolution is None else not call.resolution.happened
+    if did_nothing:
+        return ""
+    return (
+        f"{one_line(first.sender, 60)} sent the same call before (request {one_line(first.id, 40)}), and it took "
+        "effect; it may run twice"
+    )

@@ -185,7 +185,7 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     one.locator("pre.mew-block", has_text="Add tests").wait_for()
     assert "by git" in one.locator(".mew-result-head").inner_text()
     rows = one.get_by_role("button", name="Open in Messages").get_attribute("title") or ""
-    assert re.fullmatch(r"row \d+, answer row \d+", rows)
+    assert re.fullmatch(r"#\d+, answer #\d+", rows)
     one.get_by_role("searchbox").fill("")
     # A failed one is marked, a picture is shown as what its bytes are.
     choose(book, 1, "notes/search_notes")

@@ -32,7 +32,7 @@ export function compileFilter(text, { now = 0, zone = 0 } = {}) {
         if ((t >= since) === without) return false;
         continue;
       }
-      const text = field ? texts[field].toLowerCase() : (whole ??= `#${seq} ${from} ${to} ${kind} ${what} ${context} ${verdict}`.toLowerCase());
+      const text = field ? texts[field].toLowerCase() : (whole ??= `#${seq} ~${seq} ${from} ${to} ${kind} ${what} ${context} ${verdict}`.toLowerCase());
       if (text.includes(wanted) === without) return false;
     }
     return true;

@@ -50,3 +50,8 @@ test("a condition is added to what is there", () => {
   assert.equal(joinFilters("", "kind == chat"), "kind == chat");
   assert.equal(joinFilters(" from:bot or typo ", "not (kind == chat)"), "(from:bot or typo) and not (kind == chat)");
 });
+
+test("a number finds its row with either sign", () => {
+  const [{ 0: seq }] = ROWS;
+  for (const sign of ["#", "~"]) assert.equal(ROWS.filter(compileFilter(`${sign}${seq}`, ABOUT))[0]?.[0], seq);
+});

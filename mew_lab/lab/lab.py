@@ -674,28 +674,29 @@ class Lab(metaclass=_NamesOnly):
         if not isinstance(happened, bool):
             raise MewError(f"Cannot resolve {id[:80]!r}: happened is True or False, and not {happened!r:.40}")
 
-        async def record() -> Note:
-            me = self.me.participant
-            calls = me.ledger.calls
-            proposal = calls.proposals.get(id)
-            sent = proposal.request if proposal is not None else None
-            request = calls.requests.get(id if sent is None else sent.id)
-            if request is None:
-                raise MewError(
-                    f"Cannot resolve {id[:80]!r}: no call with this id is known here; lab.log.requests() lists them"
-                )
-            if request.state not in ("unknown", "resolved"):
-                raise MewError(
-                    f"Cannot resolve {id[:80]!r}: it is {request.state}; only a call of unknown outcome is resolved"
-                )
-            await me.report_outcome(request.id, request.to, happened=happened, note=note)
-            if self.host is None:  # its journal is elsewhere, or takes no such reports
-                detail = {"about": "resolution", "request": request.id, "to": list(request.to)}
-                self._note(REPORTED, {**detail, "happened": happened, "note": note})
-            found = "it happened" if happened else "it did not happen"
-            return Note(f"Recorded in your name, {self.me.name}: {found}")
+        return self._run(self.record_outcome(id, happened, note), f"resolving {id[:80]!r}")
 
-        return self._run(record(), f"resolving {id[:80]!r}")
+    async def record_outcome(self, id: str, happened: bool, note: str = "") -> Note:
+        """Records what this person found out about that proposal or request; see `resolve`."""
+        me = self.me.participant
+        calls = me.ledger.calls
+        proposal = calls.proposals.get(id)
+        sent = proposal.request if proposal is not None else None
+        request = calls.requests.get(id if sent is None else sent.id)
+        if request is None:
+            raise MewError(
+                f"Cannot resolve {id[:80]!r}: no call with this id is known here; lab.log.requests() lists them"
+            )
+        if request.state not in ("unknown", "resolved"):
+            raise MewError(
+                f"Cannot resolve {id[:80]!r}: it is {request.state}; only a call of unknown outcome is resolved"
+            )
+        await me.report_outcome(request.id, request.to, happened=happened, note=note)
+        if self.host is None:  # its journal is elsewhere, or takes no such reports
+            detail = {"about": "resolution", "request": request.id, "to": list(request.to)}
+            self._note(REPORTED, {**detail, "happened": happened, "note": note})
+        found = "it happened" if happened else "it did not happen"
+        return Note(f"Recorded in your name, {self.me.name}: {found}")
 
     def undo(self) -> Note:
         """Revokes the permission that you gave last. MewError when none is in force."""

@@ -114,5 +114,8 @@ class Session(Protocol):
     def fault(self, text: str) -> None:
         """Records a sentence about a failure in the background."""
 
+    async def record_outcome(self, id: str, happened: bool, note: str = "") -> Note:
+        """Records what this person found out about a call of unknown outcome. MewError when it may not, or is known."""
+
     def leave(self, name: str) -> Note:
         """Makes a participant of this process leave the space."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -265,3 +266,35 @@ def test_threat_17_all_that_is_shown_of_a_face_is_visible_text(page: Page) -> No
     offer = page.act("offer", id=pending.id, values=False, limit="no end")["value"]
     shown = json.dumps([made, offer], ensure_ascii=False)
     assert not set(shown) & set("\u202e\u200b\x1b")
+
+
+@pytest.mark.ruling("R35", "R42")
+def test_the_line_of_a_card_takes_what_a_person_found_out_and_refuses_what_is_malformed_or_known(
+    page: Page, tmp_path: Path
+) -> None:
+    server = Path(__file__).parent.parent / "lab" / "paying_server.py"
+    (tmp_path / "dies").touch()
+    page.lab.bridge("bank", ["python", str(server), str(tmp_path / "account")])
+    lost, known = page.bot.propose("bank/pay", {"amount": 7}), page.propose(path="a.md")
+    page.page.until(lambda: len(page.lab.proposals()) == 2)
+    page.lab.approve(next(one for one in page.lab.proposals() if one.id == lost.id))
+
+    def card() -> Any:
+        return next((one for one in page.lab.decisions.decided() if one.id == lost.id), None)
+
+    page.page.until(lambda: (one := card()) is not None and one.state == "unknown")
+    malformed: list[dict[str, Any]] = [
+        {},
+        {"happened": "yes"},
+        {"happened": True, "note": 7},
+        {"happened": True, "note": "n" * 1001},
+    ]
+    for wrong in malformed:
+        assert "nothing was recorded" in page.act("found_out", id=lost.id, **wrong)["said"]
+    assert "no call with this id" in page.act("found_out", id="another", happened=True)["said"]
+    assert "no call with this id" in page.act("found_out", id=known.id, happened=True)["said"]
+    assert card().state == "unknown"
+    said = page.act("found_out", id=lost.id, happened=True, note="the ledger has it")["said"]
+    assert said == "Recorded in your name, human: it happened"
+    page.page.until(lambda: card().state == "resolved")
+    assert card().outcome.endswith("found out: it happened (human: the ledger has it)")

@@ -26,6 +26,8 @@ from mew_lab.views.ui.pictures import clock_time
 
 __all__ = ["CardForms", "limits"]
 
+MOST_NOTE = 1000  # characters
+
 
 class CardForms:
     """The forms beside the cards of one lab: arguments, edits and grants."""
@@ -47,6 +49,7 @@ class CardForms:
             "review": self._review,
             "offer": self._offer,
             "take_back": self._take_back,
+            "found_out": self._find_out,
         }
 
     def take(
@@ -122,6 +125,13 @@ class CardForms:
             return ActResult("The permission is revoked. The approval itself was sent and stands.")
 
         return self._session.loop.submit(take_back())
+
+    def _find_out(self, params: Mapping[str, Any]) -> Future[Any]:
+        """Records what the person found out about a call of unknown outcome. Spec: rulings R35, R42."""
+        happened, note = params.get("happened"), params.get("note", "")
+        if not isinstance(happened, bool) or not isinstance(note, str) or len(note) > MOST_NOTE:
+            raise MewError("The view sent a malformed answer, so nothing was recorded. Run its cell again.")
+        return self._session.loop.submit(self._session.record_outcome(_id(params), happened, note.strip()))
 
 
 def limits() -> list[str]:

@@ -3,11 +3,12 @@
 // values were opened, all of the content was in sight, and the kernel has confirmed since when.
 
 import { copyButton } from "../ui/copy.js";
-import { doer, holdsFocus, make, write } from "../ui/elements.js";
+import { activeOf, doer, holdsFocus, make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
 import { openIn } from "../ui/links.js";
 import { menuButton, openMenu } from "../ui/menu.js";
 import { capitalize, clockHover, clockTime, countOf, groupDigits, shorten } from "../ui/text.js";
+import { foundOut } from "./found_out.js";
 import { markRange, partOf, readerOf } from "./reading.js";
 
 const ARMING = 500;
@@ -723,6 +724,9 @@ function resultOf(data) {
 // A decided card is one line: the call, the decision and its author, and the result, which is another thing.
 export function collapse(card) {
   const focused = holdsFocus(card.node), data = card.data, result = resultOf(data);
+  // A form in which somebody writes what she found out stays while the outcome does.
+  const found = data.state !== "unknown" ? null : (card.node.querySelector(".mew-found") ?? foundOut(`What happened? ${card.says}`, (happened, note) => card.desk.act(card, "found_out", { id: data.id, happened, note })));
+  const held = found && holdsFocus(found) ? activeOf(card.node) : null;
   const when = data.at === null ? "" : clockTime(data.at), failed = data.failed;
   card.past = [data.decision, result].filter(Boolean).join(" · ");
   card.node.className = `mew-card mew-past${failed ? " mew-failed" : ""}`;
@@ -732,7 +736,8 @@ export function collapse(card) {
   card.node.replaceChildren(
     make("span", { class: `mew-sign mew-sign-${failed ? "failed" : data.state}`, "aria-hidden": true, text: failed ? "!" : (SIGNS[data.state] ?? "•") }),
     make("span", { class: "mew-says", title: describePast(data) }, make("bdi", { class: "mew-who", text: data.proposer }), " · ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method })),
-    outcome, make("span", { class: "mew-when mew-num", title: data.at === null ? "" : clockHover(data.at), text: when }));
+    outcome, make("span", { class: "mew-when mew-num", title: data.at === null ? "" : clockHover(data.at), text: when }),
+    ...(found ? [found] : []));
   card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.told = card.notice = card.briefLine = card.rejecter = null;
-  if (focused) card.node.focus();
+  if (focused) (held ?? card.node).focus();
 }

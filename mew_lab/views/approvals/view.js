@@ -425,7 +425,7 @@ function render({ model, el }) {
     counts.hidden = !showRecent;
     latest.hidden = showRecent || !done.length;
     if (!latest.hidden) {
-      latest.replaceChildren(...[...done.at(-1).node.childNodes].map((node) => node.cloneNode(true)));
+      latest.replaceChildren(...[...done.at(-1).node.children].filter((node) => !node.matches(".mew-found")).map((node) => node.cloneNode(true)));
       latest.classList.toggle("mew-failed", done.at(-1).data.failed);
     }
     if (!showHistory) return;

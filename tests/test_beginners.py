@@ -110,7 +110,7 @@ WITH_LAB: list[tuple[str, str]] = [
     ("lab.send('chta', {'text': 'hi'})", "there is no kind 'chta' (did you mean 'chat'?)"),
     ("lab.approve(p)", "Not approved yet: this is what would be sent."),
     ("lab.approve(lab.call('notebook/git_log', repo_path='.'))", "nothing waits for a decision"),
-    ("lab.approve(7)", "Cannot approve 7: no mcp/proposal has this number here; lab.proposals() lists"),
+    ("lab.approve(7)", "Cannot approve a int: it does not carry what was shown"),
     ("print(lab.proposals()[0].id == p.id)", "True"),
     ("lab.proposals()[1]", "There is no row 1: demo: proposals has 1 row"),
     ("print(lab.who()[0].participant, lab.who()[0].connected_as)", "human (you)"),

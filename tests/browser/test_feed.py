@@ -495,7 +495,7 @@ def test_what_no_view_can_hold_is_said_and_the_counts_are_of_what_is_held(
     assert held <= 600
     book.page.until(
         lambda: (
-            f"Messages before {802 - held}: lab.log.df, lab.log.filter(…)"
+            f"Messages before #{802 - held}: lab.log.df, lab.log.filter(…)"
             in feed.locator(".mew-note").inner_text()
         ),
         "where",

@@ -184,8 +184,8 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
     book.run(4)
     after, _, _, rest = book.text(4).split(maxsplit=3)
     assert rest.startswith("Exchange of 10 messages")
-    # The view itself said nothing in the space: the rejection is the one envelope more.
-    assert int(after) == int(before) + 1 and q
+    # The view itself said nothing in the space: the rejection came, and the withdrawal by its proposer.
+    assert int(after) == int(before) + 2 and q
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 5 and book.page.errors == []
 
 

@@ -99,7 +99,7 @@ def answer_fault(payload: Mapping[str, Any]) -> str:
     """What is wrong with the answer in a response, as a predicate such as "holds neither …"; empty for a correct one.
 
     Such a response still ends the wait for an answer: its sender has no other answer to give, and the caller would
-    wait for ever. The call that it answers is `unknown` (R35).
+    wait for ever. What it says of the outcome of its call, `unknown_outcome` tells.
 
     Spec: §3.1.2, JSON-RPC 2.0 "Response object".
     """
@@ -128,12 +128,16 @@ def answer_fault(payload: Mapping[str, Any]) -> str:
 def unknown_outcome(payload: Mapping[str, Any]) -> str:
     """Why the answer in a response leaves open whether the call took effect; empty where the answer settles it.
 
-    The reason is the predicate of `answer_fault`, or says that the executor told so. Spec: R35.
+    The reason is the predicate of `answer_fault`, or says that the executor told so. An error with a message whose code
+    is a text, such as `NOT_FOUND` of peers, is no correct answer, but it settles the call: its executor says that the
+    call failed, and the errors of foreign executors stay failures. Spec: R35.
     """
     error = payload.get("error")
     data = error.get("data") if isinstance(error, Mapping) else None
     if isinstance(data, Mapping) and data.get("code") == OUTCOME_UNKNOWN:
         return "says that the outcome is not known"
+    if isinstance(error, Mapping) and isinstance(error.get("code"), str):
+        return answer_fault({**payload, "error": {**error, "code": 0}})
     return answer_fault(payload)
 
 

@@ -23,6 +23,8 @@ NO_ANSWERS: list[dict[str, Any]] = [
     {},
     {"error": "as a text"},
     {"error": {"message": "without a code"}},
+    {"error": {"code": "NOT_FOUND"}},
+    {"error": {"code": "NOT_FOUND", "message": "no such tool"}, "result": {}},
     {"result": {}, "error": {"code": 1, "message": "both"}},
     {"id": 1.5, "result": {}},
 ]
@@ -30,6 +32,7 @@ ANSWERS: list[dict[str, Any]] = [
     {"result": {}},
     {"result": {"isError": True}},
     {"error": {"code": -32000, "message": "the MCP server ended", "data": {"code": "gone"}}},
+    {"error": {"code": "NOT_FOUND", "message": "no such tool"}},
 ]
 
 

@@ -100,7 +100,7 @@ READINGS: dict[str, Reading] = {
         exchanges={5: (5, 8), 38: (35, 38)},
     ),
     # test-client lists the tools of calculator-agent and calls add, multiply, evaluate twice and a tool that there is
-    # not. The last answer has the text NOT_FOUND where JSON-RPC wants a number: whether the call took effect is unknown (R35).
+    # not. The last answer is an error with the text NOT_FOUND where JSON-RPC wants a number: the call failed.
     "2-mcp": Reading(
         messages=15,
         participants=("calculator-agent", "test-client"),
@@ -108,6 +108,7 @@ READINGS: dict[str, Reading] = {
             *text_for_correlation(8, 14, 20, 26, 32, 38),
             *bare_request(5, 11, 17, 23, 29, 35),
             *bare_response(8, 14, 20, 26, 32),
+            Found(38, "failed-call", "note", "", (35,)),
             Found(38, "malformed-answer", "warn", "P-3-21", (35,)),
         ),
         exchanges={11: (11, 14), 38: (35, 38)},
@@ -133,6 +134,7 @@ READINGS: dict[str, Reading] = {
             Found(13, "approval-without-reference", "warn", "P-3.2.1-3", (9,)),
             Found(29, "approval-without-reference", "warn", "P-3.2.1-3", (25,)),
             Found(45, "approval-without-reference", "warn", "P-3.2.1-3", (41,)),
+            Found(49, "failed-call", "note", "", (45,)),
             Found(49, "malformed-answer", "warn", "P-3-21", (45,)),
         ),
         exchanges={9: (9,), 13: (13, 17), 53: (53,)},

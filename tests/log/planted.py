@@ -758,7 +758,7 @@ def answered_by_an_error_with_a_text_for_a_code(c: Conversation) -> list[Expecte
     id = c.request("anna", payload)
     error = {"jsonrpc": "2.0", "id": payload["id"], "error": {"code": "NOT_FOUND", "message": "no such tool"}}
     answer = c.send("tool", "mcp/response", error, to=["anna"], correlation_id=[id])
-    return [Expected("malformed-answer", answer)]
+    return [Expected("failed-call", answer), Expected("malformed-answer", answer)]
 
 
 def thought_after_its_own_cancel(c: Conversation) -> list[Expected]:

@@ -973,8 +973,8 @@ async def test_tools_and_resources_are_registered_under_the_specifications_names
     ("answer", "sentence"),
     [
         (
-            {"error": {"code": "NOT_FOUND", "message": "no such tool"}},
-            "odd/x: its answer has an error whose code is no integer: 'NOT_FOUND'; no such tool.",
+            {"error": {"code": "NOT_FOUND", "message": 7}},
+            "odd/x: its answer has an error whose message is no text: 7.",
         ),
         ({}, "odd/x: its answer holds neither a result nor an error."),
         (

@@ -20,7 +20,7 @@ from mew_lab.log.diagnose.findings import RecentIds, Rule, RuleContext, RuleFami
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.difference import are_equal
-from mew_lab.protocol.intake import answer_fault, first_unknown, malformed
+from mew_lab.protocol.intake import answer_fault, first_unknown, malformed, unknown_outcome
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["CALL_RULES", "CallRules"]
@@ -191,7 +191,7 @@ MALFORMED_ANSWER = Rule(
     "malformed-answer",
     "warn",
     "P-3-21",
-    "{sender}'s answer {id} {why}, so it is not known whether request {about} took effect",
+    "{sender}'s answer {id} to request {about} {why}",
 )
 UNKNOWN = Rule(
     "unknown-outcome",
@@ -363,6 +363,7 @@ class CallRules(RuleFamily):
             self._report_malformed_call(entry)
             return
         fault = answer_fault(entry.payload)
+        unclear = ", so it is not known whether that took effect" if unknown_outcome(entry.payload) else ""
         if fault:  # it ends its request all the same
             self.report(
                 MALFORMED_ANSWER,
@@ -371,7 +372,7 @@ class CallRules(RuleFamily):
                 sender=word(entry.sender),
                 id=word(entry.id),
                 about=words(about),
-                why=fault,
+                why=fault + unclear,
             )
         elif entry.payload.get("jsonrpc") != "2.0" or "id" not in entry.payload:
             self._check_rpc(entry, RPC_RESPONSE)

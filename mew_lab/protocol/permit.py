@@ -434,7 +434,7 @@ def _is_closed(pattern: Mapping[str, Any], key: str) -> bool:
         ConfigError: where `x-closed` is misspelt, neither true nor false, or stands where nothing could be closed.
     """
     for name in pattern:
-        if name.startswith("x-") and name != CLOSED and _is_near(name, CLOSED):
+        if name.startswith("x-") and name != CLOSED and _is_near(name.casefold(), CLOSED):
             raise ConfigError(
                 f"a capability has no key '{name}'; did you mean '{CLOSED}'?", key=_path(key, name)
             )

@@ -144,6 +144,7 @@ def test_the_table_of_what_a_closed_capability_permits(params: Any, payload: Any
         (closed({}, **{"$..x": "a"}), "payload.$..x", "at any depth"),
         ({"kind": "chat", "x-close": True}, "x-close", "did you mean 'x-closed'"),
         ({"kind": "chat", "x-clsoed": True}, "x-clsoed", "did you mean 'x-closed'"),
+        ({"kind": "chat", "x-CLOSED": True}, "x-CLOSED", "did you mean 'x-closed'"),
         ({"kind": "chat", "x-closedly": 1}, "x-closedly", "did you mean 'x-closed'"),
     ],
 )

@@ -357,8 +357,9 @@ class CardQueue:
         known = [self._annotations(name, proposal.tool) for name in proposal.to] if proposal.tool else []
         remarks = self.tools.remarks(proposal)
         about, hints = self.tools.statement(proposal)
-        # What destroys is a warning too: its badge beside the description is only a word.
-        stated = stated_risks([*known, {"destructiveHint": DESTRUCTIVE in hints}])
+        # Each is told once: what destroys as a warning, all else as a word beside the description.
+        destroys = DESTRUCTIVE in hints
+        stated = stated_risks([*known, {"destructiveHint": destroys}])
         if WRITES in hints and stated == stated_risks([{"readOnlyHint": False}]):
             stated = ()
         return card_of(
@@ -366,7 +367,7 @@ class CardQueue:
             since=self._clock(),
             of_the_tool=(*stated, *remarks),
             about=about,
-            hints=hints,
+            hints=() if destroys else hints,
             sources=self._sources,
             last=self._last.of(proposal),
             request_id=self._me.client.new_id(),

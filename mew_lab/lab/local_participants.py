@@ -144,7 +144,7 @@ class LocalParticipants:
         is_number = isinstance(repeats_within, int | float) and not isinstance(repeats_within, bool)
         if not is_number or not repeats_within >= 0:
             raise ConfigError(
-                f"repeats_within is a number of seconds, from 0, and not {repeats_within!r:.40}",
+                f"Cannot set repeats_within to {repeats_within!r:.40}: it is a number of seconds, from 0",
                 key="repeats_within",
             )
         self._on_repeat = {"strict_unknown": bool(strict_unknown), "repeats_within": float(repeats_within)}

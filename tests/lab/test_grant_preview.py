@@ -447,7 +447,8 @@ def test_threat_22_read_only_tools_are_allowed_by_name_and_only_where_the_tool_i
     offers, bot = GrantOffers(lab, lab.granting), lab.join("bot", can="proposer")
     reading, dropping = bot.call("store/read", {"key": "a"}), bot.call("store/drop", {"key": "a"})
     assert card(lab, reading.id).hints == ("read-only",) and card(lab, reading.id).about == "Reads."
-    assert card(lab, dropping.id).hints == ("destructive",)
+    dropped = card(lab, dropping.id)  # what destroys is told once, as a warning
+    assert dropped.hints == () and "destroys: the tool says so itself (annotations)" in dropped.warnings
     made = offer(lab, offers, reading.id, values=False, read_only=True, limit="this session")
     assert made.pattern == {
         "kind": "mcp/request",

@@ -173,7 +173,7 @@ def test_the_time_in_which_an_equal_call_is_a_repeat_is_a_setting(tmp_path: Path
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), "1 h", None, True])
 def test_a_time_that_is_no_number_of_seconds_is_refused(bad: Any) -> None:
-    with pytest.raises(ConfigError, match="repeats_within is a number of seconds"):
+    with pytest.raises(ConfigError, match="it is a number of seconds"):
         up("demo", journal=None, port=None, repeats_within=bad)
 
 

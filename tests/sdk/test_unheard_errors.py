@@ -47,13 +47,18 @@ HANDLERS: dict[str, Callable[[MEWParticipant, Callable[..., Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("handler", [fail, fail_later])
-@pytest.mark.parametrize("name", HANDLERS)
+@pytest.mark.parametrize(
+    ("name", "handler"),
+    [
+        (name, handler)
+        for name in HANDLERS
+        for handler in (fail, fail_later)
+        if name != "dispatcher.on_any" or handler is fail  # its handlers are plain functions
+    ],
+)
 async def test_a_failing_handler_is_shown_masked_where_nobody_listens(
     room: Room, name: str, handler: Callable[..., Any], heard: list[dict[str, Any]]
 ) -> None:
-    if (name, handler) == ("dispatcher.on_any", fail_later):
-        pytest.skip("its handlers are plain functions")
     Token(SECRET)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(context))
     git, me = await room.seat("git", "human"), await room.seat("me", "human")

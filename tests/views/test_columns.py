@@ -64,7 +64,7 @@ def test_a_value_is_what_the_row_says() -> None:
         "from": "bot",
         "to": "git, files",
         "kind": "chat",
-        "what": "Denied (paused): “hi” ⇠2",
+        "what": "Denied (paused): “hi” ⇠#2",
         "context": "c/1",
         "verdict": "✗ paused",
         "size": "120",

@@ -76,21 +76,20 @@ def tell_due(turn: Turn) -> None:
 def _welcome(turn: Turn, to: LiveConnection, present: Iterable[LiveConnection]) -> int:
     """Welcomes one connection; returns the number of characters."""
     others = [connection for connection in present if connection.runtime_id != to.runtime_id]
-    streams = described_streams(turn)
     payload: dict[str, Any] = {
         "you": describe_member(turn, to),
         "participants": [describe_member(turn, other) for other in others],
-        "active_streams": streams,
     }
-    participants = ",".join([_member_json(turn, other) for other in others])
-    text = f'{{"you":{_member_json(turn, to)},"participants":[{participants}],"active_streams":{compact(streams)}'
+    last: dict[str, Any] = {"active_streams": described_streams(turn)}
     if turn.state.edition >= 4:
-        payload[EXTENSION] = extension = _extension(turn)
-        text += f',"{EXTENSION}":{compact(extension)}'
+        last[EXTENSION] = _extension(turn)
     if to.participant == turn.state.owner and turn.state.journal_head:
-        payload["journal_head"] = turn.state.journal_head  # an extension: others ignore it
-        text += f',"journal_head":{compact(turn.state.journal_head)}'
-    turn.say("system/welcome", payload, to=(to.runtime_id,), privately=(to,), text=f"{text}}}")
+        last["journal_head"] = turn.state.journal_head  # an extension: others ignore it
+    payload |= last
+    # The members have their texts already; they are most of a welcome, so they are copied once.
+    participants = ",".join([_member_json(turn, other) for other in others])
+    text = f'{{"you":{_member_json(turn, to)},"participants":[{participants}],{compact(last)[1:]}'
+    turn.say("system/welcome", payload, to=(to.runtime_id,), privately=(to,), text=text)
     return len(text)
 
 

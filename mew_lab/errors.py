@@ -22,6 +22,7 @@ MewError
 ├─ NotApproved              .code                 the proposal was not shown in full
 ├─ CannotWait                                     the waiting thread would have to answer
 ├─ JournalError             .path                 a journal cannot be read or written
+│   └─ HeadsDiffer              .missing          the heads that were kept do not vouch for it
 ├─ FilterError              .filter .start .end   a text is no filter of messages
 ├─ ReplayMismatch           .index .expected .actual
 ├─ NoSuchRow (also IndexError)                    a listing or a log is shorter
@@ -44,6 +45,7 @@ __all__ = [
     "ConfigError",
     "ConnectionLost",
     "FilterError",
+    "HeadsDiffer",
     "JournalError",
     "LocalProtocolError",
     "MewError",
@@ -123,8 +125,8 @@ class CapabilityViolation(Refused):
 class NotApproved(MewError):
     """An approval was refused because its proposal was not shown in full, or because its client waits no more.
 
-    Nothing was sent. `code` is `not_shown`, `not_opened`, `too_fast`, `never_seen`, `digest_mismatch`, `rows_mismatch`,
-    `cancelled_by_client`, or `client_gone`, after which the same approval is taken.
+    Nothing was sent. `code` is `being_read`, `not_shown`, `not_opened`, `too_fast`, `never_seen`, `digest_mismatch`,
+    `rows_mismatch`, `cancelled_by_client`, or `client_gone`, after which the same approval is taken.
     """
 
     def __init__(self, message: str, *, code: str) -> None:
@@ -248,6 +250,14 @@ class JournalError(MewError):
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(message)
         self.path = path
+
+
+class HeadsDiffer(JournalError):
+    """Kept heads do not vouch for a journal, so no space goes on from it. `missing` has a sentence for each lack."""
+
+    def __init__(self, message: str, *, path: str = "", missing: Sequence[str] = ()) -> None:
+        super().__init__(message, path=path)
+        self.missing = tuple(missing)
 
 
 class FilterError(MewError):

@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 HERE = Path(__file__).parent
 LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
 # The settings of the one who runs the tests are neither read nor changed.
-for variable in ("JUPYTER_CONFIG_DIR", "XDG_STATE_HOME"):
+for variable in ("JUPYTER_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
     os.environ[variable] = tempfile.mkdtemp(prefix="mew-lab-settings-")
     atexit.register(shutil.rmtree, os.environ[variable], ignore_errors=True)
 
@@ -71,6 +71,20 @@ def shared() -> Path:
     if not (Path(place) / "captures").is_dir():
         pytest.fail(f"MEW_LAB_SHARED is {place}, which has no captures", pytrace=False)
     return Path(place)
+
+
+@pytest.fixture(scope="session")
+def current_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The current folder of all tests of a worker that take no other."""
+    return tmp_path_factory.mktemp("current")
+
+
+@pytest.fixture(autouse=True)
+def _stand_outside(current_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A lab keeps tokens and heads in the current folder: neither the checkout nor the next test has those of another."""
+    monkeypatch.chdir(current_folder)
+    yield
+    shutil.rmtree(current_folder / ".mew", ignore_errors=True)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -163,7 +177,14 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with the files that take longest, and have one order, wherever they began to read."""
+    """Workers begin with the files that take longest, and have one order, wherever they began to read.
+
+    Where `.ci/run` runs them, a test that failed is run once more, and its traceback is told: among thousands of tests of
+    processes and sockets, a busy machine misses some moment.
+    """
+    for item in items if COMPLETE else ():
+        if item.get_closest_marker("flaky") is None:
+            item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
         items.sort(
             key=lambda item: ([not item.nodeid.startswith(folder) for folder in LONG], item.path.parts)

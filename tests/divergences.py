@@ -178,7 +178,7 @@ EXTENSIONS = (
         "notes",
         "R42",
         "a participant may post a receipt or what became of a call to /participants/{id}/notes; no message tells of it, and "
-        "others never need it",
+        "an executor asks there what was reported of a call to it; others never need it",
     ),
     Extension(
         "own_messages",

@@ -48,7 +48,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "jsonpath_rfc9535": ("protocol.jsonpath",),
     "orjson": ("sdk.client", "log.line", "log.filter.indexed"),
     "websockets": ("transport.websocket", "gateway.protocol"),
-    "uvicorn": ("gateway.server", "gateway.protocol"),
+    "uvicorn": ("gateway.http_server", "gateway.protocol"),
     "starlette": ("gateway.routes",),
     "uvloop": ("cli.shell",),
     "yaml": ("settings.documents",),
@@ -58,7 +58,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "pydantic_ai": ("bridge.frameworks.pydantic_ai",),
     "agents": ("bridge.frameworks.openai_agents",),
     "langgraph": ("bridge.frameworks.langgraph",),
-    "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered", "log.line_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
+    "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered", "log.line_frame", "log.shown_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
     # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
     "numpy": ("log.payloads", "log.table", "log.fact_store", "log.index", "log.line_frame", "log.line_process", "log.line_search", "log.line_store", "log.links", "log.filter.indexed"),
     "duckdb": ("log.fact_process", "log.fact_store", "log.index", "log.line_process", "log.line_store", "log.parquet"),

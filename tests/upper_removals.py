@@ -1116,7 +1116,11 @@ REMOVALS: tuple[Removal, ...] = (
     Removal("S-L3-19 T-7", "who may request does", given(ASK, kind="mcp/proposal")),
     Removal("S-L3-19", "who may not request proposes", given(ASK, kind="mcp/request")),
     Removal("S-ERR-1", "attempts have an end", gone(f"{SDK}.connection:Connection._worth_another", True)),
-    Removal("S-ERR-4", "a request has a limit", given(ASK, timeout=None)),
+    Removal(
+        "S-ERR-4",
+        "a request has a limit",
+        given(f"{SDK}.correlations:Correlations.__init__", request_timeout=None),
+    ),
     Removal(
         "S-CF-2",
         "variables are filled in",

@@ -305,9 +305,12 @@ class MEWAgent:
             {task: run for task, run in self.runs.items() if run.context == context}, reason
         )
 
-    async def cancel_all(self, reason: str) -> None:
-        """Stops every run."""
-        await self._stop_runs(dict(self.runs), reason)
+    async def cancel_all(self, reason: str) -> tuple[int, int]:
+        """Stops every run; returns how many ended, and how many still clean up."""
+        runs = dict(self.runs)
+        await self._stop_runs(runs, reason)
+        busy = sum(not task.done() for task in runs)
+        return len(runs) - busy, busy
 
     def _interrupt(self, runs: Mapping[asyncio.Task[Any], Run], reason: str) -> None:
         for task, run in tuple(runs.items()):

@@ -17,6 +17,7 @@ from typing import Any
 
 from mew_lab.agent.model import ToolSpec
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerEntry, PeerLists
 
@@ -46,7 +47,7 @@ class PeerContents:
         await asyncio.wait({self._refreshing}, timeout=within)
 
     async def _read_lists(self) -> None:
-        await asyncio.gather(*(self._lists.read(method) for method in METHODS))
+        await run_all(self._lists.read(method) for method in METHODS)
 
     async def close(self) -> None:
         """Ends the requests for lists."""

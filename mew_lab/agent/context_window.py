@@ -138,7 +138,7 @@ class ContextWindow:
         memory: Memory,
         *,
         max_tokens: int | None,
-        stop_work: Callable[[str], Awaitable[None]],
+        stop_work: Callable[[str], Awaitable[object]],
     ) -> None:
         self._participant = participant
         self._memory = memory

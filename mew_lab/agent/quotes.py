@@ -14,7 +14,6 @@ import base64
 import binascii
 import html
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
@@ -23,10 +22,11 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.text import cut_middle
+from mew_lab.protocol.steps import Steps, finish
+from mew_lab.protocol.text import cut_middle, fold
 from mew_lab.protocol.visible import middle, one_line
 
-__all__ = ["Query", "ToolOutputs", "features_of", "fold", "leaves", "query_of"]
+__all__ = ["Query", "ToolOutputs", "features_of", "leaves", "query_of", "read_features", "read_query"]
 
 WINDOW = 16  # letters and digits
 STRIDE = 8  # so that 23 in a row hold a whole window of the other text
@@ -43,6 +43,8 @@ MAX_ARGUMENTS = 60_000  # characters of the arguments of one call
 MAX_LEAVES = 1000  # texts, numbers, lists and objects there
 MAX_PLACE = 200  # characters of the name of a place
 MAX_QUOTES = 20
+
+A_STEP = 500  # values, or small pieces of a text, between two pauses
 
 # Function words of several languages; a run of words without any of them is specific to its author.
 _STOP = frozenset(
@@ -73,32 +75,6 @@ _SCHEMA = frozenset(
     name names path paths text type types list true false null none main head trunk develop local remote
     """.split()  # noqa: SIM905 - words read better than a list
 )
-_LOOK_ALIKE = dict(
-    zip(
-        map(ord, "аеорсухіјѕԁһӏвнкмтαορνικυτηωϲ"),
-        map(ord, "aeopcyxijsdhlbhkmtaopvikutnwc"),
-        strict=True,
-    )
-)
-_MAX_FOLDS = 20_000
-
-
-class _Folds(dict[int, int | None]):
-    """The folded form of each character that is not ASCII; filled as they come."""
-
-    def __missing__(self, code: int) -> int | None:
-        category = unicodedata.category(chr(code))
-        hidden = category in ("Mn", "Me", "Cf", "Cs", "Co", "Cn") or (
-            category == "Cc" and code not in (9, 10, 13)
-        )
-        shown = None if hidden else _LOOK_ALIKE.get(code, code)
-        if len(self) < _MAX_FOLDS:
-            self[code] = shown
-        return shown
-
-
-_FOLDS = _Folds()
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _WORD = re.compile(r"[^\W_]+")
 # Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean.
 _DENSE = re.compile(
@@ -123,17 +99,7 @@ _PLAIN_NAME = re.compile(r"[\w.$-]{1,64}")
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})|\\([nrt\"'\\/])")
 
 
-def fold(text: str) -> str:
-    """The text without case, accents, look-alikes, widths and invisible characters."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKD", text).casefold().translate(_FOLDS)
-        text = unicodedata.normalize("NFC", text)
-    else:
-        text = text.lower()
-    return _CONTROLS.sub("", text)
-
-
-def spellings(text: str) -> list[str]:
+def spellings(text: str) -> Steps[list[str]]:
     """The text and its decoded forms; decoded forms are decoded again, twice."""
     texts = [text]
     room = MAX_DECODED
@@ -145,6 +111,7 @@ def spellings(text: str) -> list[str]:
                 if decoded and decoded not in texts and len(decoded) <= room and len(texts) < 2 * MAX_ENCODED:
                     room -= len(decoded)
                     texts.append(decoded)
+                yield
     return texts
 
 
@@ -195,7 +162,8 @@ def leaves(
     """Yields every text and number of a JSON value in order: whether it is a member's name, its place, the text.
 
     If there are more than `most` of them, lists and objects counted, the last text is None. A long place is cut in its
-    middle, so that neither depth nor long names let it grow.
+    middle, so that neither depth nor long names let it grow. An empty text means nothing: it is also yielded after many
+    values that are no texts.
 
     Args:
         names: Whether to yield the name of each member of an object, before its value.
@@ -204,8 +172,12 @@ def leaves(
     kinds = str | int | float | Mapping | list | tuple if numbers else str | Mapping | list | tuple
     waiting: list[Iterator[tuple[bool, str, Any]]] = [iter([(False, "", value)])]
     left = most
+    passed = 0
     while waiting:
         for is_name, where, inner in waiting[-1]:
+            passed += 1
+            if passed % A_STEP == 0:
+                yield False, "", ""
             if inner is None or isinstance(inner, bool) or not isinstance(inner, kinds):
                 continue
             if not left:
@@ -237,28 +209,37 @@ def _items(where: str, value: Iterable[Any]) -> Iterator[tuple[bool, str, Any]]:
     return ((False, cut_middle(f"{where}[{n}]", MAX_PLACE), inner) for n, inner in enumerate(value))
 
 
-def tokens(folded: str, words: list[str]) -> set[str]:
+def tokens(folded: str, words: list[str]) -> Steps[set[str]]:
     """The names in a folded text: addresses, hosts, paths, numbers of four digits, quoted words."""
     names: set[str] = set()
     if "@" in folded:
         for hit in _ADDRESS.finditer(folded):
             names.add(hit[0].strip(".-+"))
             names.add(hit[0].partition("@")[2].strip(".-"))
+        yield
     if "." in folded:
         names.update(_IP.findall(folded))
+        yield
         for name in _NAMED.findall(folded):
             labels = name.split(".")
             names.update(".".join(labels[n:]) for n in range(len(labels) - 1))
             if len(labels) > 2:  # a common ending identifies nothing
                 names.difference_update(end for end in (".".join(labels[-2:]),) if len(end) < 8)
+        yield
     if "+" in folded:
         names.update(digits for hit in _PHONE.findall(folded) if len(digits := re.sub(r"\D", "", hit)) >= 7)
+        yield
     if "/" in folded or "\\" in folded:
         names.update(hit[0].replace("\\", "/").strip("./") for hit in _PATH.finditer(folded))
+        yield
     if _DIGITS.search(folded):
-        names.update(digits for hit in _NUMBER.finditer(folded) for digits in _numbers(hit[0]))
+        for n, hit in enumerate(_NUMBER.finditer(folded)):
+            names.update(_numbers(hit[0]))
+            if n % A_STEP == A_STEP - 1:
+                yield
     if "_" in folded or "-" in folded:
         names.update(_JOINED.findall(folded))
+        yield
     names.update(word for word in words if not word.isalpha() and not word.isdigit())
     names.update(word for word in _QUOTED.findall(folded) if not word.isdigit())
     return {
@@ -294,6 +275,11 @@ def _runs(words: list[str]) -> Iterator[tuple[int, tuple[str, str, str]]]:
 
 
 def features_of(text: str, *, every: bool = False, alone: bool = True) -> set[int]:
+    """The features of a text that may be quoted, in one piece; see `read_features`."""
+    return finish(read_features(text, every=every, alone=alone))
+
+
+def read_features(text: str, *, every: bool = False, alone: bool = True) -> Steps[set[int]]:
     """The features of a text that may be quoted.
 
     Args:
@@ -301,27 +287,36 @@ def features_of(text: str, *, every: bool = False, alone: bool = True) -> set[in
         alone: Whether to include single words and pairs, for arguments that consist only of these.
     """
     features: set[int] = set()
-    for spelling in spellings(text):
+    for spelling in (yield from spellings(text)):
         folded = fold(spelling)
+        yield
         words = _WORD.findall(folded)
-        named = tokens(folded, words)
-        features.update(_windows("".join(words), 1 if every else STRIDE))
-        features.update(hash(run) for _, run in _runs(words))
+        named = yield from tokens(folded, words)
+        yield from _take(features, _windows("".join(words), 1 if every else STRIDE))
+        yield from _take(features, (hash(run) for _, run in _runs(words)))
         if dense := "" if folded.isascii() else "".join(_DENSE.findall(folded)):
-            features.update(
-                hash(("dense", dense[n : n + DENSE_WINDOW])) for n in range(len(dense) - DENSE_WINDOW + 1)
-            )
+            grams = (dense[n : n + DENSE_WINDOW] for n in range(len(dense) - DENSE_WINDOW + 1))
+            yield from _take(features, (hash(("dense", gram)) for gram in grams))
         if alone:
             different = set(words) - _STOP
             named.update(word for word in different - _SCHEMA if len(word) >= SHORTEST_WORD or every)
+            yield
             pairs = {
                 first + second
                 for first, second in pairwise(words)
                 if first in different and second in different
             }
             named.update(pair for pair in pairs if len(pair) >= 8)
+        yield
         features.update(map(hash, named))
     return features
+
+
+def _take(features: set[int], more: Iterator[int]) -> Steps[None]:
+    """Adds features, with a pause after many."""
+    while part := list(islice(more, 10 * A_STEP)):
+        features.update(part)
+        yield
 
 
 class Query(NamedTuple):
@@ -332,6 +327,11 @@ class Query(NamedTuple):
 
 
 def query_of(value: Any, *, most: int, characters: int, plain_names: bool = True) -> Query:
+    """The features of a JSON value that may quote others, in one piece; see `read_query`."""
+    return finish(read_query(value, most=most, characters=characters, plain_names=plain_names))
+
+
+def read_query(value: Any, *, most: int, characters: int, plain_names: bool = True) -> Steps[Query]:
     """The features of a JSON value that may quote others: of each text, of each name, and of all texts in a row.
 
     Args:
@@ -344,24 +344,28 @@ def query_of(value: Any, *, most: int, characters: int, plain_names: bool = True
     left = characters
     sequences: dict[tuple[bool, int], _TextSequence] = {}
     for is_name, place, text in leaves(value, most=most):
+        if text == "":
+            yield
+            continue
         if text is None or left <= 0:
             whole = False
             break
         if is_name and not plain_names and _PLAIN_NAME.fullmatch(text):
             continue
         whole = whole and len(text) <= left
-        for nth, spelling in enumerate(spellings(text[:left])):
+        for nth, spelling in enumerate((yield from spellings(text[:left]))):
             left -= len(spelling)
             folded = fold(spelling)
             words = _WORD.findall(folded)
+            yield
             sequences.setdefault((is_name, min(nth, 1)), _TextSequence()).add(place, words, folded)
-            named = tokens(folded, words)
+            named = yield from tokens(folded, words)
             if not is_name and 0 < len(words) <= 2 and not words[0].isdigit():
                 named.add("".join(words))  # it is the whole argument
             for token in named:
                 places.setdefault(hash(token), place)
     for sequence in sequences.values():
-        sequence.collect(places)
+        yield from sequence.collect(places)
     return Query(places, whole)
 
 
@@ -388,17 +392,23 @@ class _TextSequence:
         if not folded.isascii() and (dense := "".join(_DENSE.findall(folded))):
             self.dense.append((place, dense))
 
-    def collect(self, places: dict[int, str]) -> None:
-        for n, run in _runs(self.words):
+    def collect(self, places: dict[int, str]) -> Steps[None]:
+        for passed, (n, run) in enumerate(_runs(self.words), 1):
             places.setdefault(hash(run), self.places[bisect_right(self.from_word, n) - 1])
+            if passed % A_STEP == 0:
+                yield
         letters = "".join(self.letters)
         for nth, start in enumerate(self.from_letter):
             end = self.from_letter[nth + 1] if nth + 1 < len(self.from_letter) else len(letters)
             for n in range(start, min(end, len(letters) - WINDOW + 1)):
                 places.setdefault(hash(letters[n : n + WINDOW]), self.places[nth])
+                if n % A_STEP == 0:
+                    yield
         for place, dense in self.dense:
             for n in range(len(dense) - DENSE_WINDOW + 1):
                 places.setdefault(hash(("dense", dense[n : n + DENSE_WINDOW])), place)
+                if n % A_STEP == 0:
+                    yield
 
 
 class ToolOutputs:

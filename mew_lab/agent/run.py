@@ -25,7 +25,7 @@ import asyncio
 import itertools
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -45,6 +45,7 @@ from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 
@@ -251,10 +252,12 @@ class Run:
     async def _discover(self) -> None:
         """Waits for the lists of what the others offer, at most as long as the option says."""
         within = self._options.discovery_wait
-        waits: list[Awaitable[object]] = [self._participant.discovery.wait_for_pending_discoveries(within)]
+        waits: list[Coroutine[Any, Any, object]] = [
+            self._participant.discovery.wait_for_pending_discoveries(within)
+        ]
         if self._contents is not None:
             waits.append(self._contents.refresh(min(within, CONTENTS_WITHIN)))
-        await asyncio.gather(*waits)
+        await run_all(waits)
 
     async def _loop(self) -> RunOutcome:
         reason = self.reason if self._hooks is None else partial(self._hooks.reason, run=self)
@@ -319,7 +322,7 @@ class Run:
         text = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
         self.trace.thought(text, action="tool_call", **self._list_quotes(calls))
         self._report_step(text)
-        observations = await asyncio.gather(*(self._observe_when_free(call) for call in calls))
+        observations = await run_all(self._observe_when_free(call) for call in calls)
         await self._wait_until_allowed()
         for call, observation in zip(calls, observations, strict=True):
             self._outputs.add(call.name, observation)

@@ -29,6 +29,8 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
+from mew_lab.sdk.group import run_all
+
 __all__ = ["AnnouncingServer", "ListAnnouncer", "Listed"]
 
 Listed = Literal["tools", "resources", "prompts"]
@@ -88,7 +90,7 @@ class ListAnnouncer:
             changed, self._changed = self._changed, {}
             for listed in changed:
                 await self._bus.publish(_EVENTS[listed])
-                await asyncio.gather(*(self._tell(session, listed) for session in tuple(self._sessions)))
+                await run_all(self._tell(session, listed) for session in tuple(self._sessions))
             await asyncio.sleep(ANNOUNCE_EVERY)
 
     async def _tell(self, session: ServerSession, listed: Listed) -> None:

@@ -1,31 +1,64 @@
 """Keeps on disk which calls wait, and which outcomes did not reach their client, for a gate that starts after a crash.
 
-The file is small and private. It is replaced as a whole at each change, so a gate that is killed leaves the old one or
-the new one. A file that cannot be read or written costs this memory and nothing else.
+How it works
+------------
+Two kinds of files, so that the bulk of the outcomes cannot cost what safety needs:
 
-Whether a remembered call that was waiting has been decided is not known. So the gate withdraws it, and says so to the
-next request for it. It is never sent again on its own.
+- the *index*, one line a call: its id, its key, and whether it waits, has ended, or is unknown. It is small and bounded,
+  so it can always be read again. It is replaced as a whole at each change, before the change has an effect;
+- the *outcomes*, one file a call, bounded each and in all. A thread writes them, and marks the call as ended in the
+  index only once its outcome is on the disk. The oldest ones are removed first, and the index still says that these
+  calls have ended.
 
-Spec: §3.3.1, ruling R18.
+Whether a remembered call that was waiting has been decided is not known. So the gate withdraws it, says so to the next
+request for it, and keeps it as unknown for a day. It is never sent again on its own.
+
+A file that cannot be read or written costs this memory and nothing else. A line of the index that is damaged is looked
+through for the call that it held, and what was lost is told in the log. No link on the way to a file is followed.
+
+Spec: §3.3.1, rulings R18, R35, threat 27.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
+import re
+import threading
 import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
+from mew_lab.errors import ProtocolError
+from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.envelope import compact
-from mew_lab.transport.files import read_small, replace_small
+from mew_lab.protocol.text import cut
+from mew_lab.protocol.visible import one_line
+from mew_lab.transport.files import list_names, read_small, remove, replace_small
+from mew_lab.transport.folder import KEPT
 
 __all__ = ["CallMemory", "RememberedCall"]
 
 logger = logging.getLogger(__name__)
-MAX_FILE = 8 * 1024 * 1024  # bytes
+MAX_CALLS = 400  # in the index; unknown ones, then ended ones, then waiting ones are left out first
+MAX_FILE = 1024 * 1024  # bytes of the index
+MAX_ID = 256  # characters, as R6 has it
+MAX_WHAT = 300  # characters
 MAX_OUTCOME = 256 * 1024  # bytes of JSON; a larger one is not kept
-MAX_CALLS = 300
+MAX_OUTCOMES = 16 * 1024 * 1024  # bytes of all of them
+MAX_NAMED = 20  # lost calls that one line of the log names
+
+State = Literal["waits", "ended", "unknown"]
+_LEFT_OUT_FIRST: tuple[State, ...] = ("unknown", "ended", "waits")
+# What is left of a damaged line; the writer has the members in this order.
+_LEFT = re.compile(
+    r'"key":"([0-9a-f]{64})","id":"([^"\\\x00-\x1f]{1,256})"(?:,"what":"([^"\\\x00-\x1f]{1,300})")?'
+)
 
 
 class RememberedCall(NamedTuple):
@@ -49,69 +82,291 @@ class RememberedCall(NamedTuple):
         return self.result is None and not self.refusal
 
 
+class _Entry(NamedTuple):
+    """One line of the index."""
+
+    key: str
+    id: str
+    what: str
+    is_tool: bool
+    at: float
+    state: State
+
+    @property
+    def call(self) -> RememberedCall:
+        return RememberedCall(self.key, self.id, self.what, self.is_tool, at=self.at)
+
+
 class CallMemory:
-    """The file of one gate: `path` lies in a folder of its own, which is made where it is missing."""
+    """The files of one gate: `path` is the index, in a folder of its own, which is made where it is missing.
+
+    The outcomes lie beside it, in a folder with its name and `.outcomes`.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._folder, self._name = path.parent, path.name
-        self._calls: dict[str, RememberedCall] = {}  # by id
+        parts = path.absolute().parts
+        # From `.mew` on, no folder may be a link; without one, this holds for the folder of the file.
+        at = parts.index(KEPT) if KEPT in parts[:-1] else max(len(parts) - 2, 1)
+        self.path = path
+        self._root, self._name = Path(*parts[:at]), "/".join(parts[at:])
+        self._outcomes = f"{self._name}.outcomes"
+        self._entries: dict[str, _Entry] = {}  # by id, the oldest change first
+        self._lines: dict[str, bytes] = {}
+        self._sizes: dict[str, int] = {}  # of the outcomes on the disk, the oldest first
+        self._lock = (
+            threading.Lock()
+        )  # of these three and the index, which the thread of the outcomes changes, too
+        self._worker = ThreadPoolExecutor(
+            1, thread_name_prefix="call-memory"
+        )  # starts with its first outcome
+        self._unknown: set[str] = set()  # ids of calls of which it is not known whether they took effect
         self._told = False
+
+    # --- reading ---
 
     def load(self, *, max_age: float) -> list[RememberedCall]:
         """The calls that were remembered: those that wait, and outcomes of the last `max_age` seconds.
 
-        Empty where there is no file, or none that can be read.
+        Empty where there is no index. What cannot be read is told in the log, with the calls that it held as far as
+        they can be made out; these are among those that wait.
         """
         try:
-            entries = json.loads(read_small(self._folder, self._name, most=MAX_FILE))
-            calls = [_read(entry) for entry in entries]
+            text = read_small(self._root, self._name, most=MAX_FILE).decode(errors="replace")
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, TypeError, RecursionError) as fault:
-            logger.warning(
-                "%s is no memory of a gate, so it is replaced: %s", self._folder / self._name, fault
-            )
+        except OSError as fault:
+            self._tell_lost([], str(fault.strerror or fault))
             return []
         now = time.time()
-        recent = [call for call in calls if call.waits or now - call.at < max_age]
-        self._calls = {call.id: call for call in recent[-MAX_CALLS:]}
-        return list(self._calls.values())
+        entries, damaged = _read_index(text)
+        if damaged:
+            self._tell_lost([entry for entry in entries if entry.id in damaged], "it is damaged")
+        recent = [
+            entry
+            for entry in entries
+            if entry.state == "waits" or now - entry.at < (DAY if entry.state == "unknown" else max_age)
+        ]
+        with self._lock:
+            self._entries = {entry.id: entry for entry in recent}
+            self._lines = {entry.id: _line_of(entry) for entry in recent}
+        calls = [
+            self._read_outcome(entry) if entry.state == "ended" else entry.call
+            for entry in recent
+            if entry.state != "unknown"
+        ]
+        self._unknown = {entry.id for entry in recent if entry.state == "waits"}
+        self._remove_strangers()
+        return calls
+
+    def _tell_lost(self, calls: list[_Entry], why: str) -> None:
+        names = [one_line(f"{entry.what} ({entry.id})", MAX_WHAT + MAX_ID) for entry in calls[:MAX_NAMED]]
+        more = f" and {len(calls) - MAX_NAMED} more" if len(calls) > MAX_NAMED else ""
+        held = (
+            f"It held {', '.join(names)}{more}: whether these were executed is not known"
+            if names
+            else "Which calls waited in it is not known, so none of them is withdrawn; look at the open proposals"
+        )
+        logger.warning("%s cannot be read as the memory of a gate: %s. %s", self.path, why, held)
+
+    def _read_outcome(self, entry: _Entry) -> RememberedCall:
+        not_kept = f"{entry.what} has ended, but its outcome was not kept after the gate had ended"
+        try:
+            data = read_small(self._root, self._place(entry.id), most=2 * MAX_OUTCOME)
+            outcome = json.loads(data)
+            compact(outcome)  # what cannot be written can neither be sent
+            result, refusal = outcome["result"], outcome["refusal"]
+            if not isinstance(refusal, str) or (result is None and not refusal):
+                raise ValueError("it is no outcome")
+        except (OSError, ValueError, TypeError, KeyError, RecursionError, ProtocolError):
+            return entry.call._replace(refusal=not_kept)
+        self._sizes[entry.id] = len(data)
+        return entry.call._replace(result=result, refusal=refusal)
+
+    def _remove_strangers(self) -> None:
+        """Removes outcomes of calls that the index does not have."""
+        known = {self._place(id).rpartition("/")[2] for id in self._sizes}
+        with suppress(OSError):
+            for name in list_names(self._root, self._outcomes, most=10 * MAX_CALLS):
+                if name not in known:
+                    with suppress(OSError):
+                        remove(self._root, f"{self._outcomes}/{name}")
+
+    # --- writing ---
 
     def put(self, call: RememberedCall) -> None:
-        """Remembers a call, or its outcome."""
-        if not call.waits and len(compact(call.result)) > MAX_OUTCOME:
-            refusal = (
-                f"{call.what} was executed, but its result was too large to be kept after the gate had ended"
-            )
-            call = call._replace(result=None, refusal=refusal)
-        self._calls[call.id] = call._replace(at=time.time())
-        self._write()
+        """Remembers a call, or its outcome. That a call waits is on the disk when this returns, an outcome later.
+
+        What is said of a call of unknown outcome is no outcome of it, and is not kept.
+        """
+        known = self._entries.get(call.id)
+        if call.id in self._unknown or (known is not None and known.state == "unknown"):
+            return
+        if call.waits or known is None:
+            what = one_line(call.what, MAX_WHAT)
+            self._set(_Entry(call.key, call.id, what, call.is_tool, time.time(), "waits"))
+        if not call.waits:
+            self._submit(self._put_outcome, call)
+
+    def note_unknown(self, id: str) -> None:
+        """Notes that the outcome of a call is not known: a later process takes it as one that waited."""
+        self._unknown.add(id)
+
+    def find_unknown(self, key: str) -> RememberedCall | None:
+        """A call with this key whose outcome is not known; None where there is none.
+
+        It counts for a day after its client was told so.
+        """
+        now = time.time()
+        with self._lock:
+            for entry in self._entries.values():
+                is_unknown = entry.state == "unknown" or entry.id in self._unknown
+                if entry.key == key and is_unknown and now - entry.at < DAY:
+                    return entry.call
+        return None
 
     def drop(self, id: str) -> None:
-        """Forgets a call, because its outcome was delivered."""
-        if self._calls.pop(id, None) is not None:
+        """Forgets a call, because its outcome was delivered; of an unknown one it stays known that it is."""
+        with self._lock:
+            entry = self._entries.get(id)
+            if entry is None or entry.state == "unknown":
+                return
+            is_unknown = id in self._unknown
+            del self._entries[id], self._lines[id]
+            if not is_unknown:
+                self._write()
+        if is_unknown:
+            self._set(entry._replace(state="unknown", at=time.time()))
+        else:
+            self._submit(self._remove_outcome, id)
+
+    def close(self) -> None:
+        """Waits until the outcomes are on the disk."""
+        self._worker.shutdown()
+
+    def _submit(self, work: Any, about: Any) -> None:
+        try:
+            self._worker.submit(work, about)
+        except RuntimeError:  # it was closed
+            work(about)
+
+    def _set(self, entry: _Entry) -> None:
+        with self._lock:
+            self._entries.pop(entry.id, None)
+            self._entries[entry.id] = entry
+            self._lines[entry.id] = _line_of(entry)
+            self._leave_out()
             self._write()
 
+    def _leave_out(self) -> None:
+        """Keeps the index in its bounds."""
+        while len(self._entries) > MAX_CALLS or sum(map(len, self._lines.values())) > MAX_FILE:
+            id = min(self._entries, key=lambda id: _LEFT_OUT_FIRST.index(self._entries[id].state))
+            del self._entries[id], self._lines[id]
+
     def _write(self) -> None:
+        self._try_to_write(self._name, b"".join(self._lines.values()))
+
+    def _try_to_write(self, name: str, data: bytes) -> bool:
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            text = compact([call._asdict() for call in self._calls.values()])
-            replace_small(self._folder, self._name, text.encode())
+            replace_small(self._root, name, data)
         except OSError as fault:
             if not self._told:
                 self._told = True
                 logger.warning(
                     "%s cannot be written, so waiting calls do not outlive this process: %s",
-                    self._folder / self._name,
+                    self._root / name,
                     fault,
                 )
+            return False
+        return True
+
+    # --- in the thread ---
+
+    def _put_outcome(self, call: RememberedCall) -> None:
+        if call.id not in self._entries:  # it was delivered
+            return
+        data = _outcome_data(call)
+        is_written = self._try_to_write(self._place(call.id), data)
+        with self._lock:
+            entry = self._entries.get(call.id)
+            if entry is not None:
+                self._entries[call.id] = entry = entry._replace(at=time.time(), state="ended")
+                self._lines[call.id] = _line_of(entry)
+                self._write()
+        self._sizes.pop(call.id, None)
+        if is_written:
+            self._sizes[call.id] = len(data)
+        while len(self._sizes) > MAX_CALLS or sum(self._sizes.values()) > MAX_OUTCOMES:
+            self._remove_outcome(next(iter(self._sizes)))
+
+    def _remove_outcome(self, id: str) -> None:
+        if self._sizes.pop(id, None) is not None:
+            with suppress(OSError):
+                remove(self._root, self._place(id))
+
+    def _place(self, id: str) -> str:
+        name = sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return f"{self._outcomes}/{name}.json"
 
 
-def _read(entry: Any) -> RememberedCall:
+def _line_of(entry: _Entry) -> bytes:
+    # ASCII, so that any text can be written, a lone surrogate, too.
+    return json.dumps(entry._asdict(), separators=(",", ":")).encode() + b"\n"
+
+
+def _outcome_data(call: RememberedCall) -> bytes:
+    """The outcome as JSON; where that is too large or impossible, a sentence about it."""
+    why = "was too large to be kept"
+    try:
+        data = compact({"result": call.result, "refusal": call.refusal}).encode()
+        if len(data) <= MAX_OUTCOME:
+            return data
+    except ProtocolError:
+        why = "could not be kept"
+    if call.result is None:
+        refusal = cut(call.refusal.encode(errors="replace").decode(), MAX_OUTCOME // 8)
+    else:
+        refusal = f"{call.what} was executed, but its result {why} after the gate had ended"
+    return json.dumps({"result": None, "refusal": refusal}).encode()
+
+
+def _read_index(text: str) -> tuple[list[_Entry], set[str]]:
+    """The entries, and the ids of those that were made out in damaged lines; an empty id for a line with none."""
+    entries: dict[str, _Entry] = {}
+    damaged: set[str] = set()
+    for line in text.split("\n"):
+        if not line:
+            continue
+        try:
+            entry = _read_entry(json.loads(line))
+            entries[entry.id] = entry
+        except (ValueError, TypeError, RecursionError):
+            left = list(_salvage(line))
+            damaged |= {entry.id for entry in left} or {""}
+            entries |= {entry.id: entry for entry in left if entry.id not in entries}
+    return list(entries.values())[-MAX_CALLS:], damaged
+
+
+def _salvage(line: str) -> Iterable[_Entry]:
+    now = time.time()
+    for found in _LEFT.finditer(line):
+        yield _Entry(found[1], found[2], found[3] or "a call", True, now, "waits")
+
+
+def _read_entry(value: Any) -> _Entry:
     """Raises ValueError or TypeError where it is no entry."""
-    call = RememberedCall(**entry)
-    texts = (call.key, call.id, call.what, call.refusal)
-    numbers = isinstance(call.at, int | float) and isinstance(call.is_tool, bool)
-    if not numbers or not all(isinstance(text, str) for text in texts):
-        raise ValueError("an entry has a member of another type")
-    return call
+    entry = _Entry(**value)
+    texts = (entry.key, entry.id, entry.what)
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or len(entry.id) > MAX_ID
+        or len(entry.what) > MAX_WHAT
+    ):
+        raise ValueError("a text is of another type or too long")
+    numbers = isinstance(entry.at, int | float) and isinstance(entry.is_tool, bool)
+    if not numbers or isinstance(entry.at, bool) or entry.state not in get_args(State):
+        raise ValueError("a member is of another type")
+    now = time.time()
+    if not 0 <= entry.at < math.inf:  # nor NaN
+        raise ValueError("it has no time")
+    return entry if entry.at <= now else entry._replace(at=now)  # the clock was ahead

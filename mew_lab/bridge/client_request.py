@@ -23,7 +23,7 @@ from typing import Any, Final
 from mcp import types
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
-from mew_lab.bridge.delivery import ANSWER_DELIVERY, STDIO, AnswerDelivery, ClientSession
+from mew_lab.bridge.delivery import ANSWER_DELIVERY, STDIO, STDIO_ANSWERS, AnswerDelivery, ClientSession
 from mew_lab.bridge.waiting_calls import WaitingCall, WaitingCalls
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.sdk.progress import Progress, token_of
@@ -108,6 +108,11 @@ class ClientRequest:
         self._delivery: AnswerDelivery | None = web.scope.get(ANSWER_DELIVERY) if web is not None else None
 
     @property
+    def version(self) -> str:
+        """The revision of MCP in which its client is answered."""
+        return str(self._context.protocol_version)
+
+    @property
     def wants_progress(self) -> bool:
         """Whether its client wants to be told of progress."""
         return token_of(self._context.params) is not None
@@ -166,7 +171,7 @@ class ClientRequest:
     def when_delivered(self, then: Callable[[], None]) -> None:
         """Calls `then` when the answer was sent; at once where the transport does not say so."""
         if self._delivery is None:
-            then()
+            STDIO_ANSWERS.when_sent(self._context.request_id, then)
         else:
             self._delivery.when_sent(then)
 

@@ -1,4 +1,4 @@
-"""Notes what became of one HTTP exchange, and which sessions of clients are live; no rule of its own.
+"""Notes what became of one answer over HTTP or stdio, and which sessions of clients are live; no rule of its own.
 
 `mcp_http` puts an `AnswerDelivery` into the scope of each request, under `ANSWER_DELIVERY`. A library between it and the
 handler may hold the answer back, so only the last bytes tell that it was sent.
@@ -7,16 +7,28 @@ handler may hold the answer back, so only the last bytes tell that it was sent.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-__all__ = ["ANSWER_DELIVERY", "SESSION_HEADER", "STDIO", "AnswerDelivery", "ClientSession"]
+__all__ = [
+    "ANSWER_DELIVERY",
+    "SESSION_HEADER",
+    "STDIO",
+    "STDIO_ANSWERS",
+    "AnswerDelivery",
+    "ClientSession",
+    "LineAnswers",
+]
 
 ANSWER_DELIVERY: Final = "mew_lab.answer_delivery"  # a key of an ASGI scope
 SESSION_HEADER: Final = "mcp-session-id"
 ERRORS = 400  # the lowest status of an error
+# The id of the request in a line with its answer, in the order in which the library writes the members.
+_ANSWER = re.compile(r'\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d+),"(?:result|error)"')
 GONE = 404  # the status of a request for a session that has ended
 
 
@@ -116,3 +128,28 @@ def _now() -> float:
 
 STDIO: Final = ClientSession()
 """The session of the one client of a process over stdio."""
+
+
+class LineAnswers:
+    """The answers of a process over stdio, each one line: tells when the operating system has taken one."""
+
+    def __init__(self) -> None:
+        self.serves = False
+        self._then: dict[str, list[Callable[[], None]]] = {}  # by the JSON of the id of the request
+
+    def when_sent(self, id: str | int, then: Callable[[], None]) -> None:
+        """Calls `then` once the answer to that request was written; at once where no lines are written."""
+        if self.serves:
+            self._then.setdefault(json.dumps(id, ensure_ascii=False), []).append(then)
+        else:
+            then()
+
+    def note_sent(self, line: str) -> None:
+        """Notes that a line was written."""
+        answered = _ANSWER.match(line)
+        for then in self._then.pop(answered[1], ()) if answered else ():
+            then()
+
+
+STDIO_ANSWERS: Final = LineAnswers()
+"""The answers to the one client of a process over stdio."""

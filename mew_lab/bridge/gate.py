@@ -25,21 +25,38 @@ Spec: §3.1, §3.2, §3.3, rulings R17, R18; MCP "Tools", "Resources", "Prompts"
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
 from mcp import MCPError, types
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
 from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer
 from mew_lab.bridge.call_memory import CallMemory
 from mew_lab.bridge.caller_status import CallerStatus
 from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, session_of
+from mew_lab.bridge.client_results import (
+    LISTS,
+    known_members,
+    misfit,
+    refused,
+    result_misfit,
+    text_result,
+    without_own_meta,
+)
+from mew_lab.bridge.library_log import quiet_library
 from mew_lab.bridge.offers import (
+    GATE,
+    PENDING,
+    PROPOSAL,
+    REFUSED,
     RESULT,
+    STATE,
     WITHDRAW,
     OfferedTool,
     OfferedTools,
@@ -50,7 +67,9 @@ from mew_lab.bridge.offers import (
 )
 from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls, call_key
 from mew_lab.errors import MewError, ProtocolError
+from mew_lab.ledger.unknown_calls import has_effect, may_repeat
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
@@ -58,7 +77,14 @@ from mew_lab.sdk.peer_lists import METHODS, PeerLists
 from mew_lab.sdk.results import raw_text
 from mew_lab.sdk.scheduler import Pace
 from mew_lab.sdk.tools import INVALID_PARAMS
-from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, WITHDRAW_AFTER, check_seconds
+from mew_lab.settings.waiting import (
+    ANSWER_AFTER,
+    DECIDE_WITHIN,
+    GRACE,
+    RUN_WITHIN,
+    WITHDRAW_AFTER,
+    check_seconds,
+)
 from mew_lab.version import VERSION
 
 __all__ = ["PENDING", "REFUSED", "McpGate"]
@@ -66,9 +92,9 @@ __all__ = ["PENDING", "REFUSED", "McpGate"]
 logger = logging.getLogger(__name__)
 DISCOVER_WITHIN = 2.0  # seconds that a list waits for a participant that was not asked before
 PACE = Pace(stagger=0.0)  # a gate is one newcomer, and its client waits
-PENDING, REFUSED = -32050, -32051  # codes of errors, where a result could not say it
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
 MAX_VIOLATIONS = 5
+MAX_LEFT_OUT = 1000  # participants of which a list left something out
 MAX_REQUESTS = 1000  # that a cancellation may name
 
 _INSTRUCTIONS = (
@@ -103,8 +129,8 @@ _OWN_TOOLS = [
 ]
 
 _NOT_KNOWN = (
-    "The gate ended while {what} waited, and proposal {id} {so}. Whether it was approved and executed before is not "
-    "known here; the log of the space tells. The same call made again is a new call"
+    "The gate ended while {what} waited, and the withdrawal of proposal {id} {so}. Whether it was approved and executed "
+    "before is not known here; the log of the space tells. The same call made again is a new call"
 )
 
 
@@ -115,6 +141,7 @@ class McpGate:
         participant: the participant that speaks for the client; the gate starts and stops it.
         answer_after: seconds after which a request is answered as pending.
         decide_within: seconds after which a proposal that nobody decided is refused.
+        run_within: seconds after which an approved call that its tool has not answered ends as unknown.
         grace: seconds that a call of a client that is gone still waits for it.
         withdraw_after: seconds after which a call that its client cancelled is withdrawn.
         memory: what outlives a crash of this process; None keeps nothing.
@@ -129,18 +156,21 @@ class McpGate:
         *,
         answer_after: float = ANSWER_AFTER,
         decide_within: float = DECIDE_WITHIN,
+        run_within: float = RUN_WITHIN,
         grace: float = GRACE,
         withdraw_after: float = WITHDRAW_AFTER,
         memory: CallMemory | None = None,
     ) -> None:
         check_seconds(answer_after, key="answer_after")
         check_seconds(decide_within, key="decide_within")
+        check_seconds(run_within, key="run_within")
         check_seconds(grace, key="grace")
         check_seconds(withdraw_after, key="withdraw_after")
         self.participant = participant
         self.calls = WaitingCalls(
             participant.proposals,
             decide_within=decide_within,
+            run_within=run_within,
             grace=grace,
             withdraw_after=withdraw_after,
             status=CallerStatus(participant),
@@ -151,6 +181,7 @@ class McpGate:
         self._memory = memory
         self._answer_after = answer_after
         self._tools = OfferedTools()
+        self._left_out: BoundedDict[tuple[str, str], str] = BoundedDict(MAX_LEFT_OUT)  # the sentences
         self.announcer = ListAnnouncer()
         self._lists = PeerLists(participant, on_change=self.announcer.announce)
         self.server = _make_server(self, ttl=answer_after + grace)
@@ -164,7 +195,7 @@ class McpGate:
 
     async def start(self) -> None:
         """Joins the space, and asks the participants for their tools; raises as `MEWParticipant.start`."""
-        self.participant.on_change(self.calls.note_rejected)
+        self.participant.on_change(self.calls.note_change)
         self.participant.client.on_message(self.calls.note_progress, kinds=["mcp/request"])
         self.participant.on_ready(lambda _: self.calls.resume())
         self.participant.discovery.on_tools_changed(lambda _: self._note_tools())
@@ -180,41 +211,79 @@ class McpGate:
 
     async def _restore(self) -> None:
         """Withdraws what waited when a gate was killed, and keeps what its client does not know yet."""
-        for call in self._memory.load(max_age=self.calls.decide_within) if self._memory is not None else ():
-            if call.waits:
-                so = "is withdrawn now"
+        if self._memory is None:
+            return
+        for call in await asyncio.to_thread(self._memory.load, max_age=self.calls.decide_within):
+            waited = call.waits
+            if waited:
+                so = "was accepted now"
                 try:
                     await self.participant.sender.say_accepted(
                         "mcp/withdraw", {"reason": "gate_restarted"}, about=call.id
                     )
-                except MewError:  # it was a request, or the gateway does not take it
-                    so = "could not be withdrawn"
+                except MewError:  # it was a request, or the gateway did not take it
+                    so = "is not confirmed"
                 call = call._replace(refusal=_NOT_KNOWN.format(what=call.what, id=call.id, so=so))
-            self.calls.restore(call)
+            self.calls.restore(call, is_unknown=waited)
 
     async def stop(self) -> None:
         """Withdraws the undecided calls and leaves the space."""
         await self.calls.close()
         await self.announcer.close()
         await self.participant.stop()
+        if self._memory is not None:
+            await asyncio.to_thread(self._memory.close)
 
     # --- lists ---
 
-    async def list_tools(self) -> types.ListToolsResult:
+    async def list_tools(self, version: str = LATEST_HANDSHAKE_VERSION) -> types.ListToolsResult:
         """The tools of the participants that the client's participant may call or propose, and the gate's own."""
         await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
         self._read_tools()
-        entries = [*_OWN_TOOLS, *(tool.described() for tool in self._tools)]
+        described = [(tool.tool, tool.described()) for tool in self._tools]
+        offered = [(tool.participant, tool.name, entry, entry) for tool, entry in described]
+        entries = [*_OWN_TOOLS, *self._fitting("tools/list", offered, version)]
         return types.ListToolsResult.model_validate({"tools": entries})
+
+    def _fitting(
+        self, method: str, offered: Iterable[tuple[str, str, Mapping[str, Any], dict[str, Any]]], version: str
+    ) -> list[dict[str, Any]]:
+        """The entries that a client of that revision of MCP may be sent.
+
+        Each participant of which some are left out is a fault that names the first of them.
+
+        Args:
+            offered: the participant, its name of the entry, the entry as it came, and under its name for clients.
+        """
+        fitting: list[dict[str, Any]] = []
+        left_out: dict[str, list[str]] = {}
+        for participant, name, own, entry in offered:
+            if reason := misfit(method, own, version) or misfit(method, entry, version):
+                left_out.setdefault(participant, []).append(f"{one_line(name, 80)}, because of {reason}")
+            else:
+                fitting.append(entry)
+        for participant, reasons in left_out.items():
+            more = f"; and {len(reasons) - 1} more of it" if len(reasons) > 1 else ""
+            sentence = (
+                f"The {method} of MCP clients leaves out {one_line(participant, 80)}/{reasons[0]}, which MCP {version} "
+                f"does not allow{more}"
+            )
+            if self._left_out.get((method, participant)) != sentence:
+                self._left_out[method, participant] = sentence
+                self.participant.client.report(ProtocolError(sentence))
+        return fitting
 
     def _note_tools(self) -> None:
         if self._read_tools():
             self.announcer.announce("tools")
 
-    async def list_entries(self, method: str) -> dict[str, Any]:
+    async def list_entries(self, method: str, version: str = LATEST_HANDSHAKE_VERSION) -> dict[str, Any]:
         """The result of a list of resources, resource templates or prompts, under the names for clients."""
-        peers = [peer for peer in await self._lists.read(method) if _fits(method, peer.entry)]
-        return {METHODS[method]: [offered_entry(peer) for peer in peers]}
+        offered = [
+            (peer.participant, str(peer.entry.get("name")), peer.entry, without_own_meta(offered_entry(peer)))
+            for peer in await self._lists.read(method)
+        ]
+        return {METHODS[method]: self._fitting(method, offered, version)}
 
     def _read_tools(self) -> bool:
         """Reads the discovered tools; returns whether a client sees a difference."""
@@ -250,9 +319,10 @@ class McpGate:
                 payload,
                 what=tool.target,
                 check=lambda: _check_arguments(tool, arguments),
+                may_repeat=may_repeat(tool.tool.annotations or {}),
             )
         except MewError as fault:
-            return _refused(str(fault))
+            return refused(str(fault))
         return await self._answer(request, waiting, name)
 
     async def _find_tool(self, name: str) -> OfferedTool | None:
@@ -284,7 +354,9 @@ class McpGate:
             text = f"{waiting.describe()}. Make the same request again to wait on"
             raise MCPError(PENDING, text, data={"proposal": waiting.id})
         if outcome.refusal or not isinstance(outcome.result, dict):
-            raise MCPError(outcome.code or REFUSED, outcome.refusal or f"{waiting.what} gave no result")
+            data = {"code": OUTCOME_UNKNOWN} if outcome.is_unknown else None
+            why = outcome.refusal or f"{waiting.what} gave no result"
+            raise MCPError(outcome.code or REFUSED, why, data=data)
         return outcome.result
 
     async def get_prompt(
@@ -292,7 +364,7 @@ class McpGate:
     ) -> dict[str, Any] | types.InputRequiredResult:
         """The result of `prompts/get`; raises as `request`."""
         for peer in await self._lists.read("prompts/list"):
-            if _fits("prompts/list", peer.entry) and offered_entry(peer)["name"] == name:
+            if not misfit("prompts/list", peer.entry) and offered_entry(peer)["name"] == name:
                 params = {"name": peer.entry["name"], "arguments": dict(arguments)}
                 return await self.request(request, peer.participant, "prompts/get", params)
         raise MCPError(INVALID_PARAMS, f"There is no prompt {one_line(name, 80)}; list the prompts")
@@ -325,8 +397,12 @@ class McpGate:
         *,
         what: str,
         check: Callable[[], None] = lambda: None,
+        may_repeat: bool = False,
     ) -> WaitingCall:
         """The call that a request attaches to: a waiting one, or a new one named `what`, which `check` allows.
+
+        Args:
+            may_repeat: whether a second call does no more than the first, as its tool says.
 
         Raises:
             MewError: a new call cannot be sent, or the state of the request is that of another call, of one that
@@ -355,9 +431,16 @@ class McpGate:
                 f"{self.calls.most} calls wait already, so this one was not sent; withdraw some, or wait"
             )
         self._check_rights(participant, payload)
+        kind = None if may_repeat else self._kind_of_repeat(key, participant, payload, what=what)
         token = f"gate-{secrets.token_hex(6)}" if request.wants_progress else ""
+        is_own = kind is None and self.participant.can_send("mcp/request", payload, participant)
         call = self.participant.correlations.call(
-            (participant,), _with_token(payload, token), what=what, timeout=None, resilient=True
+            (participant,),
+            _with_token(payload, token),
+            what=what,
+            timeout=self.calls.run_within if is_own else None,
+            resilient=True,
+            kind=kind,
         )
         logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
         return self.calls.begin(key, call, session=request.session, progress_token=token)
@@ -370,6 +453,26 @@ class McpGate:
                 f"{self.participant.client.id} may propose calls of {participant} but not withdraw them, so a refusal "
                 "could not be kept; ask the owner of the space to allow mcp/withdraw"
             )
+
+    def _kind_of_repeat(
+        self, key: str, participant: str, payload: Mapping[str, Any], *, what: str
+    ) -> Literal["mcp/proposal"] | None:
+        """As what a call is sent that repeats one of unknown outcome: a person decides. None for any other call.
+
+        Raises:
+            MewError: it may be sent by own right alone.
+
+        Spec: R35.
+        """
+        first = self.calls.find_unknown(key)
+        if not first or not has_effect(payload["method"]):
+            return None
+        if self.participant.can_send("mcp/proposal", payload, participant):
+            return "mcp/proposal"
+        raise MewError(
+            f"{what} was not sent: the same call was sent before, as {one_line(first, 80)}, and whether that took "
+            f"effect is not known. {self.participant.client.id} may not propose it, so nobody can decide"
+        )
 
     async def _outcome(
         self, request: ClientRequest, waiting: WaitingCall
@@ -392,7 +495,7 @@ class McpGate:
         outcome = await self._outcome(request, waiting)
         if isinstance(outcome, types.InputRequiredResult):
             return outcome
-        return _pending(waiting, name) if outcome is None else _result_of(outcome, waiting)
+        return _pending(waiting, name) if outcome is None else _result_of(outcome, waiting, request.version)
 
     def _forget(self, request: ClientRequest) -> None:
         if self._requests.get(request.key) is request:
@@ -413,11 +516,11 @@ class McpGate:
     ) -> types.CallToolResult | types.InputRequiredResult:
         id, reason = arguments.get("proposal"), arguments.get("reason", "no_longer_needed")
         if not isinstance(id, str) or not isinstance(reason, str):
-            return _refused(f"{name} needs `proposal`, the id in a pending answer, as a string")
+            return refused(f"{name} needs `proposal`, the id in a pending answer, as a string")
         waiting = self.calls.by_id(id)
         is_next_round = waiting is not None and (request.id, request.holder) == (waiting.id, waiting.holder)
         if waiting is None or not (is_next_round or waiting.is_of(request.session)):
-            return _refused(f"There is no call {one_line(id, 80)} of this client; it may have ended long ago")
+            return refused(f"There is no call {one_line(id, 80)} of this client; it may have ended long ago")
         if name == RESULT:
             if not is_next_round and (request.session is None or waiting.session is not request.session):
                 self.calls.hand_over(waiting, request.session)
@@ -428,19 +531,24 @@ class McpGate:
         what = waiting.what
         if waiting.decided:
             why = "has ended" if waiting.ended.is_set() else "is running"
-            return _refused(f"{what} {why}, so it cannot be withdrawn; {RESULT} has its result")
+            return refused(f"{what} {why}, so it cannot be withdrawn; {RESULT} has its result")
         if not await self.calls.withdraw(
             waiting, f"{what} was withdrawn on request, and not executed", reason=reason
         ):
-            return _text(f"The withdrawal of {what} could not be sent now; {RESULT} tells what becomes of it")
-        return _text(f"The withdrawal of {what} was sent; {RESULT} tells whether an approval came first")
+            return text_result(
+                f"The withdrawal of {what} is not confirmed; {RESULT} tells what becomes of it"
+            )
+        return text_result(
+            f"The withdrawal of {what} was accepted; {RESULT} tells whether an approval came first"
+        )
 
 
 def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
     """The server of the MCP library that passes its requests to a gate."""
+    quiet_library()
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
-        return await gate.list_tools()
+        return await gate.list_tools(context.protocol_version)
 
     async def call_tool(
         context: Any, params: types.CallToolRequestParams
@@ -448,18 +556,19 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
         return await gate.call_tool(ClientRequest(context), params.name, params.arguments or {})
 
     async def list_entries(context: Any, params: Any) -> Any:
-        return _LISTS[context.method].model_validate(await gate.list_entries(context.method))
+        entries = await gate.list_entries(context.method, context.protocol_version)
+        return LISTS[context.method].model_validate(entries)
 
     async def read_resource(context: Any, params: types.ReadResourceRequestParams) -> Any:
         result = await gate.read_resource(ClientRequest(context), params.uri)
-        return _model_of(types.ReadResourceResult, result)
+        return _model_of(types.ReadResourceResult, "resources/read", result, context.protocol_version)
 
     async def get_prompt(context: Any, params: types.GetPromptRequestParams) -> Any:
         result = await gate.get_prompt(ClientRequest(context), params.name, params.arguments or {})
-        return _model_of(types.GetPromptResult, result)
+        return _model_of(types.GetPromptResult, "prompts/get", result, context.protocol_version)
 
     server = AnnouncingServer(
-        "mew-lab",
+        GATE,
         version=VERSION,
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
@@ -486,54 +595,20 @@ def _with_token(payload: Mapping[str, Any], token: str) -> Mapping[str, Any]:
     return {**payload, "params": params} if token else payload
 
 
-_LISTS: Mapping[str, Any] = {
-    "resources/list": types.ListResourcesResult,
-    "resources/templates/list": types.ListResourceTemplatesResult,
-    "prompts/list": types.ListPromptsResult,
-}
-
-
-def _fits(method: str, entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of a list of a participant is one that MCP allows."""
-    try:
-        _LISTS[method].model_validate({METHODS[method]: [entry]})
-    except ValueError:  # of pydantic
-        return False
-    return True
-
-
-_RESULT_MEMBERS = ("content", "structuredContent", "isError", "contents", "messages", "description", "_meta")
-
-
-def _known_members(result: Any) -> Any:
-    """A result without the members that are the gate's own to send, such as `resultType`.
-
-    Only the latest revision allows a structured content that is no object; it becomes text.
-    """
-    if not isinstance(result, dict):
-        return result
-    known = {name: result[name] for name in _RESULT_MEMBERS if name in result}
-    if not isinstance(known.get("structuredContent", {}), dict) and isinstance(known.get("content"), list):
-        text = raw_text(known.pop("structuredContent"))[0]
-        known["content"] = [*known["content"], {"type": "text", "text": text}]
-    return known
-
-
-def _model_of(model: Any, result: Any) -> Any:
+def _model_of(model: Any, method: str, result: Any, version: str) -> Any:
     """The result of a participant as the library takes it.
 
     Raises:
-        MCPError: MCP does not allow it.
+        MCPError: MCP does not allow it in the revision of the client.
     """
     if isinstance(result, types.InputRequiredResult):
         return result
-    try:
-        return model.model_validate(_known_members(result))
-    except ValueError as fault:  # of pydantic
-        reason = one_line(str(fault).splitlines()[0], MAX_SHOWN)
+    known = known_members(result)
+    if reason := result_misfit(method, known, version):
         raise MCPError(
-            REFUSED, f"The participant answered with a result that MCP does not allow: {reason}"
-        ) from None
+            REFUSED, f"The participant answered with a result that MCP {version} does not allow: {reason}"
+        )
+    return model.model_validate(known)
 
 
 def _check_arguments(tool: OfferedTool, arguments: Mapping[str, Any]) -> None:
@@ -554,34 +629,27 @@ def _check_arguments(tool: OfferedTool, arguments: Mapping[str, Any]) -> None:
         )
 
 
-def _result_of(outcome: CallOutcome, waiting: WaitingCall) -> types.CallToolResult:
+def _result_of(outcome: CallOutcome, waiting: WaitingCall, version: str) -> types.CallToolResult:
     """The result for the client; that of another method than `tools/call` as JSON. One that MCP does not allow is an
     error."""
     if outcome.refusal:
-        return _refused(outcome.refusal)
+        meta = {STATE: "unknown", PROPOSAL: waiting.id} if outcome.is_unknown else None
+        return text_result(outcome.refusal, is_error=True, meta=meta)
     if not waiting.is_tool:
-        return _text(raw_text(outcome.result)[0])
-    try:
-        return types.CallToolResult.model_validate(_known_members(outcome.result))
-    except ValueError as fault:  # of pydantic
-        reason = one_line(str(fault).splitlines()[0], MAX_SHOWN)
-        return _refused(f"{waiting.what} was executed, but its result is none that MCP allows: {reason}")
+        return text_result(raw_text(outcome.result)[0])
+    known = known_members(outcome.result)
+    if reason := result_misfit("tools/call", known, version):
+        return refused(
+            f"{waiting.what} was executed, but its result is none that MCP {version} allows: {reason}"
+        )
+    return types.CallToolResult.model_validate(known)
 
 
 def _pending(waiting: WaitingCall, name: str) -> types.CallToolResult:
     """The answer for a client that should not wait longer."""
     again = "call it again with the same arguments, or " if name != RESULT else ""
-    return _text(
+    return text_result(
         f"{waiting.describe()}. This is no result yet, and no refusal. To wait on, {again}call {RESULT} with proposal "
         f"{waiting.id}; {WITHDRAW} takes it back.",
-        meta={"mew-lab/state": "pending", "mew-lab/proposal": waiting.id},
+        meta={STATE: "pending", PROPOSAL: waiting.id},
     )
-
-
-def _text(text: str, *, is_error: bool = False, meta: dict[str, Any] | None = None) -> types.CallToolResult:
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
-    return types.CallToolResult(content=content, is_error=is_error, _meta=meta)
-
-
-def _refused(sentence: str) -> types.CallToolResult:
-    return _text(sentence, is_error=True)

@@ -46,12 +46,14 @@ async def connect(server: RemoteServer, at_end: Callable[[], None]) -> AsyncIter
         )
 
     if server.transport == "sse":
-        async with sse_client(server.url, httpx_client_factory=client) as streams:
+        async with sse_client(server.url.reveal(), httpx_client_factory=client) as streams:
             yield streams
     else:
         async with (
             client() as http,
-            streamable_http_client(server.url, http_client=http, max_sse_event_size=MAX_LINE) as streams,
+            streamable_http_client(
+                server.url.reveal(), http_client=http, max_sse_event_size=MAX_LINE
+            ) as streams,
         ):
             yield streams
 

@@ -24,11 +24,14 @@ from mew_lab.bridge.remote import RemoteServer, is_lost_answer
 from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
 from mew_lab.bridge.subscriptions import ChangeLimit, LogLimit, Subscriptions
-from mew_lab.errors import ConfigError, MewError
-from mew_lab.ledger.unknown_calls import DAY, UnknownCall, has_effect
+from mew_lab.errors import ConfigError, MewError, ProtocolError
+from mew_lab.ledger.unknown_calls import DAY, UnknownCall, check_repeats_within, has_effect
+from mew_lab.protocol.envelope import MAX_MESSAGE, compact
 from mew_lab.protocol.intake import unknown_outcome
+from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.discovery import ToolReader, ToolReading
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
@@ -71,17 +74,18 @@ LOGGED = "notifications/message"
 UPDATED = "notifications/resources/updated"
 ENDED = -32000
 CLOSED = (-32000, "Connection closed")  # code and message of the library where the session ended
+MAX_LIST = MAX_MESSAGE - 64 * 1024  # bytes of all tools in one answer
+MAX_NAMED = 5
 SETTLE = 1.0  # seconds for sending the last answers
 MINUTE = 60.0  # seconds
 PAUSE = 0.5  # seconds before a second start within a minute; each further one waits so much longer
-MAX_PAGES = 100
 
 
 class McpBridge:
     """One MCP server as the participant `name`.
 
     `command_line` is the exact command, known before the start. `listed` are the tools that the server listed when it
-    started, `annotations` the hints in their descriptions, by tool. `cwd` is the folder in which it runs; None for one
+    started. `cwd` is the folder in which it runs; None for one
     at a URL.
 
     Args:
@@ -104,8 +108,8 @@ class McpBridge:
         unknown: the calls of unknown outcome in the journal of its space; None where nobody here has that.
 
     Raises:
-        ConfigError: when there is no command, a named variable is not set, a root does not exist, or as
-            `RemoteServer`.
+        ConfigError: when there is no command, a named variable is not set, a root does not exist, `repeats_within`
+            is no number of seconds, or as `RemoteServer`.
     """
 
     def __init__(
@@ -130,11 +134,11 @@ class McpBridge:
         unknown: Iterable[UnknownCall] | None = None,
     ) -> None:
         self.name = name
-        self._on_repeat: dict[str, Any] = {"strict_unknown": strict_unknown, "repeats_within": repeats_within}
+        within = check_repeats_within(repeats_within)
+        self._on_repeat: dict[str, Any] = {"strict_unknown": strict_unknown, "repeats_within": within}
         self._unknown = None if unknown is None else tuple(unknown)
         self._state = state or (lambda: state_folder(outside=self.folders))
-        self.listed: list[dict[str, Any]] = []
-        self.annotations: dict[str, dict[str, Any]] = {}
+        self.listed = ToolReading()
         self.participant: MEWParticipant | None = None
         folder = Path(cwd) if cwd is not None else Path.cwd()
         words = () if isinstance(command, str) else command[1:]
@@ -194,7 +198,7 @@ class McpBridge:
 
     def hints_of(self, tool: str) -> Mapping[str, Any]:
         """The annotations that the server gave of a tool; empty where it gave none."""
-        return self.annotations.get(tool, {})
+        return next((known.annotations for known in self.listed.tools if known.name == tool), {})
 
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the server, then joins the space with it; returns the participant.
@@ -234,7 +238,7 @@ class McpBridge:
         try:
             async with asyncio.timeout(self._start_timeout):
                 session = await run.start()
-                await self._read_annotations(session)
+                await self._read_tools(session)
         except TimeoutError:
             await run.stop()
             kind = " that uses stdio" if isinstance(run.server, ServerProcess) else ""
@@ -253,7 +257,7 @@ class McpBridge:
     # --- answering ---
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The server's result, unchanged.
+        """The server's result, unchanged but for tools that no message can hold; a warning names them.
 
         Raises:
             RpcError: the error of the server; -32601 for a method that is not passed on; -32000 when the server has
@@ -274,7 +278,13 @@ class McpBridge:
                 await self._own[method](session, params)
                 return {}
             with self._requests.during(ASKED.get(), method):
-                return await session.request(method, own, on_progress=on_progress)
+                result = await session.request(method, own, on_progress=on_progress)
+            if method != "tools/list":
+                return result
+            fitting, left_out = _fit(result)
+            if left_out:
+                await self._warn(f"tools left out, because no message can hold them: {left_out}")
+            return fitting
         except RpcError as fault:
             if run.ended.is_set() and (fault.code, fault.message) == CLOSED:
                 why = await self._describe_end(run)
@@ -311,28 +321,23 @@ class McpBridge:
     async def _describe_end(self, run: ServerRun) -> str:
         return f"the MCP server of participant {self.name} {await run.server.describe_end()}"
 
-    async def _read_annotations(self, session: McpSession) -> None:
-        """Reads the annotations of the server's tools; a server without tools is accepted as well."""
-        self.listed.clear()
-        self.annotations.clear()
-        params: dict[str, Any] = {}
-        for _ in range(MAX_PAGES):
+    async def _read_tools(self, session: McpSession) -> None:
+        """Reads the server's tools; a server without tools is accepted as well."""
+        reader = ToolReader(self.name)
+        while True:
             try:
-                page = await session.request("tools/list", params)
+                reader.take(
+                    await session.request(
+                        "tools/list", {"cursor": reader.next_cursor} if reader.next_cursor else {}
+                    )
+                )
             except RpcError:
                 if self._run.ended.is_set():
                     raise
-                return
-            tools = page.get("tools")
-            for tool in tools if isinstance(tools, list) else ():
-                if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
-                    continue  # discovery reports it
-                self.listed.append(tool)
-                if isinstance(tool.get("annotations"), dict):
-                    self.annotations[tool["name"]] = tool["annotations"]
-            if not page.get("nextCursor"):
-                return
-            params = {"cursor": page["nextCursor"]}
+                break
+            if not reader.next_cursor:
+                break
+        self.listed = reader.reading()
 
     # --- what the server asks ---
 
@@ -482,3 +487,33 @@ def _passed_on(initialized: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(declared, Mapping) and isinstance(part := declared.get(name), Mapping)
     }
     return {**initialized, "capabilities": capabilities}
+
+
+def _fit(listed: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """A list of tools without those that a message cannot hold, the largest first, and the names of those."""
+    entries = listed.get("tools")
+    if not isinstance(entries, list):
+        return dict(listed), ""
+    sizes = {at: _size(entry) for at, entry in enumerate(entries)}
+    order = sorted(sizes, key=sizes.__getitem__)
+    total = sum(sizes.values())
+    left_out = set[int]()
+    while order and total > MAX_LIST:
+        left_out.add(order[-1])
+        total -= sizes[order.pop()]
+    names = [
+        entry.get("name") if isinstance(entry := entries[at], dict) else entry for at in sorted(left_out)
+    ]
+    shown = ", ".join(one_line(str(name), 60) for name in names[:MAX_NAMED])
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return {
+        **listed,
+        "tools": [entry for at, entry in enumerate(entries) if at not in left_out],
+    }, shown + more
+
+
+def _size(entry: object) -> int:
+    try:
+        return utf8_size(compact(entry))
+    except ProtocolError:
+        return MAX_MESSAGE  # it is left out

@@ -8,11 +8,8 @@ Spec: tools-agent.md "MCP Server Project", TA-51 to TA-54; threat 40.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-import os
-import socket
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -21,11 +18,10 @@ from mcp.server.lowlevel import Server
 
 from mew_lab.bridge.delivery import ANSWER_DELIVERY, SESSION_HEADER, AnswerDelivery, ClientSession
 from mew_lab.bridge.mcp_server import MAX_REQUEST
-from mew_lab.errors import ConfigError
 from mew_lab.gateway.admission import MISSING_BEARER, Hosts, bearer
-from mew_lab.gateway.server import Uvicorn, settings
-from mew_lab.gateway.wire import hang_up
+from mew_lab.gateway.http_server import HttpServer, admit
 from mew_lab.protocol.token import Token
+from mew_lab.transport.listener import LimitedLog
 
 __all__ = ["McpHttpServer"]
 
@@ -34,10 +30,8 @@ HOST = "127.0.0.1"
 PATH = "/mcp"
 SESSIONS = 64  # at once
 IDLE = 600.0  # seconds after which a session without a request ends
-CONNECTIONS = 256  # and requests at once
+REQUESTS = 256  # admitted ones at once
 LAST_REQUESTS = 0.2  # seconds that requests have to end
-WRONG_TOKEN_LOG_INTERVAL = 10.0  # seconds between two lines about wrong tokens
-ENDS_WITHIN = 5.0  # seconds
 
 
 class McpHttpServer:
@@ -70,8 +64,7 @@ class McpHttpServer:
         self.port = port
         self._token = token
         self._token_name = token_name
-        self._wrong_tokens = 0  # since the last line of the log
-        self._log_wrong_at = 0.0
+        self._log = LimitedLog(logger)
         self._hosts = Hosts(port)
         self._idle = idle
         self._sessions: dict[str, ClientSession] = {}  # those that the library has opened, by id
@@ -82,8 +75,9 @@ class McpHttpServer:
             max_sessions=sessions,
             session_idle_timeout=idle,
         )
-        self._uvicorn: Uvicorn | None = None
-        self._running: asyncio.Task[None] | None = None
+        self._requests = 0  # admitted and not answered
+        # The lifespan holds the sessions of the library.
+        self._server = HttpServer(self, frame_bytes=MAX_REQUEST, lifespan=True)
 
     @property
     def url(self) -> str:
@@ -91,50 +85,38 @@ class McpHttpServer:
         return f"http://{HOST}:{self.port}{PATH}"
 
     async def __aenter__(self) -> McpHttpServer:
-        listener = socket.socket()
-        try:
-            if os.name == "posix":
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((HOST, self.port))
-        except (OSError, OverflowError) as fault:
-            listener.close()
-            raise ConfigError(f"cannot listen on port {self.port} of {HOST}: {fault}", key="port") from None
-        self.port = listener.getsockname()[1]
+        self.port = self._server.bind(HOST, self.port)
         self._hosts = Hosts(self.port)
-        config = settings(self, message_bytes=MAX_REQUEST)
-        config.limit_concurrency = CONNECTIONS
-        config.lifespan = "on"  # it holds the sessions of the library
-        self._uvicorn = Uvicorn(config)
-        loop = asyncio.get_running_loop()
-        self._running = loop.create_task(self._uvicorn.serve(sockets=[listener]))
-        listening = loop.create_task(self._uvicorn.listening.wait())
-        await asyncio.wait({self._running, listening}, return_when=asyncio.FIRST_COMPLETED)
-        listening.cancel()
-        if self._running.done():
-            listener.close()
-            await self._running
+        await self._server.start()
         return self
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers one request (ASGI); it goes to the MCP library when it passes the three checks."""
-        refusal = None
-        headers: dict[str, str] = {}
-        if scope["type"] == "http":
-            headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-            refusal = self._check(headers)
-        elif scope["type"] == "websocket":
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
+        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
+        refusal = self._check(headers)
+        if refusal is None and self._requests >= REQUESTS:
+            refusal = 503, "limit_exceeded", f"{REQUESTS} requests wait for their answer; try again later"
         if refusal is not None:
             await _refuse(send, *refusal)
-        else:
+            return
+        admit(scope)
+        self._requests += 1
+        try:
             session = self._sessions.get(headers.get(SESSION_HEADER, ""))
             delivery = scope[ANSWER_DELIVERY] = AnswerDelivery(
                 receive, send, session=session, on_session=self._note_session
             )
-            ends = scope.get("method") == "DELETE"
+            ends = scope["method"] == "DELETE"
             with session.exchange(delivery, ends=ends) if session is not None else nullcontext():
                 await self._app(scope, delivery.receive, delivery.send)
+        finally:
+            self._requests -= 1
 
     def _note_session(self, id: str) -> None:
         """Notes a session that the library has opened, and forgets those that are not live."""
@@ -153,28 +135,12 @@ class McpHttpServer:
         if shown is None:
             return 401, MISSING_BEARER, f"send Authorization: Bearer and {self._token_name}"
         if shown != self._token:
-            self._log_wrong_token()
+            self._log.warn("requests with a wrong token, refused since the last such line: %d")
             return 401, "invalid_token", f"this is not {self._token_name}"
         return None
 
-    def _log_wrong_token(self) -> None:
-        """Logs the use of a wrong token, without the token, at most once in `WRONG_TOKEN_LOG_INTERVAL` seconds."""
-        self._wrong_tokens += 1
-        now = asyncio.get_running_loop().time()
-        if now >= self._log_wrong_at:
-            self._log_wrong_at = now + WRONG_TOKEN_LOG_INTERVAL
-            logger.warning(
-                "requests with a wrong token, refused since the last such line: %d", self._wrong_tokens
-            )
-            self._wrong_tokens = 0
-
     async def __aexit__(self, *fault: object) -> None:
-        server, running = self._uvicorn, self._running
-        if server is not None and running is not None:
-            server.leave.set()
-            await asyncio.wait({running}, timeout=LAST_REQUESTS)
-            hang_up(server.server_state.connections)  # a client that only reads would delay the end
-            await asyncio.wait({running}, timeout=ENDS_WITHIN)
+        await self._server.stop(within=LAST_REQUESTS)
 
 
 async def _refuse(send: Any, status: int, error: str, message: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
@@ -24,7 +25,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 
+from mew_lab.bridge.client_results import misfit
+from mew_lab.bridge.delivery import STDIO_ANSWERS
+from mew_lab.bridge.library_log import quiet_library, warn_rarely
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import RpcError
@@ -97,11 +102,22 @@ class ChangingServer(Server[Any]):
 
 def mcp_server(surface: McpSurface) -> Server[Any]:
     """The surface as a server of the MCP library, to be run over any of its transports. Spec: T-1, T-3, TA-18."""
+    quiet_library()
     changes = ListChanges()
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListToolsResult:
         changes.note(ctx.session)
-        return types.ListToolsResult.model_validate(await surface.answer("tools/list", {}))
+        listed = (await surface.answer("tools/list", {}))["tools"]
+        odd = {
+            str(tool["name"]): why
+            for tool in listed
+            if (why := misfit("tools/list", tool, ctx.protocol_version))
+        }
+        for name, why in odd.items():
+            warn_rarely("misfit", f"tool {one_line(name, 80)} is left out, because of {why}")
+        return types.ListToolsResult.model_validate(
+            {"tools": [tool for tool in listed if tool["name"] not in odd]}
+        )
 
     async def call_tool(
         ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
@@ -134,9 +150,10 @@ async def serve_stdio(server: Server[Any], *, ended: asyncio.Event) -> None:
     Meanwhile, all printed output of this process goes to stderr.
     """
 
+    lines, written = cast(Any, _StdinLines(0)), _StdoutLines()
+
     async def serve() -> None:
-        lines = cast(Any, _StdinLines(0))
-        async with mcp.server.stdio.stdio_server(stdin=lines) as (reader, writer):
+        async with mcp.server.stdio.stdio_server(stdin=lines, stdout=cast(Any, written)) as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
     loop = asyncio.get_running_loop()
@@ -147,6 +164,7 @@ async def serve_stdio(server: Server[Any], *, ended: asyncio.Event) -> None:
         for task in (serving, ending):
             task.cancel()
         await asyncio.gather(serving, ending, return_exceptions=True)
+        written.close()
     if not serving.cancelled() and (fault := serving.exception()) is not None:
         raise fault
 
@@ -179,3 +197,33 @@ class _StdinLines:
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode("utf-8", errors="replace") + "\n"
+
+
+class _StdoutLines:
+    """Writes lines to stdout, and notes each that the operating system has taken; other output goes to stderr."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self._descriptor = os.dup(1)
+        os.dup2(2, 1)
+        STDIO_ANSWERS.serves = True
+
+    async def write(self, line: str) -> None:
+        """Writes one line; a client that reads slowly holds up nothing else."""
+        await asyncio.to_thread(self._write_all, line.encode())
+        STDIO_ANSWERS.note_sent(line)
+
+    def _write_all(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    async def flush(self) -> None:
+        """Does nothing: a line is written when `write` returns."""
+
+    def close(self) -> None:
+        """Gives stdout back."""
+        STDIO_ANSWERS.serves = False
+        sys.stdout.flush()
+        os.dup2(self._descriptor, 1)
+        os.close(self._descriptor)

@@ -14,14 +14,22 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.text import MAX_API_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.peer_lists import PeerEntry
 
 __all__ = [
+    "EDITED",
+    "GATE",
     "LISTING",
+    "OWN_META",
+    "PENDING",
+    "PROPOSAL",
+    "REFUSED",
     "RESULT",
+    "STATE",
     "WITHDRAW",
     "OfferedTool",
     "OfferedTools",
@@ -31,7 +39,11 @@ __all__ = [
     "own_uri",
 ]
 
+GATE = "mew-lab"  # the name of the server that a gate is
 RESULT, WITHDRAW = "proposal_result", "proposal_withdraw"
+OWN_META = "mew-lab/"  # the beginning of members of `_meta` that only a gate writes
+STATE, PROPOSAL, EDITED = f"{OWN_META}state", f"{OWN_META}proposal", f"{OWN_META}edited"
+PENDING, REFUSED = -32050, -32051  # codes of errors, where a result could not say it
 LISTING: Final[list[dict[str, Any]]] = [
     {
         "kind": "mcp/request",
@@ -111,6 +123,11 @@ class OfferedTool(NamedTuple):
         return entry
 
 
+def _shown(tools: Mapping[str, OfferedTool]) -> list[dict[str, Any]]:
+    """What a client sees of the tools."""
+    return [tool.described() for tool in tools.values()]
+
+
 class OfferedTools:
     """The tools that are offered now, by name; names of earlier tools are remembered, to say why they are gone."""
 
@@ -129,7 +146,7 @@ class OfferedTools:
             self._gone[name] = before[name].target
         while len(self._gone) > self._most_gone:
             del self._gone[next(iter(self._gone))]
-        return before != self._tools
+        return not are_equal(_shown(before), _shown(self._tools))
 
     def find(self, name: str) -> OfferedTool | None:
         """The tool of that name, or None."""

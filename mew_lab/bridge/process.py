@@ -13,24 +13,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
+import re
 import shlex
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from mew_lab.bridge import line_judge
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import inherited_environment
 from mew_lab.transport import keeper
 
-__all__ = ["ServerProcess", "environment"]
+__all__ = ["LineJudge", "LongLine", "ServerProcess", "environment"]
 
-MAX_LINE = 8 * 1024 * 1024  # bytes; a message of the space is far shorter
+MAX_LINE = 8 * 1024 * 1024  # bytes; a longer line ends the session
+LONGEST = 2 * MAX_MESSAGE  # bytes of a line that is read; what the space takes is shorter
+ENDS = 4096  # bytes that are kept of the beginning and the end of a longer one
+CHUNK = 64 * 1024
+JUDGED_WITHIN = 20.0  # seconds
 STDERR_BYTES = 4096  # bytes kept from the end of its stderr
 GRACE = 1.0  # seconds between the close of its input, SIGTERM, and SIGKILL
 
@@ -51,6 +59,98 @@ def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]
             key=missing[0],
         )
     return inherited_environment() | {name: os.environ[name] for name in names}
+
+
+class LongLine(NamedTuple):
+    """Both ends of a line over `LONGEST`, which nobody parses."""
+
+    head: bytes
+    tail: bytes
+
+    @property
+    def answers(self) -> int | str | None:
+        """The id of the request that it answers; None where it answers none, or does not say so at its ends."""
+        found = _HEAD_ID.match(self.head) or _TAIL_ID.search(self.tail)
+        if found is None or self.is_request:
+            return None
+        try:
+            id = json.loads(found[1])
+        except ValueError:
+            return None
+        return id if isinstance(id, str | int) and not isinstance(id, bool) else None
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is a request or a notification, as its beginning says."""
+        return _METHOD.match(self.head) is not None
+
+
+_ID = rb'"id"\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,256}")\s*'
+_RPC = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_HEAD_ID = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?" + _ID + rb",")
+_TAIL_ID = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _RPC + rb")?\}\s*$")
+_METHOD = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?(?:" + _ID + rb',\s*)?"method"\s*:')
+
+
+class _GrowingLine:
+    """A line of which only both ends are kept once it is too long."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._parts: list[bytes] = []
+        self._long: LongLine | None = None
+
+    def add(self, piece: bytes) -> None:
+        self.size += len(piece)
+        if self._long is not None:
+            self._long = self._long._replace(tail=(self._long.tail + piece)[-ENDS:])
+            return
+        self._parts.append(piece)
+        if self.size > LONGEST:
+            whole = b"".join(self._parts)
+            self._long = LongLine(whole[:ENDS], whole[-ENDS:])
+            self._parts.clear()
+
+    def take(self) -> bytes | LongLine:
+        line = self._long or b"".join(self._parts)
+        self.size, self._parts, self._long = 0, [], None
+        return line
+
+
+class LineJudge:
+    """A process that counts the values of JSON lines (`line_judge`); it starts with its first line."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def count(self, line: bytes) -> tuple[float, float] | None:
+        """The values and names in a line, and the lists and objects among them; None for what is no JSON.
+
+        Both are infinite where that takes too long.
+        """
+        try:
+            async with asyncio.timeout(JUDGED_WITHIN):
+                process = self._process = self._process or await asyncio.create_subprocess_exec(
+                    sys.executable, "-I", "-S", line_judge.__file__,
+                    stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL, close_fds=True, env={},
+                )  # fmt: skip
+                assert process.stdin is not None and process.stdout is not None
+                process.stdin.write(b"%d\n" % len(line) + line)
+                await process.stdin.drain()
+                counted = json.loads(await process.stdout.readline())
+        except (TimeoutError, OSError, ValueError):
+            await self.close()
+            return math.inf, math.inf
+        return (counted["values"], counted["containers"]) if counted else None
+
+    async def close(self) -> None:
+        """Ends the process."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
 class ServerProcess:
@@ -170,21 +270,28 @@ class ServerProcess:
             stderr=pipe,
             close_fds=True,
             start_new_session=True,
-            **{"limit": MAX_LINE, **how},
+            **{"limit": 4 * CHUNK, **how},
         )
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """The lines of its output, until it closes the output or writes a line over the limit."""
+    async def lines(self) -> AsyncIterator[bytes | LongLine]:
+        """The lines of its output, until it closes the output or writes a line over `MAX_LINE`.
+
+        Of a line over `LONGEST` there are only both ends.
+        """
         assert self._process is not None and self._process.stdout is not None
-        while True:
-            try:
-                line = await self._process.stdout.readline()
-            except ValueError:  # raised by asyncio for a line over the limit
+        line = _GrowingLine()
+        while chunk := await self._process.stdout.read(CHUNK):
+            first, *more = chunk.split(b"\n")
+            line.add(first)
+            for piece in more:
+                line.add(b"\n")
+                yield line.take()
+                line.add(piece)
+            if line.size > MAX_LINE:
                 self.fault = f"wrote a line of more than {MAX_LINE} bytes"
                 return
-            if not line:
-                return
-            yield line
+        if line.size:
+            yield line.take()
 
     async def write(self, line: bytes) -> None:
         """Writes one line to the program; waits while the program does not read.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
-from urllib.parse import urlsplit, urlunsplit
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import fill_settings
@@ -48,35 +48,31 @@ class RemoteServer:
     def __init__(
         self, url: str, *, headers: Mapping[str, str] | None = None, transport: str | None = None
     ) -> None:
+        self.url = Address(url)
         try:
-            parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
-        except ValueError as fault:
-            raise ConfigError(
-                f"{one_line(url, 80)!r} is no URL of an MCP server: {fault}", key="url"
-            ) from None
-        shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+            parts = self.url.parts
+            host = parts.hostname
+        except ValueError:
+            raise ConfigError(f"{self.url!r} is no URL of an MCP server", key="url") from None
         if parts.scheme not in ("http", "https") or not host:
             problem = "the address of an MCP server begins with http:// or https:// and has a host"
-            raise ConfigError(f"{one_line(shown, 80)!r} is no URL of an MCP server: {problem}", key="url")
-        if "@" in parts.netloc:
+            raise ConfigError(f"{self.url!r} is no URL of an MCP server: {problem}", key="url")
+        if self.url.find_secret() == "a user or password":
             problem = (
                 "a user name or password does not belong into a URL; give a header, such as Authorization"
             )
-            raise ConfigError(f"Cannot use {one_line(shown, 80)!r}: {problem}", key="url")
+            raise ConfigError(f"Cannot use {self.url!r}: {problem}", key="url")
         if transport not in (None, *TRANSPORTS):
             raise ConfigError(
                 f"{one_line(str(transport), 40)!r} is no transport of an MCP server at a URL; take http or sse",
                 key="transport",
             )
-        self.url = url
         self.fault = ""
         self.transport = transport or ("sse" if parts.path.endswith("/sse") else "http")
-        self._shown = one_line(shown + ("?…" if parts.query else ""), 300)
         self._headers = {name: _header(name, value) for name, value in (headers or {}).items()}
         if self._headers and parts.scheme == "http" and not _is_here(host):
             raise ConfigError(
-                f"Cannot send headers to {self._shown}: the connection is not encrypted; use https",
+                f"Cannot send headers to {self.url}: the connection is not encrypted; use https",
                 key="headers",
             )
 
@@ -88,7 +84,7 @@ class RemoteServer:
         """The address without its query, the transport, and the names of the headers; no value of a header."""
         word = "streamable HTTP" if self.transport == "http" else "SSE"
         names = f", with {', '.join(self._headers)}" if self._headers else ""
-        return f"{self._shown} ({word}{names})"
+        return f"{self.url} ({word}{names})"
 
     @property
     def headers(self) -> dict[str, str]:

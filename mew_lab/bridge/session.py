@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -24,7 +25,9 @@ from mcp.shared.memory import MessageStream, create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.http_client import connect
-from mew_lab.bridge.process import ServerProcess
+from mew_lab.bridge.library_log import quiet_library, warn_rarely
+from mew_lab.bridge.offers import GATE, PENDING, PROPOSAL, RESULT, STATE
+from mew_lab.bridge.process import ENDS, LONGEST, LineJudge, LongLine, ServerProcess
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
@@ -38,10 +41,6 @@ from mew_lab.version import VERSION
 __all__ = ["McpSession", "OnNotification", "OnRequest", "open_session"]
 
 logger = logging.getLogger(__name__)
-# The library logs unexpected messages of a server to its own logger, which would print them into a cell.
-_library = logging.getLogger("mcp")
-_library.addHandler(logging.NullHandler())
-_library.propagate = False
 
 
 OnNotification = Callable[[str, Mapping[str, Any]], Awaitable[None]]
@@ -58,6 +57,8 @@ class OnRequest(Protocol):
     ) -> dict[str, Any]: ...
 
 
+LARGE = 256 * 1024  # bytes of a line that another process judges before it is parsed
+MAX_VALUES, MAX_CONTAINERS = 40_000, 20_000  # of a line: what becomes of it costs the loop some µs for each
 HANDSHAKE_VERSION = "2025-11-25"  # the last revision with `initialize`, which is that of MCP in a space
 MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -79,13 +80,17 @@ _results: ContextVar[list[dict[str, Any]] | None] = ContextVar("_results", defau
 
 
 class _RawDispatcher(JSONRPCDispatcher):
-    """Keeps results as the server sent them: the library refuses a result with a content type that it does not know."""
+    """Keeps results as the server sent them: the library refuses a result with a content type that it does not know.
 
-    async def send_raw_request(self, *request: Any, **options: Any) -> dict[str, Any]:
-        result = await super().send_raw_request(*request, **options)
-        if (results := _results.get()) is not None:
-            results.append(dict(result))
-        return result
+    It does so for each item in turn, which may take it seconds. So it gets a result only where it needs one.
+    """
+
+    async def send_raw_request(self, method: str, *request: Any, **options: Any) -> dict[str, Any]:
+        result = await super().send_raw_request(method, *request, **options)
+        if (results := _results.get()) is None:
+            return result
+        results.append(dict(result))
+        return _known_tools(result) if method == "tools/list" else {}
 
 
 class McpSession:
@@ -153,7 +158,8 @@ class McpSession:
         """The result of a request, as the server sent it. A cancelled task cancels it at the server, too.
 
         What only the revision 2026-07-28 has (`resultType`, cache hints, its members of `_meta`) is left out. Where such
-        a server asks for input first, `on_request` answers, and the call goes on with the answers.
+        a server asks for input first, `on_request` answers, and the call goes on with the answers. A call that is
+        pending at a gate of ours is waited on.
 
         Args:
             on_progress: awaited with each progress that the server reports: done, total and a text.
@@ -161,6 +167,34 @@ class McpSession:
         Raises:
             RpcError: the error of the server.
         """
+        if not self._is_gate:
+            return await self._complete(method, params, on_progress)
+        loop, wait = asyncio.get_running_loop(), POLL[0]
+        while True:
+            begun, result = loop.time(), {}
+            try:
+                result = await self._complete(method, params, on_progress)
+            except RpcError as refusal:
+                if not (refusal.code == PENDING and isinstance(refusal.data, Mapping)):
+                    raise
+            else:
+                if (proposal := _pending_at_gate(result)) is None:
+                    return result
+                params = {"name": RESULT, "arguments": {"proposal": proposal}}
+            if loop.time() - begun < wait:  # a gate waits by itself
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, POLL[1])
+
+    @property
+    def _is_gate(self) -> bool:
+        """Whether the server says that it is a gate of ours: then a call that is pending there has no result yet."""
+        about = self.initialized.get("serverInfo")
+        return isinstance(about, Mapping) and about.get("name") == GATE
+
+    async def _complete(
+        self, method: str, params: Mapping[str, Any], on_progress: OnProgress | None
+    ) -> dict[str, Any]:
+        """The result of a request, after the input that the server asks for. Raises as `request`."""
         result = await self._send(method, params, on_progress)
         if not self.modern:
             return result
@@ -372,6 +406,15 @@ class McpSession:
             task.cancel()
 
 
+def _pending_at_gate(result: Mapping[str, Any]) -> str | None:
+    """The id of the proposal for which a result of a gate of ours says that it is pending; None for any other."""
+    meta = result.get("_meta")
+    if not isinstance(meta, Mapping) or meta.get(STATE) != "pending":
+        return None
+    proposal = meta.get(PROPOSAL)
+    return proposal if isinstance(proposal, str) else None
+
+
 def _without_modern_members(result: Mapping[str, Any]) -> dict[str, Any]:
     """The result without the members that MCP had not before the revision 2026-07-28."""
     plain = {name: value for name, value in result.items() if name not in MODERN_MEMBERS}
@@ -394,10 +437,29 @@ def _without_invalid_headers(listed: Mapping[str, Any]) -> dict[str, Any]:
     kept = []
     for tool in tools:
         if isinstance(tool, Mapping) and (why := find_invalid_x_mcp_header(tool.get("inputSchema"))):
-            logger.warning("tool %s is left out: %s", one_line(str(tool.get("name")), 80), _line(why))
+            name = one_line(str(tool.get("name")), 80)
+            warn_rarely("x-mcp-header", f"tool {name} is left out: {_line(why)}")
         else:
             kept.append(tool)
     return {**listed, "tools": kept}
+
+
+def _known_tools(listed: Mapping[str, Any]) -> dict[str, Any]:
+    """A list of tools for the library, which refuses all of them for one that it does not know."""
+    tools = listed.get("tools")
+    return (
+        {**listed, "tools": [tool for tool in tools if _is_known(tool)]}
+        if isinstance(tools, list)
+        else dict(listed)
+    )
+
+
+def _is_known(tool: object) -> bool:
+    try:
+        types.Tool.model_validate(tool)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _line(fault: object) -> str:
@@ -454,6 +516,7 @@ async def open_session(
         RpcError: the server lives, and refuses to open a session; the text is what it did.
         EOFError: the server ended, or cannot be reached; its `describe_end` tells.
     """
+    quiet_library()
     ended = False
     refusal: Exception | None = None
 
@@ -508,15 +571,11 @@ async def open_session(
         raise refusal
 
 
-def _failed_answer(line: bytes) -> types.JSONRPCError | None:
-    """The error that ends the request which a malformed answer is about; None for a line that answers none.
+def _failed_answer(answer: Any) -> types.JSONRPCError | None:
+    """The error that ends the request which a malformed answer is about; None for a message that answers none.
 
     The server has no other answer to give, and the caller would wait for ever.
     """
-    try:
-        answer = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
     if not isinstance(answer, dict) or "method" in answer:
         return None
     id = answer.get("id")
@@ -528,9 +587,76 @@ def _failed_answer(line: bytes) -> types.JSONRPCError | None:
     if not fault and "result" in answer and not isinstance(answer["result"], dict):
         fault = "has a result that is no object"
     fault = fault or "is no response of JSON-RPC 2.0"
-    message = f"The MCP server sent a malformed answer: it {fault}"
+    return _unknown_answer(id, f"The MCP server sent a malformed answer: it {fault}")
+
+
+def _unknown_answer(id: str | int, message: str) -> types.JSONRPCError:
     error = types.ErrorData(code=INTERNAL_ERROR, message=message, data={"code": OUTCOME_UNKNOWN})
     return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
+
+
+class _LineReader:
+    """Makes messages of the lines of a server, so that no line holds the loop.
+
+    What a line holds is judged before it is parsed here: by its length, by its brackets, and where these are many or
+    the line is large by a process of its own. Many values cost the loop more than many characters.
+    """
+
+    def __init__(self, process: ServerProcess) -> None:
+        self._process = process
+        self._judge = LineJudge()
+
+    async def read(self, line: bytes | LongLine) -> Any:
+        """The message; None for what is none, and where it is a request or a notification that is too large.
+
+        Raises:
+            EOFError: it is too large, and the request that it answers cannot be made out; `process.fault` says so.
+        """
+        if isinstance(line, LongLine):
+            return self._refuse(line, f"is longer than {LONGEST} bytes", is_left_out=line.is_request)
+        brackets = line.count(b"[") + line.count(b"{")
+        if len(line) > LARGE or brackets > MAX_CONTAINERS or line.count(b",") + line.count(b":") > MAX_VALUES:
+            counted = await self._judge.count(line)
+            if counted is None:
+                return self._answer_no_json(line)
+            if counted[0] > MAX_VALUES or counted[1] > MAX_CONTAINERS:
+                ends = LongLine(line[:ENDS], line[-ENDS:])
+                why = f"has more than {MAX_VALUES} values and names, or {MAX_CONTAINERS} lists and objects"
+                return self._refuse(ends, why, is_left_out=ends.answers is None)
+        try:
+            plain = json.loads(line)
+            if b"\\ud" in line or b"\\uD" in line:  # a lone surrogate cannot be sent on
+                json.dumps(plain, ensure_ascii=False).encode()
+        except (ValueError, RecursionError):
+            return self._answer_no_json(line)
+        try:
+            return types.jsonrpc_message_adapter.validate_python(plain, by_name=False)
+        except ValueError:
+            return _failed_answer(plain)
+
+    def _answer_no_json(self, line: bytes) -> types.JSONRPCError | None:
+        """The end of the request that a whole line answers, although it cannot be read."""
+        ends = LongLine(line[:ENDS], line[-ENDS:])
+        if ends.answers is None or not _ENDS_AS_OBJECT(ends.tail):
+            logger.debug("a line of %s is no JSON-RPC message", self._process.command[0])
+            return None
+        return _unknown_answer(ends.answers, "The MCP server sent a malformed answer: it is no JSON")
+
+    def _refuse(self, line: LongLine, why: str, *, is_left_out: bool) -> types.JSONRPCError | None:
+        if (id := line.answers) is not None:
+            return _unknown_answer(id, f"The MCP server sent an answer that {why}")
+        if is_left_out:
+            logger.debug("a message of %s that %s is left out", self._process.command[0], why)
+            return None
+        self._process.fault = f"wrote a line that {why}"
+        raise EOFError
+
+    async def close(self) -> None:
+        """Ends the process that judges."""
+        await self._judge.close()
+
+
+_ENDS_AS_OBJECT = re.compile(rb"\}\s*$").search
 
 
 @asynccontextmanager
@@ -538,18 +664,15 @@ async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIte
     async with create_client_server_memory_streams() as (ours, (to_server, from_server)):
         loop = asyncio.get_running_loop()
 
+        reader = _LineReader(process)
+
         async def read() -> None:
             try:
                 async for line in process.lines():
-                    try:
-                        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    except ValueError:
-                        failed = _failed_answer(line)
-                        if failed is None:
-                            logger.debug("a line of %s is no JSON-RPC message", process.command[0])
-                            continue
-                        message = failed
-                    await from_server.send(SessionMessage(message))
+                    if (message := await reader.read(line)) is not None:
+                        await from_server.send(SessionMessage(message))
+            except EOFError:  # the fault of the process tells why
+                pass
             finally:
                 at_end()
                 await from_server.aclose()  # wakes all requests that wait for an answer
@@ -569,4 +692,5 @@ async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIte
         finally:
             for pump in pumps:
                 pump.cancel()
+            await reader.close()
             await asyncio.gather(*pumps, return_exceptions=True)

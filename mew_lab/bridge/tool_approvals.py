@@ -12,14 +12,16 @@ is an error, so that no approval counts twice and nobody can order a call that t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mew_lab.errors import ProposalEnded
+from mew_lab.errors import ConnectionLost, MewError, ProposalEnded
+from mew_lab.protocol.difference import are_equal
+from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 
-__all__ = ["ToolApprovals", "ToolDecision"]
+__all__ = ["PendingCall", "ToolApprovals", "ToolDecision"]
 
 ANY_OBJECT = {"type": "object"}
 
@@ -38,6 +40,13 @@ class ToolDecision(NamedTuple):
     arguments: dict[str, Any]
     edited: bool = False
     reason: str = ""
+
+
+class PendingCall(NamedTuple):
+    """A call that a framework has not executed yet, with the name and the arguments that its model gave."""
+
+    name: Any
+    arguments: Any
 
 
 class ToolApprovals:
@@ -106,10 +115,35 @@ class ToolApprovals:
             del self._open[call.id]
         if approved is None:
             return ToolDecision(False, proposed, reason="The answer to the approval came from elsewhere.")
-        return ToolDecision(True, approved, edited=approved != proposed)
+        return ToolDecision(True, approved, edited=not are_equal(approved, proposed))
+
+    async def decide_all(self, calls: Sequence[PendingCall]) -> list[ToolDecision]:
+        """The decisions about the calls of one run, in their order; all are asked for at once.
+
+        A call that cannot be asked for is refused, and the others go on. Where the whole cannot go on, because the
+        caller is cancelled or there is no connection, the proposals of the others are withdrawn.
+
+        Raises:
+            ConnectionLost: there is no connection.
+        """
+        return await run_all(map(self._decide_or_refuse, calls))
+
+    async def _decide_or_refuse(self, call: PendingCall) -> ToolDecision:
+        arguments = call.arguments
+        if not isinstance(arguments, Mapping) or not isinstance(call.name, str):
+            return ToolDecision(
+                False, {}, reason="Not approved: a call needs a tool and an object of arguments."
+            )
+        try:
+            return await self.decide(call.name, arguments)
+        except ConnectionLost:
+            raise
+        except MewError as fault:
+            return ToolDecision(False, dict(arguments), reason=f"Not approved: {fault}")
 
     def _offer(self, name: str, description: str, schema: Mapping[str, Any]) -> None:
-        if self._offered.get(name) == (description, schema):
+        offered = self._offered.get(name)
+        if offered is not None and offered[0] == description and are_equal(offered[1], schema):
             return
 
         async def note_approval(**arguments: Any) -> str:

@@ -23,13 +23,15 @@ request that began it: requests attach to it and detach.
 4. A proposal whose client cancelled it is withdrawn after `withdraw_after` seconds, and a repeat within that time takes
    it. `CallerStatus` tells the space of both, so that no card looks as if somebody waited.
 5. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal.
-6. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
+6. An approved call that its tool has not answered within `run_within` ends, and its place is free: whether it took
+   effect is not known. A repeat of it is not sent by own right (R35).
+7. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
    gets the rejection as soon as the space has the withdrawal, or the result if an approval came first. An approval that
    crosses the withdrawal cannot be undone; the client is told of it.
 
 Everything runs on one loop, so nothing is locked.
 
-Spec: §3.2, §3.3, rulings R17, R18.
+Spec: §3.2, §3.3, rulings R17, R18, R35.
 """
 
 from __future__ import annotations
@@ -39,15 +41,21 @@ import logging
 import math
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.bridge.caller_status import CallerStatus
+from mew_lab.bridge.client_results import without_own_words
 from mew_lab.bridge.delivery import ClientSession
-from mew_lab.errors import MewError, ProposalWithdrawn, ToolFailed
+from mew_lab.bridge.offers import EDITED
+from mew_lab.errors import MewError, OutcomeUnknown, ProposalWithdrawn, StillRunning, ToolFailed
 from mew_lab.ledger.calls import CallerState, CallIndex, Change, Proposal
-from mew_lab.protocol.envelope import Envelope, digest
+from mew_lab.ledger.unknown_calls import DAY
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.difference import equality_key
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.progress import Progress, read_progress
@@ -58,6 +66,7 @@ __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
 logger = logging.getLogger(__name__)
 MAX_OPEN = 200  # calls of one client at once
 MAX_ENDED = 100  # ended calls whose outcome is kept; each may be as large as a message
+MAX_UNKNOWN = 1000  # calls of unknown outcome that are recognised
 MAX_REASON = 300  # characters
 RETURN_WITHIN = 5.0  # seconds in which a client sends its next round, else it is told to be gone
 SETTLE = 2.0  # seconds in which the last withdrawals are sent
@@ -71,23 +80,21 @@ _MISSED = (
 
 
 def call_key(participant: str, payload: Mapping[str, Any]) -> str:
-    """The key by which a repeat of a call is recognised: equal for equal arguments in any order of their names.
-
-    Raises:
-        ProtocolError: The arguments cannot be written as JSON.
-    """
-    return digest([participant, payload])
+    """The key by which a repeat of a call is recognised: equal for equal calls of that participant."""
+    return equality_key([participant, payload])
 
 
 class CallOutcome(NamedTuple):
     """The end of a call: the `result` as the participant sent it (JSON), or the sentence why there is none.
 
-    `code` is the JSON-RPC code of an error with which the participant answered.
+    `code` is the JSON-RPC code of an error with which the participant answered. `is_unknown` if the call may have taken
+    effect, which the sentence says (R35).
     """
 
     result: Any = None
     refusal: str = ""
     code: int | None = None
+    is_unknown: bool = False
 
 
 class WaitingCall:
@@ -140,6 +147,8 @@ class WaitingCall:
             return f"{what} is running"
         if call.state == "fulfilled":
             return f"{call.by} has approved {what}, and it is running"
+        if self.why:
+            return f"The withdrawal of {what} is not confirmed"
         return f"{what} waits for a person's approval"
 
 
@@ -149,6 +158,7 @@ class WaitingCalls:
     Args:
         proposals: those of the ledger of calls.
         decide_within: seconds after which an undecided proposal is withdrawn.
+        run_within: seconds after which an approved call that its tool has not answered ends as unknown.
         grace: seconds after which a call that no request is attached to is withdrawn.
         withdraw_after: seconds after which a call that its client cancelled is withdrawn.
         status: tells the space which of them have no client any more.
@@ -161,6 +171,7 @@ class WaitingCalls:
         proposals: CallIndex[Proposal],
         *,
         decide_within: float,
+        run_within: float,
         grace: float,
         withdraw_after: float,
         status: CallerStatus,
@@ -168,6 +179,7 @@ class WaitingCalls:
         most: int = MAX_OPEN,
     ) -> None:
         self.decide_within = decide_within
+        self.run_within = run_within
         self._proposals = proposals
         self.grace = grace
         self._withdraw_after = withdraw_after
@@ -177,6 +189,9 @@ class WaitingCalls:
         self._by_key: dict[str, dict[str, WaitingCall]] = {}  # waiting, or ended and not delivered, by id
         self._by_id: dict[str, WaitingCall] = {}
         self._ended: dict[str, WaitingCall] = {}  # by id, the oldest first
+        self._unknown: BoundedDict[str, tuple[str, float]] = BoundedDict(
+            MAX_UNKNOWN
+        )  # by key: id, since when
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -224,12 +239,12 @@ class WaitingCalls:
             self._set_timer(waiting, "decide", self.decide_within, self._expire)
         return waiting
 
-    def restore(self, remembered: RememberedCall) -> None:
+    def restore(self, remembered: RememberedCall, *, is_unknown: bool = False) -> None:
         """Keeps the outcome of a call of before a crash for the next request with its key, of any session."""
         call = remembered
         waiting = WaitingCall(call.key, id=call.id, what=call.what, is_tool=call.is_tool)
         self._keep(waiting)
-        self._end(waiting, CallOutcome(call.result, call.refusal))
+        self._end(waiting, CallOutcome(call.result, call.refusal, is_unknown=is_unknown))
 
     def _keep(self, waiting: WaitingCall) -> None:
         self._by_id[waiting.id] = waiting
@@ -296,10 +311,14 @@ class WaitingCalls:
                 waiting.reported.set()
                 waiting.reported = asyncio.Event()
 
-    def note_rejected(self, change: Change) -> None:
-        """Withdraws a proposal that was rejected."""
+    def note_change(self, change: Change) -> None:
+        """Withdraws a proposal that was rejected; gives an approved one its time to run."""
         waiting = self._by_id.get(change.call.id)
-        if waiting is None or change.what != "rejected" or waiting.why:
+        if waiting is None or waiting.ended.is_set():
+            return
+        if change.what == "fulfilled":
+            self._set_timer(waiting, "run", self.run_within, lambda one: self._start(self._give_up(one)))
+        if change.what != "rejected" or waiting.why:
             return
         by, reason = change.proposal.rejections[-1]
         stated = f": {one_line(reason, MAX_REASON)}" if reason else ", without a reason"
@@ -307,7 +326,7 @@ class WaitingCalls:
         self._start(self._withdraw(waiting, "rejected"))
 
     async def withdraw(self, waiting: WaitingCall, why: str, *, reason: str = "no_longer_needed") -> bool:
-        """Withdraws an undecided call; `why` is the sentence with which it ends. Returns whether that was sent."""
+        """Withdraws an undecided call; `why` is the sentence with which it ends. Returns whether that was accepted."""
         if waiting.decided:
             return True
         waiting.why = waiting.why or why
@@ -344,18 +363,52 @@ class WaitingCalls:
 
     async def _follow(self, waiting: WaitingCall, call: Call) -> None:
         try:
-            outcome = CallOutcome(self._with_edit(waiting.id, _json_of(await call)))
+            outcome = self._outcome_of(waiting, _json_of(await call))
         except ToolFailed as fault:
-            outcome = _outcome_of_failure(fault)
+            # A result that the tool marked as an error stays a result; any other error is a sentence.
+            is_result = fault.code is None and isinstance(fault.data, dict)
+            outcome = (
+                self._outcome_of(waiting, fault.data)
+                if is_result
+                else CallOutcome(refusal=str(fault), code=fault.code)
+            )
         except ProposalWithdrawn as fault:
             await asyncio.sleep(CROSSING)
             outcome = CallOutcome(refusal=self._describe_withdrawal(waiting, str(fault)))
+        except (OutcomeUnknown, StillRunning) as fault:
+            outcome = CallOutcome(refusal=str(fault), is_unknown=True)
         except MewError as fault:
             outcome = CallOutcome(refusal=str(fault))
-        self._end(waiting, outcome)
+        if not waiting.ended.is_set():
+            self._end(waiting, outcome)
+
+    def _outcome_of(self, waiting: WaitingCall, result: Any) -> CallOutcome:
+        plain = without_own_words(result, waiting.what, is_tool=waiting.is_tool)
+        return CallOutcome(self._with_edit(waiting.id, plain))
+
+    async def _give_up(self, waiting: WaitingCall) -> None:
+        """Ends the wait for the answer to an approved call: what becomes of it is not known. Spec: R35."""
+        assert waiting.call is not None
+        with suppress(MewError):
+            await waiting.call.withdraw("timeout")
+        if not waiting.ended.is_set():
+            why = f"{waiting.describe()}, but no answer came within {self.run_within:g} s. {SENT_UNKNOWN}"
+            self._end(waiting, CallOutcome(refusal=why, is_unknown=True))
+
+    def find_unknown(self, key: str) -> str:
+        """The id of a call with this key whose outcome is not known, for a day; empty where there is none."""
+        id, since = self._unknown.get(key, ("", 0.0))
+        if id and asyncio.get_running_loop().time() - since < DAY:
+            return id
+        remembered = self._memory.find_unknown(key) if self._memory is not None else None
+        return remembered.id if remembered is not None else ""
 
     def _end(self, waiting: WaitingCall, outcome: CallOutcome) -> None:
         waiting.outcome = outcome
+        if outcome.is_unknown:
+            self._unknown[waiting.key] = waiting.id, asyncio.get_running_loop().time()
+            if self._memory is not None:
+                self._memory.note_unknown(waiting.id)
         for name in tuple(waiting.timers):
             self._clear_timer(waiting, name)
         if waiting.caller == "cancelled" and self._is_withdrawn(waiting):
@@ -402,7 +455,10 @@ class WaitingCalls:
         return waiting.why or fault
 
     def _with_edit(self, id: str, result: Any) -> Any:
-        """The result of a call; where a person changed its arguments before the approval, it ends with what was sent."""
+        """The result of a call; where a person changed its arguments before the approval, it ends with what was sent.
+
+        That stands in its `_meta`, too, where no participant can write it.
+        """
         proposal = self._proposals.get(id)
         content = result.get("content") if isinstance(result, dict) else None
         if (
@@ -415,7 +471,12 @@ class WaitingCalls:
         params = proposal.request.payload.get("params")
         arguments = params.get("arguments") if isinstance(params, dict) else None
         text = f"{one_line(proposal.by, MAX_REASON)} approved this call with other arguments: {raw_text(arguments)[0]}"
-        return {**result, "content": [*content, {"type": "text", "text": text}]}
+        meta = result.get("_meta")
+        return {
+            **result,
+            "content": [*content, {"type": "text", "text": text}],
+            "_meta": {**(meta if isinstance(meta, dict) else {}), EDITED: text},
+        }
 
     def _expire(self, waiting: WaitingCall) -> None:
         if not waiting.decided:
@@ -438,15 +499,16 @@ class WaitingCalls:
             return True
         try:
             await waiting.call.withdraw(reason)
-        except MewError as fault:  # not connected; `resume` sends it again
-            logger.warning("%s was not withdrawn: %s", waiting.what, fault)
+        except MewError as fault:  # such as not connected; `resume` sends it again
+            logger.warning("the withdrawal of %s is not confirmed: %s", waiting.what, fault)
             return False
         return True
 
     def _remember(self, waiting: WaitingCall) -> None:
         if self._memory is not None:
-            result, refusal, _ = waiting.outcome or CallOutcome()
-            call = RememberedCall(waiting.key, waiting.id, waiting.what, waiting.is_tool, result, refusal)
+            outcome = waiting.outcome or CallOutcome()
+            about = (waiting.key, waiting.id, waiting.what, waiting.is_tool)
+            call = RememberedCall(*about, outcome.result, outcome.refusal)
             self._memory.put(call)
 
     # --- timers and tasks ---
@@ -468,10 +530,3 @@ class WaitingCalls:
 
 def _json_of(result: Any) -> Any:
     return result.raw if isinstance(result, ToolResult) else result
-
-
-def _outcome_of_failure(fault: ToolFailed) -> CallOutcome:
-    """A result that the tool marked as an error stays a result; any other error is a sentence."""
-    if fault.code is None and isinstance(fault.data, dict):
-        return CallOutcome(fault.data)
-    return CallOutcome(refusal=str(fault), code=fault.code)

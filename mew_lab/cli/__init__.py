@@ -18,7 +18,14 @@ from typing import NoReturn
 
 from mew_lab.cli.shell import Formatter, log_to_stderr, tell_error, tell_failure, warn
 from mew_lab.errors import ConfigError, FilterError, MewError
-from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, WITHDRAW_AFTER, check_seconds
+from mew_lab.settings.waiting import (
+    ANSWER_AFTER,
+    DECIDE_WITHIN,
+    GRACE,
+    RUN_WITHIN,
+    WITHDRAW_AFTER,
+    check_seconds,
+)
 
 __all__ = ["RUN", "Formatter", "build_parser", "main"]
 
@@ -36,6 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     log_to_stderr(getattr(options, "log_level", "warning").upper())
     threading.excepthook = lambda args: tell_error(args.exc_value)
+    failed = _failure_status(options)
     try:
         RUN[options.command](options)
         sys.stdout.flush()
@@ -43,24 +51,32 @@ def main(words: Sequence[str] | None = None) -> int:
         # The reader of the output has gone; the rest of the buffer must raise nothing at exit.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return failed
     except (ConfigError, FilterError) as fault:
         first, *others = str(fault).split("\n")
-        status = tell_failure(options.command, first)
+        tell_failure(options.command, first)
         for line in others:  # the faults of a file, or the place of the fault in a filter
             warn(line)
-        return status
+        return failed
     except MewError as fault:
-        return tell_failure(options.command, str(fault))
+        tell_failure(options.command, str(fault))
+        return failed
     except OSError as fault:
         where = f"{fault.filename}: " if fault.filename else ""
-        return tell_failure(options.command, f"{where}{fault.strerror or fault}")
+        tell_failure(options.command, f"{where}{fault.strerror or fault}")
+        return failed
     except KeyboardInterrupt:
         return 130
     except Exception as fault:
         tell_error(fault)
-        return 1
+        return failed
     return 0
+
+
+def _failure_status(options: argparse.Namespace) -> int:
+    """The exit status of a command that failed: of one that verifies it is not 1, which tells of a changed journal."""
+    verifies = "verify" in (options.command, getattr(options, "action", None))
+    return 2 if verifies else 1
 
 
 # --- programs, each loaded when it is run ---
@@ -212,6 +228,8 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--space-config", type=Path, metavar="FILE", action="append", help=about)
     about = "the journal of a space that ran before and is to be resumed"
     what.add_argument("--resume", type=Path, metavar="FILE", help=about)
+    about = "with ignore, a journal is resumed for which the heads that were kept elsewhere do not vouch"
+    serve.add_argument("--heads", choices=("check", "ignore"), default="check", help=about)
     serve.add_argument(
         "--host",
         default="127.0.0.1",
@@ -279,8 +297,10 @@ def build_parser() -> argparse.ArgumentParser:
         "A receipt is the record of one decision: who or which policy decided which proposal, when, how, and the digest "
         "of what was shown. The exit status is the first that holds: 1 when the journal was changed after it was "
         "written; 3 when a call was executed for a proposal and nobody decided that; 2 when it is not verifiable, "
-        "because it has no chain, a part has none, or no head was kept of it where heads of its space were kept then; "
-        "otherwise 0, also where a decision was made elsewhere: then it is known who decided, and not what was shown."
+        "because it has no chain, a part has none, or no head was kept of it where heads of its space were kept then, "
+        "and when the file is missing or cannot be read; otherwise 0, also where a decision was made elsewhere: then it "
+        "is known who decided, and not what was shown. A saved copy has no chain; heads that were kept of its journal "
+        "vouch for it up to the last that agrees."
     )
 
     diagnose = add("diagnose", "reports the faults and oddities of a log, the worst first")
@@ -328,6 +348,10 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--sampling", action="store_true", help=about)
     about = "a folder that the server is told of; may be repeated"
     bridge.add_argument("--root", action="append", metavar="FOLDER", help=about)
+    about = "refuses to repeat a call of unknown outcome even where the tool only reads, or is idempotent"
+    bridge.add_argument("--strict-unknown", action="store_true", help=about)
+    about = "how long an equal call counts as such a repeat; default: 24 hours"
+    bridge.add_argument("--repeats-within", type=float, metavar="SECONDS", help=about)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
 
@@ -395,6 +419,11 @@ def _add_journal(parser: argparse.ArgumentParser) -> None:
             about = "the number of newest files to keep; default: 1; with 0 only the snapshot is left"
             action.add_argument("--keep", type=_count, default=1, metavar="N", help=about)
             action.add_argument("--yes", action="store_true", help="deletes without asking")
+        else:
+            action.epilog = (
+                "The exit status is 1 when the journal was changed after it was written, 2 when it is missing or cannot "
+                "be read, otherwise 0."
+            )
 
 
 def _count(word: str) -> int:
@@ -453,6 +482,10 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
             "seconds after which a call that still waits is answered as pending",
         ),
         "--decide-within": (DECIDE_WITHIN, "seconds after which a call that nobody decided is refused"),
+        "--run-within": (
+            RUN_WITHIN,
+            "seconds after which an approved call that its tool has not answered ends as unknown",
+        ),
         "--grace": (GRACE, "seconds that a call still waits for a client that is gone"),
         "--withdraw-after": (
             WITHDRAW_AFTER,

@@ -12,6 +12,8 @@ from mew_lab.bridge.remote import is_url
 from mew_lab.cli import shell
 from mew_lab.errors import MewError
 from mew_lab.lab.labs import token_from
+from mew_lab.ledger.unknown_calls import DAY
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 
@@ -46,6 +48,8 @@ def run(options: argparse.Namespace) -> None:
             owner=options.owner or "",
             sampling=options.sampling,
             roots=options.root,
+            strict_unknown=options.strict_unknown,
+            repeats_within=DAY if options.repeats_within is None else options.repeats_within,
             say=shell.say,
             ended=shell.end_on_signal(),
         )
@@ -76,6 +80,8 @@ async def bridge(
     owner: str = "",
     sampling: bool = False,
     roots: Sequence[str] | None = None,
+    strict_unknown: bool = False,
+    repeats_within: float = DAY,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
@@ -104,11 +110,13 @@ async def bridge(
         owner=owner,
         sampling=sampling,
         roots=roots,
+        strict_unknown=strict_unknown,
+        repeats_within=repeats_within,
     )
     say(f"{'connecting to' if remote else 'starting'} {server.command_line}")
     try:
         await server.start(MEWClient(url, space=space, token=token, participant_id=participant))
-        say(f"{participant} has joined {space} at {url}")
+        say(f"{participant} has joined {space} at {Address(url)}")
         await ended.wait()
     finally:
         await server.stop()

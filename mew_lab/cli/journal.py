@@ -13,13 +13,14 @@ from mew_lab.cli import shell
 from mew_lab.errors import JournalError, MewError
 from mew_lab.gateway.auth import known_tokens
 from mew_lab.log.export import export_as_peers
-from mew_lab.log.integrity import verify_chain
-from mew_lab.log.kept_heads import keep_pruned, kept_heads
+from mew_lab.log.integrity import verify_with
+from mew_lab.log.kept_heads import keep_head_of, kept_heads
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import Pruned, prune
 from mew_lab.log.reading import JournalReader, first_record, read_journal
 from mew_lab.log.replay import replay
 from mew_lab.log.unpacked import is_packed
+from mew_lab.log.verification import FLAW, NOT_VERIFIABLE
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible_json
 
@@ -85,28 +86,34 @@ def opened_plain(file: Path) -> JournalReader:
 
 
 @contextlib.contextmanager
-def _verified_after(file: Path, heads: Path | None = None, *, report: bool = True) -> Iterator[None]:
+def _verified_after(
+    file: Path, heads: Path | None = None, *, report: bool = True, asked: bool = False
+) -> Iterator[None]:
     """Verifies a journal after the work on it, and reports the result.
 
     Args:
         report: Whether an intact journal is reported too.
+        asked: Whether the verification is the work.
 
     Raises:
-        SystemExit: 1, when the journal was changed after it was written.
+        SystemExit: 1, when the journal was changed after it was written; where it is `asked` for, 2, when the journal
+            is not verifiable.
     """
-    flaw = None
+    flaw, intact = None, True
     try:
         yield
         if report and is_packed(file):
             shell.warn(f"{file} is packed, and its chain was not checked: mew-lab verify does that.")
     finally:
         if file.is_file() and not is_packed(file) and read_journal(file).format == "own":
-            result = verify_chain(file, kept_heads(file, heads))
-            flaw = result.flaw
+            result = verify_with(file, heads)
+            flaw, intact = result.flaw, result.intact
             if report or flaw is not None:
                 shell.say(str(result))
     if flaw is not None:
-        raise SystemExit(1)
+        raise SystemExit(FLAW)
+    if asked and not intact:
+        raise SystemExit(NOT_VERIFIABLE)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -114,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
 
     Raises:
         MewError: No terminal is there for the question, or the file is no journal.
-        SystemExit: 1, when the journal was changed after it was written.
+        SystemExit: 1, when the journal was changed after it was written; 2, when it is not verifiable.
     """
     if options.action == "verify":
         if opened_plain(options.file).format != "own":
@@ -123,7 +130,7 @@ def run(options: argparse.Namespace) -> None:
                 "journal of a mew_lab gateway.",
                 path=str(options.file),
             )
-        with _verified_after(options.file, options.heads):
+        with _verified_after(options.file, options.heads, asked=True):
             return
 
     def ask_to_delete(pruned: Pruned) -> bool:
@@ -142,8 +149,10 @@ def run(options: argparse.Namespace) -> None:
     if done is None or done.head is None:
         shell.say("Nothing was deleted")
         return
-    shell.say(f"Deleted {count_of(len(done.files), 'file')}")
-    head_file = keep_pruned(options.file, options.heads, done.head)
+    shell.say(f"Deleted {count_of(len(done.files) - len(done.left), 'file')}")
+    for path in done.left:
+        shell.warn(f"mew-lab journal: {path} could not be deleted; nothing reads it, so delete it yourself")
+    head_file = keep_head_of(options.file, options.heads, done.head)
     shell.say(
         f"Its head is kept in {head_file}" if head_file else f"Keep its head elsewhere: {done.head.chain}"
     )
@@ -153,12 +162,15 @@ def run_verify(options: argparse.Namespace) -> None:
     """Verifies a journal, and the consent receipt of each request for a proposal in it.
 
     Raises:
-        JournalError: The file is no journal.
+        JournalError: The file is no log; `main` ends with 2 then.
         SystemExit: the status of the verification, where it is not 0; see `Verification.status`.
     """
     result = open_log(options.file).verify(heads=options.heads)
     shell.say(str(result))
-    if status := result.status(unchained_ok=options.unchained_ok):
+    status = result.status(unchained_ok=options.unchained_ok)
+    if status == NOT_VERIFIABLE:
+        shell.warn("mew-lab verify: it is not verifiable; where that is expected, add --unchained-ok")
+    if status:
         raise SystemExit(status)
 
 

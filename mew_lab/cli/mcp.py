@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> None:
             MEWParticipant(client, state=state_folder),
             answer_after=options.answer_after,
             decide_within=options.decide_within,
+            run_within=options.run_within,
             grace=options.grace,
             withdraw_after=options.withdraw_after,
             memory=_memory(options.url, options.space, token, options.as_id),

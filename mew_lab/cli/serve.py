@@ -11,7 +11,7 @@ import gc
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mew_lab.cli import shell
 from mew_lab.errors import ConfigError
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     async def work() -> None:
         ended = shell.end_on_signal()
         if options.resume is not None:
-            await serve_again(ended=ended, **more)
+            await serve_again(ended=ended, heads=options.heads, **more)
         elif options.space_config is None:
             owner = options.as_id or "human"
             await serve(options.space, owner=owner, folder=Path.cwd(), ended=ended, **more)
@@ -151,6 +151,8 @@ async def serve_files(
                 say(f"note: {remark}")
             owner = person or file.config.default_participant
             await space_host.open_file(file, person=owner, fault=say)
+            for remark in space_host.remarks():
+                say(f"note: {remark}")
         for participant, profile in enrolled:
             hosts[0].enrol(participant, profile)
         for space_host, path in zip(hosts, journals, strict=True):
@@ -209,6 +211,7 @@ def _check_together(files: Sequence[SpaceFile], *, alone: Mapping[str, object]) 
 async def serve_again(
     journal: Path,
     *,
+    heads: Literal["check", "ignore"] = "check",
     enrolled: Iterable[tuple[str, str]] = (),
     host: str,
     port: int,
@@ -220,12 +223,16 @@ async def serve_again(
     Raises:
         MewError: The journal cannot be read or resumed, or the port is not free.
     """
-    past = Past(journal)
+    past = Past(journal, heads=heads)
+    if past.remark:
+        say(f"note: {past.remark}")
     space_host = Host(past.name, folder=past.folder, journal=None, host=host, port=port, past=past)
 
     async def open_() -> list[str]:
         person = past.owner or "human"
         await space_host.resume(person=person)
+        for remark in space_host.remarks():
+            say(f"note: {remark}")
         return [person, *(name for name in space_host.keys if name != person)]
 
     await _serve(space_host, journal, open_, enrolled=enrolled, say=say, ended=ended)

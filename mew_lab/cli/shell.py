@@ -15,7 +15,9 @@ import traceback
 from collections.abc import Callable
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.visible import for_terminal
+from mew_lab.sdk.connection import address
 
 __all__ = [
     "Formatter",
@@ -42,10 +44,9 @@ def warn(text: str) -> None:
     print(for_terminal(text), file=sys.stderr, flush=True)
 
 
-def tell_failure(command: str, sentence: str) -> int:
-    """Prints the reason why a command failed, as one line on stderr; returns the exit status."""
+def tell_failure(command: str, sentence: str) -> None:
+    """Prints the reason why a command failed, as one line on stderr."""
     warn(f"mew-lab {command}: {' '.join(sentence.split())}")
-    return 1
 
 
 def tell_error(error: BaseException | None) -> None:
@@ -85,11 +86,13 @@ def ask_yes_or_no(question: str) -> bool:
 
 
 def check_address(url: str, options: argparse.Namespace) -> None:
-    """Checks that the options name the space and the token with which `url` is joined.
+    """Checks `url`, and that the options name the space and the token with which it is joined.
 
     Raises:
-        MewError: One of them is missing.
+        MewError: One of them is missing, or `url` is no address of a gateway.
     """
+    address(url, options.space or "")
+    url = Address(url)
     if not options.space:
         raise MewError(f"Cannot join {url}: give --space NAME, as printed when the space was started")
     if options.token_file is None and options.token_env is None:

@@ -16,6 +16,7 @@ from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.filter.fields import NO_FACTS
 from mew_lab.log.filter.predicate import compile_predicate
 from mew_lab.log.filter.tree import FilterTree
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.kinds import family
 from mew_lab.protocol.visible import one_line, visible, visible_json
 from mew_lab.sdk.client import MEWClient
@@ -85,7 +86,7 @@ class Console:
     ) -> None:
         self._rows = rows
         self._client = client
-        self._url = url
+        self._url = Address(url)
         self._say = say
         self._colour = colour
         self._exact = exact

@@ -5,9 +5,8 @@ Spec: §2.1, §3, §8.1.
 
 from __future__ import annotations
 
-import asyncio
-
 from mew_lab.conformance.session import CheckGroup, CheckSession
+from mew_lab.sdk.group import run_all
 
 __all__ = ["checks"]
 
@@ -27,7 +26,7 @@ async def check_all_see_one_stream_in_one_order(session: CheckSession) -> None:
             await peer.send(chat)
         await peer.settle()
 
-    await asyncio.gather(*(talk(role) for role in chats))
+    await run_all(talk(role) for role in chats)
     order: list[str] = []  # as admin, which sent nothing, received them
     for peer in peers:
         await peer.settle()

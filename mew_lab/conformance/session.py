@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mew_lab.conformance.profile import ROLES, SECOND_ROLES, Profile
 from mew_lab.conformance.transcript import WireTranscript
 from mew_lab.conformance.wire import (
-    Address,
+    GatewayAddress,
     HttpAnswer,
     NotObserved,
     SendResult,
@@ -76,7 +76,7 @@ CheckFunction = Callable[["CheckSession"], Awaitable[None]]
 class CheckSession:
     """One run of one check against the gateway: its connections, ids and findings."""
 
-    def __init__(self, address: Address, profile: Profile, *, timeout: float, run: str) -> None:
+    def __init__(self, address: GatewayAddress, profile: Profile, *, timeout: float, run: str) -> None:
         self.profile = profile
         self.transcript = WireTranscript()
         self.findings: list[Finding] = []

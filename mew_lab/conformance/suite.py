@@ -37,8 +37,9 @@ from mew_lab.conformance import (
 from mew_lab.conformance.profile import Profile, read_profile
 from mew_lab.conformance.rows import MAY, ROWS, RULING, SpecRow, group_of
 from mew_lab.conformance.session import Check, CheckSession, Finding, open_session
-from mew_lab.conformance.wire import Address, NotObserved
+from mew_lab.conformance.wire import GatewayAddress, NotObserved
 from mew_lab.errors import ConfigError, ConnectionLost
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.token import mask
 
 __all__ = ["CHECKS", "FAILED", "NOT_OFFERED", "PASSED", "UNSEEN", "Result", "decides", "play"]
@@ -126,11 +127,9 @@ async def play(
     """
     profile = tokens if isinstance(tokens, Profile) else read_profile(tokens)
     try:
-        address = Address(url)
+        address = GatewayAddress(url)
     except ValueError as fault:
-        raise ConfigError(
-            f"{url.rpartition('@')[2]!r} is no address of a gateway: {fault}", key="url"
-        ) from None
+        raise ConfigError(f"{Address(url)!r} is no address of a gateway: {fault}", key="url") from None
     rows = _select(tuple(only))
     name = secrets.token_hex(3)
 
@@ -140,7 +139,7 @@ async def play(
     absent = await _why_unreachable(session(0))
     if absent:
         raise ConnectionLost(
-            f"no conformance run at {url.partition('?')[0]}: {absent}. Is a gateway running there, with a space "
+            f"no conformance run at {Address(url)}: {absent}. Is a gateway running there, with a space "
             f"{profile.space!r} that has the participants and tokens of this profile?"
         )
     chosen = [check for check in checks if rows.intersection(check.rows)]

@@ -15,16 +15,17 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from mew_lab.conformance.transcript import WireTranscript, remember_tokens
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.text import timestamp
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.websocket import connect
 
 __all__ = [
-    "Address",
+    "GatewayAddress",
     "HttpAnswer",
     "NotObserved",
     "SendResult",
@@ -323,7 +324,7 @@ def _capabilities(welcome: WireMessage) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-class Address:
+class GatewayAddress:
     """The address of a gateway; each form of its URL gives its WebSocket and its HTTP routes.
 
     Raises:
@@ -331,8 +332,13 @@ class Address:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("ws", "wss", "http", "https") or not parts.hostname or "@" in parts.netloc:
+        given = Address(url)
+        parts = given.parts
+        is_gateway = parts.scheme in ("ws", "wss", "http", "https") and parts.hostname
+        if not is_gateway or given.find_secret() not in (
+            "",
+            "a query",
+        ):  # the query of a copied address is not used
             raise ValueError("it must read like ws://127.0.0.1:8080, without user and password")
         self._secure = parts.scheme in ("wss", "https")
         self._host = parts.netloc

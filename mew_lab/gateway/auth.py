@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import logging
 import os
 import secrets
+import shlex
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -21,7 +23,7 @@ from typing import NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.token import LEAST_TOKEN, Token, forget, remember
-from mew_lab.transport.folder import KEPT, open_below, open_folder
+from mew_lab.transport.folder import KEPT, find_tracked, open_below, open_folder
 
 __all__ = [
     "SHORT_TOKENS",
@@ -30,10 +32,13 @@ __all__ = [
     "known_tokens",
     "mint",
     "read_token_file",
+    "remark_tracked",
     "short_allowed",
     "token_path",
     "write_token_file",
 ]
+
+logger = logging.getLogger(__name__)
 
 TOKEN_BYTES = 32
 SHORT_TOKENS = (
@@ -221,11 +226,25 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
 def ensure_token_file(folder: Path | str, space: str, participant: str) -> Path:
     """The path of `token_path`; a file with a fresh token is written where there is none.
 
+    That others may have its token, because git keeps it, is logged.
+
     Raises:
         ConfigError: as `write_token_file`.
     """
     path = token_path(folder, space, participant)
-    return path if os.path.lexists(path) else write_token_file(folder, space, participant, mint())
+    if not os.path.lexists(path):
+        return write_token_file(folder, space, participant, mint())
+    if find_tracked([path]):
+        logger.warning("the token in %s %s", path, remark_tracked(path))
+    return path
+
+
+def remark_tracked(path: Path) -> str:
+    """What is the matter with a token file that `find_tracked` has found, as a predicate; names no token."""
+    return (
+        "is under version control, so everybody that has the repository has it; run: git rm --cached "
+        f"{shlex.quote(str(path))}, then delete the file, and one is made at the next start"
+    )
 
 
 def short_allowed() -> bool:
@@ -250,7 +269,8 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
                 raise ConfigError(f"the token file {path} is not a plain file", path=str(path))
             if _POSIX and stat.S_IMODE(status.st_mode) & 0o077:
                 raise ConfigError(
-                    f"the token file {path} can be read by others than its owner; run: chmod 600 {path}",
+                    f"the token file {path} can be read by others than its owner; run: chmod 600 {path}. Where it came "
+                    "with a copy of the folder, others have it: then delete it, and one is made",
                     path=str(path),
                 )
             data = file.read(MAX_TOKEN + 1)

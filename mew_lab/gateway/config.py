@@ -200,11 +200,16 @@ class McpServerConfig(Section):
 
 
 class BridgeConfig(Section):
-    """The settings of a bridge; `init_timeout` is in milliseconds, as in other implementations."""
+    """The settings of a bridge; `init_timeout` is in milliseconds, as in other implementations.
+
+    `strict_unknown` and `repeats_within`, in seconds, are settings of mew_lab alone. Spec: ruling R35.
+    """
 
     init_timeout: float = Field(default=20_000.0, gt=0, le=3_600_000)
     reconnect: bool = False
     max_reconnects: int = Field(default=5, ge=0, le=1000)
+    strict_unknown: bool = False
+    repeats_within: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class Defaults(Section):

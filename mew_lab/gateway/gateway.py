@@ -22,7 +22,7 @@ Spec: §3.6, §4.2, §5.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -43,11 +43,15 @@ from mew_lab.gateway.journal_refusals import (
 )
 from mew_lab.gateway.ring import Page
 from mew_lab.gateway.shares import JournalLimits, journal_bytes, payer
+from mew_lab.protocol.envelope import find_id
+from mew_lab.protocol.kinds import HANDLES
 from mew_lab.space.core import Space, resumption_note
 from mew_lab.space.events import (
     HAPPENED,
     JOURNAL_HEAD,
+    REPORTED,
     Close,
+    Deliver,
     Effect,
     Enrolled,
     Event,
@@ -64,6 +68,7 @@ from mew_lab.space.events import (
     WelcomesDue,
 )
 from mew_lab.space.opening import opening_record
+from mew_lab.space.reports import KeptResolution, Resolutions
 from mew_lab.space.turn import Turn
 
 __all__ = ["Gateway", "Recorder"]
@@ -142,6 +147,7 @@ class Gateway:
         queue_bytes: int = SpaceConfig.model_fields["queue_bytes"].default,
         used: Mapping[str, int] | None = None,
         limits: JournalLimits | None = None,
+        resolutions: Resolutions | None = None,
     ) -> None:
         """Resumes a space in the state of its last record, without its former connections.
 
@@ -150,6 +156,7 @@ class Gateway:
             connections: The highest number in a name of its connections, so that no name repeats.
             used: How many bytes of the journal each participant has caused before.
             limits: The limits of the journal; the standard ones unless given.
+            resolutions: What participants reported of its calls before.
 
         Raises:
             ValueError: when a space of that name runs here already.
@@ -165,6 +172,7 @@ class Gateway:
             since=since,
             used=used,
             limits=limits,
+            resolutions=resolutions,
         )
         hosted.connections = connections
         self._feed(hosted, resumption_note(space.state.owner))
@@ -291,7 +299,9 @@ class Gateway:
         if len(message) * 4 > limit:  # a character has at most four bytes
             data = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
             if len(data) > limit:
-                self._feed(hosted, Oversize(connection, len(data), sha256(data).hexdigest()))
+                self._feed(
+                    hosted, Oversize(connection, len(data), sha256(data).hexdigest(), id=find_id(message))
+                )
                 return
         if isinstance(message, bytes):
             self._feed(hosted, FrameReceived(connection, message, False))
@@ -307,7 +317,7 @@ class Gateway:
         who = (self.logical(space, name), name)
         self.before_post(space, who[0])
         event: Event = (
-            Oversize(None, len(data), sha256(data).hexdigest(), *who)
+            Oversize(None, len(data), sha256(data).hexdigest(), *who, id=find_id(text))
             if len(data) > hosted.space.limit
             else Received(text, None, *who)
         )
@@ -328,6 +338,18 @@ class Gateway:
             if type(effect) is HttpReply:
                 return effect
         raise AssertionError("a note always has a reply")
+
+    def find_resolution(
+        self, space: str, name: str, request: str, to: Collection[str]
+    ) -> KeptResolution | None:
+        """What was reported of a request to `to` that an authenticated participant may have executed.
+
+        None where nothing was, or the participant is not one of its addressees. Spec: rulings R35, R42.
+        """
+        hosted = self._spaces.get(space)
+        if hosted is None or self.logical(space, name) not in {self.logical(space, one) for one in to}:
+            return None
+        return hosted.resolutions.find(request, to, hosted.space.state.logical)
 
     def leave(self, space: str, connection: str, reason: str = "") -> None:
         """Removes a connection that ended for any reason; does nothing when it was removed before."""
@@ -431,6 +453,10 @@ class Gateway:
         for effect in turn.effects:
             if type(effect) is Record:
                 hosted.ring.take(effect)
+                if effect.event == REPORTED:
+                    hosted.resolutions.take(effect)
+            elif type(effect) is Deliver and hosted.resolutions and effect.envelope.kind in HANDLES:
+                hosted.resolutions.forget(effect.envelope.id)
         return apply_effects(
             turn.effects,
             space=hosted.space.name,

@@ -17,6 +17,7 @@ from mew_lab.gateway.ring import BEGINNING, Ring
 from mew_lab.gateway.shares import JournalLimits, Room, Shares
 from mew_lab.space.core import Space
 from mew_lab.space.events import Event, Record
+from mew_lab.space.reports import Resolutions
 from mew_lab.space.turn import Turn
 
 __all__ = ["AT_ONCE", "HostedSpace", "JournalFile", "Recorder", "WakeTimer"]
@@ -102,6 +103,7 @@ class HostedSpace:
         "peers",
         "queue",
         "queue_bytes",
+        "resolutions",
         "ring",
         "room",
         "shares",
@@ -120,6 +122,7 @@ class HostedSpace:
         since: datetime = BEGINNING,
         limits: JournalLimits | None = None,
         used: Mapping[str, int] | None = None,
+        resolutions: Resolutions | None = None,
     ) -> None:
         limits = limits or JournalLimits()
         self.space = space
@@ -130,6 +133,7 @@ class HostedSpace:
         self.unrecorded = {"accepted": 0, "refused": 0}  # messages that a full disk has turned away
         self.logged: datetime | None = None  # when the last of them was
         self.ring = Ring(space.state.logical, begins=since)
+        self.resolutions = Resolutions() if resolutions is None else resolutions
         self.peers: dict[str, Peer] = {}
         self.connections = 0
         self.last = since

@@ -10,18 +10,18 @@ Spec: §5.1, §5.2.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway.auth import Tokens, mint, read_token_file, token_path, write_token_file
+from mew_lab.gateway.auth import Tokens, mint, read_token_file, remark_tracked, token_path, write_token_file
 from mew_lab.gateway.space_file import SpaceFile
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.token import LEAST_TOKEN, Token
 from mew_lab.settings.faults import Fault, faults_error
-from mew_lab.transport.folder import hide
+from mew_lab.transport.folder import find_tracked, hide
 
-__all__ = ["Key", "issue", "variable"]
+__all__ = ["Key", "issue", "remarks", "variable"]
 
 
 class Key(NamedTuple):
@@ -76,3 +76,18 @@ def _own(file: SpaceFile, participant: str, environ: Mapping[str, str]) -> Key:
             return Key(read_token_file(path), path)
     token = mint()
     return Key(token, write_token_file(kept, space, participant, token))
+
+
+def remarks(keys: Mapping[str, Key]) -> Iterator[str]:
+    """Sentences about tokens that others may have or guess, each with the way to another one."""
+    tracked = set(find_tracked(key.file for key in keys.values() if key.file is not None))
+    for name, key in keys.items():
+        place = f"in {key.file}" if key.file is not None else f"from {variable(name)}"
+        if len(key.token.reveal()) < LEAST_TOKEN:
+            another = "delete the file" if key.file is not None else "unset the variable"
+            yield (
+                f"the token of {name}, {place}, has fewer than {LEAST_TOKEN} characters, so it could be guessed; "
+                f"{another}, and one is made at the next start"
+            )
+        if key.file is not None and key.file in tracked:
+            yield f"the token of {name}, {place}, {remark_tracked(key.file)}"

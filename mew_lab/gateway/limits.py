@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mew_lab.transport.listener import PATIENCE, STRANGERS
+
 __all__ = ["UNREAD", "Bucket", "Limits", "Rates"]
 
 UNREAD = 5.0  # seconds that a connection goes unread at most
@@ -23,10 +25,10 @@ class Limits:
 
     connections: int = 512
     """WebSockets of one space."""
-    unauthenticated: int = 64
-    """WebSockets that have not shown a token yet, of the whole server."""
-    first_frame: float = 5.0
-    """How long a WebSocket without a token may take for its join frame."""
+    unauthenticated: int = STRANGERS
+    """Connections that have not shown a token yet, of the whole server; the oldest is closed for the next."""
+    first_frame: float = PATIENCE
+    """How long a connection may take for its request, and a WebSocket without a token for its join frame."""
     join_bytes: int = 4096
     """The longest join frame."""
     header_wait: float = 0.3

@@ -13,7 +13,7 @@ from typing import Any
 from mew_lab.gateway.ring import MAX_ENVELOPES
 from mew_lab.protocol.envelope import PROTOCOL
 from mew_lab.space.events import NOTE_BYTES
-from mew_lab.space.reports import HOW, RECEIPT, RESOLUTION
+from mew_lab.space.reports import ALL_DESPITE, HOW, RECEIPT, RESOLUTION
 from mew_lab.version import VERSION
 
 __all__ = ["DESCRIPTION"]
@@ -78,6 +78,20 @@ LIMIT = {
     "description": "the maximum number of messages in one answer, the oldest first",
     "schema": {"type": "integer", "minimum": 1, "maximum": MAX_ENVELOPES},
 }
+REQUEST = {
+    "name": "request",
+    "in": "query",
+    "required": True,
+    "description": "the id of the request",
+    "schema": TEXT,
+}
+TARGETS = {
+    "name": "to",
+    "in": "query",
+    "required": True,
+    "description": "a target of that request; all of them are named, this participant among them",
+    "schema": TEXTS,
+}
 MEMBERS: dict[str, dict[str, Any]] = {
     "protocol": {"const": PROTOCOL},
     "id": {"type": "string", "minLength": 1, "maxLength": 256},
@@ -91,6 +105,18 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "correlation_id": {"type": ["array", "string", "null"], "items": TEXT},
     "context": {"type": ["string", "null"]},
     "payload": {"type": "object"},
+}
+
+HOW_DECIDED = {"enum": list(HOW), "description": "typed means: by a person"}
+SHOWN: dict[str, dict[str, Any]] = {
+    "by": {**TEXT, "description": "human, or who or which policy decided in the sender's name"},
+    "digest": {
+        "type": "string",
+        "pattern": "^[0-9a-f]{64}$",
+        "description": "the SHA-256 of what was shown",
+    },
+    "typed": {**TEXT, "description": "the characters of the digest that were typed, or yes"},
+    "policy": _object({}, name=TEXT, text=TEXT),
 }
 
 SCHEMAS = {
@@ -124,20 +150,29 @@ SCHEMAS = {
                 "proposal": MEMBERS["id"],
                 "request": {**MEMBERS["id"], "description": "the sender's own request, accepted before"},
                 "decision": {"const": "approve"},
-                "how": {"enum": list(HOW), "description": "typed means: by a person"},
+                "how": HOW_DECIDED,
             },
-            by={**TEXT, "description": "human, or who or which policy decided in the sender's name"},
-            digest={
-                "type": "string",
-                "pattern": "^[0-9a-f]{64}$",
-                "description": "the SHA-256 of what was shown",
-            },
-            typed={**TEXT, "description": "the characters of the digest that were typed, or yes"},
+            **SHOWN,
             edited={"type": "boolean"},
-            policy=_object({}, name=TEXT, text=TEXT),
             to={**TEXTS, "description": "the chosen targets, where the proposal names none"},
+            despite={
+                "enum": list(ALL_DESPITE),
+                "description": "what it disregarded on purpose: a rejection, that the call may run twice",
+            },
         ),
         "description": "the sender's account of a decision of its own; it never counts as seen on a screen",
+    },
+    "Rejection": {
+        **_object(
+            {
+                "about": {"const": RECEIPT},
+                "proposal": {**MEMBERS["id"], "description": "of another participant, accepted before"},
+                "decision": {"const": "reject"},
+                "how": HOW_DECIDED,
+            },
+            **SHOWN,
+        ),
+        "description": "the sender's account of a rejection of its own",
     },
     "Resolution": {
         **_object(
@@ -151,6 +186,23 @@ SCHEMAS = {
         ),
         "description": "what a participant found out about a call whose outcome was unknown",
     },
+    "Found": _object(
+        {
+            "resolution": {
+                "anyOf": [
+                    {"type": "null"},
+                    _object(
+                        {
+                            "request": MEMBERS["id"],
+                            "happened": {"type": "boolean", "description": "whether the call took effect"},
+                            "by": TEXT,
+                            "note": TEXT,
+                        }
+                    ),
+                ]
+            }
+        }
+    ),
     "Health": _object(
         {
             "status": {"const": "ok"},
@@ -272,7 +324,7 @@ DESCRIPTION: dict[str, Any] = {
                     "required": True,
                     "content": {
                         "application/json": {
-                            "schema": {"anyOf": [_schema("Receipt"), _schema("Resolution")]},
+                            "schema": {"anyOf": list(map(_schema, ("Receipt", "Rejection", "Resolution")))},
                         }
                     },
                 },
@@ -291,6 +343,19 @@ DESCRIPTION: dict[str, Any] = {
                         415: _response("Content-Type is not application/json", "Error"),
                         429: TOO_FAST,
                         503: _response("the gateway cannot write its journal", "Error"),
+                    }
+                ),
+            },
+            "get": {
+                **TOKEN,
+                "summary": "what was reported of a call to the participant; null where nothing was",
+                "parameters": [REQUEST, TARGETS],
+                "responses": _responses(
+                    {
+                        **NO_TOKEN,
+                        200: _response("the newest report for all targets of that request", "Found"),
+                        400: BAD_REQUEST,
+                        429: TOO_FAST,
                     }
                 ),
             },

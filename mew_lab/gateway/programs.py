@@ -121,6 +121,10 @@ def _bridge(
     env = {**program.env, **_fill_environment(server.env, environ)}
     env_options = [word for name in (*participant.env, *server.env) for word in ("--env", name)]
     wait = ["--init-timeout", f"{settings.init_timeout / 1000:g}"]
+    if settings.strict_unknown:
+        wait += ["--strict-unknown"]
+    if settings.repeats_within is not None:
+        wait += ["--repeats-within", repr(settings.repeats_within)]
     if server.url:
         # A header may be a secret, and the arguments of a process can be read by every user.
         variables = {f"{HEADER}{at}": value for at, value in enumerate(server.headers.values())}

@@ -24,7 +24,9 @@ try:
 except ImportError:  # a platform without the compiled module
     from websockets.utils import apply_mask
 
-__all__ = ["DirectProtocol"]
+__all__ = ["CONNECTION", "DirectProtocol"]
+
+CONNECTION = "mew_lab.connection"  # the member of a scope's state that holds the connection of the listener
 
 FIN, OPCODE = 0x80, 0x0F  # of a frame's first byte (RFC 6455 §5.2)
 MASK = 0x80  # of its second
@@ -52,6 +54,12 @@ class DirectProtocol(WebSocketsSansIOProtocol):
         self._rest: bytes | bytearray = b""  # the beginning of a frame
         self._in_pieces = False  # amid a message of several frames
         self._room = self._most  # bytes that it may still have
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Gives the place of the connection back."""
+        if CONNECTION in self.app_state:
+            self.app_state[CONNECTION].lose()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes | bytearray) -> None:
         """Takes the data that the socket received; it may end within a frame."""

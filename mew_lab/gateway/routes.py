@@ -25,11 +25,13 @@ from starlette.routing import Route
 
 from mew_lab.gateway.admission import MISSING_BEARER, Identity, bearer, identify, without_join
 from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.http_server import admit
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
 from mew_lab.gateway.ring import MAX_ENVELOPES, Page
 from mew_lab.gateway.rotation import Rotation
 from mew_lab.gateway.sockets import OVERSIZE
+from mew_lab.protocol.envelope import MAX_ID, is_id
 from mew_lab.protocol.text import parse_rfc3339, write_rfc3339
 from mew_lab.space.events import NOTE_BYTES
 
@@ -40,6 +42,8 @@ BAD_TOKEN = "Invalid token for participant"
 TOO_FAST = "too many messages in too short a time; send slower"
 NOT_AN_ENVELOPE = frozenset({"invalid_json", "invalid_envelope"})
 BODIES = 4  # bodies of requests of one participant that are read at once; others wait unread
+TOLD = ("request", "happened", "by", "note")  # of a resolution
+MAX_TO = 16  # targets: those of a note
 CHUNK = 64 * 1024  # characters of a page that are encoded together
 
 Message = MutableMapping[str, Any]
@@ -78,7 +82,7 @@ class Routes:
                 Route("/openapi.json", self._openapi),
                 Route("/participants", self._participants),
                 Route("/participants/{id}/messages", self._mail, methods=["GET", "POST"]),
-                Route("/participants/{id}/notes", self._report, methods=["POST"]),
+                Route("/participants/{id}/notes", self._notes, methods=["GET", "POST"]),
             ],
             exception_handlers={HTTPException: _as_json},
         )
@@ -129,6 +133,26 @@ class Routes:
         if answer.get("code") in NOT_AN_ENVELOPE:  # as other implementations answer
             answer = {**answer, "error": answer["message"]}
         return _answer(answer, status=reply.status)
+
+    async def _notes(self, request: Request) -> Response:
+        return await (self._report if request.method == "POST" else self._resolution)(request)
+
+    async def _resolution(self, request: Request) -> Response:
+        """Answers an executor that asks what was reported of a call that it may have executed.
+
+        Spec: rulings R35, R42.
+        """
+        identity = await self._owner(request)
+        query = request.query_params
+        id, to = query.get("request", ""), query.getlist("to")
+        if not is_id(id) or not 0 < len(to) <= MAX_TO:
+            raise HTTPException(
+                400, f"name one request (1 to {MAX_ID} characters) and all its targets (1 to {MAX_TO}) as to"
+            )
+        self._count(identity, 0)
+        found = self._gateway.find_resolution(identity.space, identity.participant, id, to)
+        about = None if found is None else {name: getattr(found, name) for name in TOLD}
+        return _answer({"resolution": about})
 
     async def _report(self, request: Request) -> Response:
         """Takes a note about a decision or a call of the participant's own; it is delivered to nobody.
@@ -182,6 +206,7 @@ class Routes:
         if identity is None:
             await self._refusal_delay()
             raise HTTPException(403, BAD_TOKEN)
+        admit(request.scope)
         return identity
 
     async def _owner(self, request: Request) -> Identity:

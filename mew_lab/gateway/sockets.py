@@ -13,7 +13,7 @@ import contextlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -32,6 +32,7 @@ from mew_lab.gateway.delivery import DeliveryQueue, Peer, Send
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.rotation import QUANTUM, Rotation
+from mew_lab.transport.listener import LimitedLog
 
 __all__ = ["Sockets", "refuse_upgrade"]
 
@@ -46,7 +47,6 @@ STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
 UNKNOWN = "token or space unknown"
-LOG_INTERVAL = 10.0  # seconds between two lines about wrong tokens
 OVERSIZE = 4  # times the limit: up to this size a message is refused, beyond it the socket closes
 
 logger = logging.getLogger(__name__)
@@ -87,36 +87,42 @@ class Sockets:
         self.rates = rates
         self.coalescer = WriteCoalescer()
         self.rotation = Rotation()
-        self._strangers = 0
-        self._wrong = 0  # wrong tokens since that was logged
-        self._log_at = 0.0
+        self._log = LimitedLog(logger)
         self._probing: Counter[str] = Counter()  # newcomers of each space that wait for a probe
         self._open: set[DeliveryQueue] = set()
         self._none_open = asyncio.Event()
         self._stopping = False
 
-    async def serve(self, headers: Mapping[str, str], query: str, receive: Receive, send: Send) -> None:
-        """Drives one socket from its upgrade request, whose host and origin are checked already, to its end."""
+    async def serve(
+        self,
+        headers: Mapping[str, str],
+        query: str,
+        receive: Receive,
+        send: Send,
+        *,
+        admit: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Drives one socket from its upgrade request, whose host and origin are checked already, to its end.
+
+        `admit` is called when its token is known.
+        """
         requested = next(iter(parse_qs(query).get("space", ())), "")
         try:
             known = await self._upgrade(headers.get("authorization"), requested)
         except _Refused as refused:
             return await refuse_upgrade(send, refused.code, refused.error, refused.message)
-        with contextlib.ExitStack() as stranger:
-            if known is None:
-                stranger.enter_context(self._count_stranger())
-            await receive()  # the request itself
-            await send({"type": "websocket.accept"})
-            session = _SocketSession(
-                self, receive, send, requested=requested, known=known, identified=stranger.close
-            )
-            self._open.add(session.queue)
-            try:
-                await session.run()
-            finally:
-                self._open.discard(session.queue)
-                if not self._open:
-                    self._none_open.set()
+        if known is not None:
+            admit()
+        await receive()  # the request itself
+        await send({"type": "websocket.accept"})
+        session = _SocketSession(self, receive, send, requested=requested, known=known, identified=admit)
+        self._open.add(session.queue)
+        try:
+            await session.run()
+        finally:
+            self._open.discard(session.queue)
+            if not self._open:
+                self._none_open.set()
         return None
 
     async def stop(self, *, within: float) -> None:
@@ -131,27 +137,15 @@ class Sockets:
                     await self._none_open.wait()
 
     async def refusal_delay(self) -> None:
-        """Delays the answer to a wrong token; where too many wait already, the answer comes at once.
-
-        It is logged, at most once in `LOG_INTERVAL` seconds, without the token.
-        """
-        self._wrong += 1
-        now = asyncio.get_running_loop().time()
-        if now >= self._log_at:
-            self._log_at = now + LOG_INTERVAL
-            logger.warning("refused since the last such line, for an unknown token or space: %d", self._wrong)
-            self._wrong = 0
-        if self._strangers < self.limits.unauthenticated:
-            with self._count_stranger():
-                await asyncio.sleep(self.limits.refusal_delay)
+        """Delays the answer to a wrong token, and logs it without the token."""
+        self._log.warn("refused since the last such line, for an unknown token or space: %d")
+        await asyncio.sleep(self.limits.refusal_delay)
 
     async def _upgrade(self, authorization: str | None, requested: str) -> Identity | None:
         """The identity of the token in the header; None without a header, so that a join frame must follow."""
         if self._stopping:
             raise _Refused(503, "stopping", "this gateway stops")
         if authorization is None:
-            if self._strangers >= self.limits.unauthenticated:
-                raise _Refused(503, "limit_exceeded", "too many connections wait for their join frame")
             return None
         token = bearer(authorization)
         if token is None:
@@ -175,14 +169,6 @@ class Sockets:
             return await holder.alive(self.limits.probe)
         finally:
             self._probing[space] -= 1
-
-    @contextlib.contextmanager
-    def _count_stranger(self) -> Iterator[None]:
-        self._strangers += 1
-        try:
-            yield
-        finally:
-            self._strangers -= 1
 
 
 class _SocketSession:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from mew_lab.gateway.limits import UNREAD
 
-__all__ = ["Wire", "hang_up", "silent", "wire_of"]
+__all__ = ["Wire", "wire_of"]
 
 PING = 0x89  # FIN and the opcode of a ping (RFC 6455 §5.5.2)
 PING_BYTES = 8
@@ -159,16 +159,3 @@ def wire_of(send: Any) -> Wire | None:
     except Exception as fault:
         logger.debug("frames take the long way: the server's inside is not as expected (%s)", fault)
     return None
-
-
-def hang_up(connections: Iterable[Any]) -> None:
-    """Closes the library's connections at once."""
-    for protocol in tuple(connections):
-        transport = getattr(protocol, "transport", None)
-        if transport is not None:
-            transport.abort()
-
-
-def silent(connections: Iterable[Any]) -> set[Any]:
-    """The library's connections that have not sent a complete request yet."""
-    return {connection for connection in connections if getattr(connection, "cycle", connection) is None}

@@ -2,8 +2,9 @@
 
 Each action is one message. `find_obstacle` gives the reason beforehand why it may not be sent. `perform` returns one
 sentence about the outcome, as far as the other participant reports it. `pause_all` and `resume_all` act on all agents.
+A gateway of ours carries out a pause and a removal itself (R14, R15); of another one only the acceptance is known.
 
-Spec: §3.6.7, §3.9, ruling R14.
+Spec: §3.6.7, §3.9, rulings R14, R15.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ class ParticipantActions:
         if not running:
             return "No agent is running, so nothing was paused"
         await self._each("pause", running, reason)
-        return f"{_count(len(running), 'agent')} paused: {_list(running)}"
+        return f"{_count(len(running), 'agent')} {'paused' if self._enforced else 'asked to pause'}: {_list(running)}"
 
     async def resume_all(self, *, reason: str | None = None) -> str:
         """Resumes each agent that this human has paused; pauses by others stay. Returns one sentence.
@@ -189,7 +190,7 @@ class ParticipantActions:
         if not paused:
             return "No agent is paused by you, so nothing was resumed"
         await self._each("resume", paused, reason)
-        return f"{_count(len(paused), 'agent')} resumed: {_list(paused)}"
+        return f"{_count(len(paused), 'agent')} {'resumed' if self._enforced else 'asked to go on'}: {_list(paused)}"
 
     async def _each(self, action: str, names: Sequence[str], reason: str | None) -> None:
         """One message for each participant, so that the refusal of one does not spare the others."""
@@ -223,14 +224,15 @@ class ParticipantActions:
     async def _pause(self, target: str, options: Mapping[str, Any]) -> str:
         seconds = _number(options, "timeout_seconds", least=0.001)
         await self._controls.pause(target, timeout_seconds=seconds, reason=_reason(options))
+        done = "is paused" if self._enforced else "was asked to pause"
         if seconds is None:
-            return f"{target} is paused until it is resumed"
+            return f"{target} {done} until it is resumed"
         until = self._clock() + timedelta(seconds=seconds)
-        return f"{target} is paused until {local_time(until.timestamp())}"
+        return f"{target} {done} until {local_time(until.timestamp())}"
 
     async def _resume(self, target: str, options: Mapping[str, Any]) -> str:
         await self._controls.resume(target, reason=_reason(options))
-        return f"{target} may send again"
+        return f"{target} {'may send again' if self._enforced else 'was asked to go on'}"
 
     async def _forget(self, target: str, options: Mapping[str, Any]) -> str:
         direction = str(options.get("direction") or "oldest")
@@ -261,10 +263,14 @@ class ParticipantActions:
     async def _kick(self, target: str, options: Mapping[str, Any]) -> str:
         payload = {"participant_id": target, **_because(options)}
         await self._session.me.participant.sender.say_accepted("space/kick", payload)
-        known = (
-            self._session.me.participant.client.extension
-        )  # what another gateway does with tokens is not known
-        return f"{target} was removed{', and its tokens are invalid' if known else ''}"
+        if self._enforced:
+            return f"{target} was removed, and its tokens are invalid"
+        return f"The gateway accepted the removal of {target}"
+
+    @property
+    def _enforced(self) -> bool:
+        """Whether the gateway is one of ours, which carries out what it accepts."""
+        return bool(self._session.me.participant.client.extension)
 
     @property
     def _controls(self) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.options import AgentOptions
 from mew_lab.errors import MewError
+from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
@@ -22,6 +23,7 @@ __all__ = ["AgentSeat", "as_agent_seat", "list_agents"]
 SHOWN = 200  # characters of a system prompt in a listing
 
 
+@explains_arguments
 class AgentSeat(Seat):
     """An agent of this process. `agent` is its MEWAgent, `participant` its connection to the space."""
 
@@ -57,10 +59,11 @@ class AgentSeat(Seat):
 
     def cancel(self, reason: str = "cancelled") -> Note:
         """Stops its work and withdraws its open calls; it stays in the space."""
-        count = len(self.agent.runs)
         doing = f"cancelling the work of {self.name!r}"
-        self._loop.run(self.agent.cancel_all(reason), timeout=self.lab.timeout, doing=doing)
-        return Note(f"{self.name}: {count_of(count, 'request')} cancelled")
+        done, busy = self._loop.run(self.agent.cancel_all(reason), timeout=self.lab.timeout, doing=doing)
+        return Note(
+            f"{self.name}: {count_of(done, 'request')} cancelled{f', {busy} still ending' if busy else ''}"
+        )
 
     def status(self) -> Listing:
         """The agent's state, model, current work, tools, memory and capabilities."""

@@ -74,6 +74,7 @@ class HeadKeeper:
                 heads_path(self._folder, self._journal.space),
                 epoch,
                 KeptHead(self._clock(), head.seq, head.chain.decode()),
+                self._journal.paths[0],
             )
             self._written = head.chain
         except OSError as fault:

@@ -24,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.gateway import keyring
 from mew_lab.gateway.auth import write_token_file
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
@@ -55,6 +56,11 @@ __all__ = ["Generators", "Host", "capabilities_of", "join_line", "make_generator
 
 VARIABLE = "MEW_LAB_SEED"
 START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
+OLDEST, NEWEST = (
+    datetime(2025, 1, 1, tzinfo=UTC),
+    datetime(2075, 1, 1, tzinfo=UTC),
+)  # a clock beyond them is wrong
+AHEAD = timedelta(days=1)  # a record may be that much later than the clock, which may have been set back
 
 
 class Generators(NamedTuple):
@@ -174,6 +180,7 @@ class Host:
         self.name = name
         self.folder = folder
         generators = make_generators(f"gateway of {name}")
+        self._clock = generators.clock
         self._epoch = generators.new_epoch()
         self._epochs: list[int] = [] if beside is None else beside._epochs  # for the next space to be added
         self.gateway: Gateway = (
@@ -215,6 +222,26 @@ class Host:
         self._processes: Processes | None = None
         self._sinks: Sinks | None = None
         self._logs_as_peers: PeerLogs | None = None
+
+    def remarks(self) -> list[str]:
+        """Sentences about the tokens and the clock of an open space that may not be as its host means."""
+        now = self._clock()
+        past = self._past
+        told = [*keyring.remarks(self.keys)]
+        if os.environ.get(VARIABLE):
+            return told
+        if not OLDEST <= now <= NEWEST:
+            told.append(
+                f"the clock of this machine says {now:%Y-%m-%d}, which is hardly right: records get that time, and "
+                "permissions end by it. Set the clock, then begin a new journal: a space never goes back in time"
+            )
+        if past is not None and past.since > now + AHEAD:
+            told.append(
+                f"the last record of {past.path} is of {past.since:%Y-%m-%d %H:%M}, which this machine's clock has not "
+                "reached. Until then the space stays at that time, and no permission ends by time. Begin a new journal, "
+                "or go on from a moment before: mew_lab.up(resume=mew_lab.open_log(…).at(…))"
+            )
+        return told
 
     async def open(self, *, owner: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Opens the space with its owner, and the port; on an error it cleans up.
@@ -327,6 +354,7 @@ class Host:
                 connections=past.connections,
                 journal=self.journal,
                 used=past.used,
+                resolutions=past.resolutions,
                 queue_bytes=config.queue_bytes,
                 limits=config.limits.of_journal,
             )
@@ -484,10 +512,15 @@ class Host:
         async def connect() -> Link:
             return attach(self.gateway, self.name, participant)
 
+        def find_note(request: str, to: Sequence[str]) -> Mapping[str, Any] | None:
+            found = self.gateway.find_resolution(self.name, participant, request, to)
+            return None if found is None else found._asdict()
+
         return MEWClient(
             space=self.name,
             connect_link=connect,
             post_note=lambda note: self.gateway.report(self.name, participant, note, via="memory").status,
+            find_note=find_note,
             clock=generators.clock,
             new_id=generators.new_id,
         )

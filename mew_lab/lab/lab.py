@@ -38,6 +38,7 @@ from mew_lab.errors import ConfigError, MewError, NoSuchName
 from mew_lab.lab import report
 from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
+from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
@@ -61,7 +62,7 @@ from mew_lab.lab.tools_agent_seat import ToolsAgentSeat
 from mew_lab.log.decision_note import read_resolution
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
-from mew_lab.log.numbering import name_of
+from mew_lab.log.numbering import complete_id, name_of
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import mask
@@ -69,7 +70,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
-from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, WITHDRAW_AFTER
+from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, RUN_WITHIN, WITHDRAW_AFTER
 from mew_lab.space.events import REPORTED, Record
 from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.home import model_for, participant_id
@@ -107,6 +108,7 @@ class _NamesOnly(type):
         return [*NAMES.split(), *dir(object)]
 
 
+@explains_arguments
 class Lab(metaclass=_NamesOnly):
     """One space seen by one human. Get one from `up` or `connect`.
 
@@ -175,7 +177,6 @@ class Lab(metaclass=_NamesOnly):
             loop=self.loop,
             note=self._note,
             reports=lambda: self.host is None,
-            annotations=lambda name, tool: self.local.annotations.get((name, tool), {}),
             logical=lambda id: logical(self, id),
             folders=self.local.folders_of,
             fault=self.fault,
@@ -190,7 +191,7 @@ class Lab(metaclass=_NamesOnly):
             attended=lambda: policy_from_environment() is None,
             clock=time.time,
         )
-        self.decisions.tools.attach(local=self.local.listed_by, changed=self.granting.on_changed_tool)
+        self.decisions.tools.attach(local=self.local.listed_by, changed=self.granting.on_changed_tools)
         me.client.on_message(self.seen.take)
         self.me = await self.local.take(me, name=name, what="you")
         self.decisions.set_policy(policy)
@@ -205,6 +206,8 @@ class Lab(metaclass=_NamesOnly):
         """Closes seats, bridges and the host; never raises for parts that are closed already."""
         if not self.closed:
             self.closed = True
+            if self.seats:
+                self.decisions.close()
             try:
                 await self.granting.close()
             finally:
@@ -287,6 +290,7 @@ class Lab(metaclass=_NamesOnly):
         roots: Sequence[str | Path] | None = None,
         timeout: float = 30.0,
         strict_unknown: bool | None = None,
+        repeats_within: float | None = None,
     ) -> Seat:
         """Connects an MCP server as participant `name`; its tools are then tools of the space.
 
@@ -307,6 +311,7 @@ class Lab(metaclass=_NamesOnly):
             timeout: Seconds to wait for the server's answers.
             strict_unknown: Whether it refuses by own right to repeat a call of unknown outcome, even where the tool
                 says that it only reads, or that a second call does no more than the first. None: as the lab.
+            repeats_within: The seconds for which an equal call counts as such a repeat. None: as the lab.
 
         Raises:
             MewError: The server does not start or answer; with the end of its error output.
@@ -318,6 +323,7 @@ class Lab(metaclass=_NamesOnly):
             "restarts": restarts,
             "can": can,
             **({} if strict_unknown is None else {"strict_unknown": strict_unknown}),
+            **({} if repeats_within is None else {"repeats_within": repeats_within}),
         }
         if isinstance(command, str) and is_url(command):
             work = self.local.bridge(name, command, headers=headers, transport=transport, **asks)
@@ -452,6 +458,7 @@ class Lab(metaclass=_NamesOnly):
         port: int = 0,
         answer_after: float = ANSWER_AFTER,
         decide_within: float = DECIDE_WITHIN,
+        run_within: float = RUN_WITHIN,
         grace: float = GRACE,
         withdraw_after: float = WITHDRAW_AFTER,
     ) -> McpSeat:
@@ -463,6 +470,7 @@ class Lab(metaclass=_NamesOnly):
             port: 0 takes a free one.
             answer_after: Seconds after which a call that still waits is answered as pending.
             decide_within: Seconds after which a call that nobody decided is refused.
+            run_within: Seconds after which an approved call that its tool has not answered ends as unknown.
             grace: Seconds that a call still waits for a client that is gone.
             withdraw_after: Seconds after which a call that its client cancelled is withdrawn.
 
@@ -473,6 +481,7 @@ class Lab(metaclass=_NamesOnly):
         limits = {
             "answer_after": answer_after,
             "decide_within": decide_within,
+            "run_within": run_within,
             "grace": grace,
             "withdraw_after": withdraw_after,
         }
@@ -662,7 +671,7 @@ class Lab(metaclass=_NamesOnly):
         """Records what you found out about a call whose outcome is unknown; it is in your name, with your note.
 
         Args:
-            call: Its Pending, or the id or the number of the request or of the proposal.
+            call: Its Pending, the id or the number of the request or of the proposal, or the beginning of that id.
             happened: Whether the call took effect.
             note: What you found out, and how; at most 1000 characters.
 
@@ -680,9 +689,17 @@ class Lab(metaclass=_NamesOnly):
         """Records what this person found out about that proposal or request; see `resolve`."""
         me = self.me.participant
         calls = me.ledger.calls
+        if calls.requests.get(id) is None:
+            proposed = complete_id(id, (one.id for one in calls.proposals))
+            id = proposed or complete_id(id, (one.id for one in calls.requests)) or id
         proposal = calls.proposals.get(id)
         sent = proposal.request if proposal is not None else None
         request = calls.requests.get(id if sent is None else sent.id)
+        if request is None and proposal is not None and sent is None:
+            raise MewError(
+                f"Cannot resolve {id[:80]!r}: it is a proposal that nobody approved, so nothing was sent; there is "
+                "nothing to find out"
+            )
         if request is None:
             raise MewError(
                 f"Cannot resolve {id[:80]!r}: no call with this id is known here; lab.log.requests() lists them"
@@ -725,16 +742,13 @@ class Lab(metaclass=_NamesOnly):
         """The tools of every participant that answers within a few seconds, or of `participant`."""
 
         async def ask() -> Listing:
-            tools, silent = await report.gather_tools(self, participant, patience=DISCOVERY)
+            tools, silent, left_out = await report.gather_tools(self, participant, patience=DISCOVERY)
             asked = (
                 [participant] if participant is not None else list(self.me.participant.client.participants)
             )
             for name in {*asked} - {*silent}:
                 self.local.note_tools(name, [tool for who, tool in tools if who == name])
-            self.local.annotations.update(
-                {(who, str(tool.get("name"))): tool.get("annotations") or {} for who, tool in tools}
-            )
-            return report.tools(tools, silent)
+            return report.tools(tools, silent, left_out)
 
         return self._run(ask(), "asking for tools")
 

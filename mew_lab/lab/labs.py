@@ -29,11 +29,14 @@ from mew_lab.lab.resuming import Past, PastCalls, folder_of
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.log.branching import begin_branch
 from mew_lab.log.journal import Journal, journal_path
+from mew_lab.log.kept_heads import keep_head_of
 from mew_lab.log.log import Log
 from mew_lab.log.moment import Moment
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.connection import address
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Record
 
@@ -110,6 +113,7 @@ def up(
     journal: str | Path | Literal["auto"] | None = "auto",
     port: int | None = 0,
     resume: str | Path | Moment | None = None,
+    heads: Literal["check", "ignore"] = "check",
     timeout: float = TIMEOUT,
     strict_unknown: bool = False,
     repeats_within: float = DAY,
@@ -130,6 +134,7 @@ def up(
             and history, and the tokens whose files still exist. Connections have ended, and open approvals do not come
             back. Calls that waited for an answer have an unknown outcome. Or a moment, `log.at(seq)`: the space goes on
             from there in a new journal; the old one stays as it is.
+        heads: `ignore` resumes a journal for which the heads that were kept elsewhere do not vouch.
         timeout: The time limit of blocking methods, in seconds.
         strict_unknown: Whether a call that may repeat one of unknown outcome is left to a person even where its tool
             says that it only reads, or that a second call does no more than the first. Spec: R35.
@@ -137,6 +142,7 @@ def up(
 
     Raises:
         ConfigError: The name is not valid, the port is not free, or the file has faults; the message has all of them.
+        HeadsDiffer: The heads that were kept elsewhere do not vouch for the journal of `resume`.
         JournalError: The journal cannot be created or resumed, or was changed after it was written.
         ReplayMismatch: The journal of `resume` differs from what a space would have written.
         MewError: A lab of that name is up already.
@@ -145,10 +151,10 @@ def up(
     """
     if isinstance(resume, Moment):
         _check_free(resume.space)
-        resume = _branch(resume)
+        resume = _branch(resume, heads)
     if resume is not None:
         on_repeat = {"strict_unknown": strict_unknown, "repeats_within": repeats_within}
-        return _up_again(resume, as_id=as_id, port=port, timeout=timeout, on_repeat=on_repeat)
+        return _up_again(resume, as_id=as_id, port=port, heads=heads, timeout=timeout, on_repeat=on_repeat)
     file = read_space_file(name) if names_file(name) else None
     space = file.config.name if file is not None else str(name)
     folder = file.folder if file is not None else Path.cwd()
@@ -180,12 +186,14 @@ def up(
             await lab.close()
             raise
         _keep(lab)
+        for remark in (*(file.remarks if file is not None else ()), *host.remarks()):
+            lab.fault(remark)
         return lab
 
     return loop.run(start(), timeout=timeout, doing=f"starting the space {space!r}")
 
 
-def _branch(moment: Moment) -> Path:
+def _branch(moment: Moment, heads: Literal["check", "ignore"]) -> Path:
     """Begins a journal with the state of a moment, beside that of the moment; returns its path."""
     if not moment.paths:
         raise JournalError(
@@ -194,11 +202,19 @@ def _branch(moment: Moment) -> Path:
         )
     now = datetime.now(UTC)
     target = journal_path(folder_of(moment.paths[0]), space=moment.space, now=now)
-    return begin_branch(moment.paths, moment.seq, target=target, now=now)
+    head = begin_branch(moment.paths, moment.seq, target=target, now=now, with_heads=heads == "check")
+    keep_head_of(target, None, head)
+    return target
 
 
 def _up_again(
-    path: str | Path, *, as_id: str | None, port: int | None, timeout: float, on_repeat: Mapping[str, Any]
+    path: str | Path,
+    *,
+    as_id: str | None,
+    port: int | None,
+    heads: Literal["check", "ignore"],
+    timeout: float,
+    on_repeat: Mapping[str, Any],
 ) -> Lab:
     """Resumes a space that ran before. Its journal is read on this thread: the loop has other spaces to serve.
 
@@ -223,6 +239,7 @@ def _up_again(
 
     past = Past(
         path,
+        heads=heads,
         meet=meet,
         observe=observe,
         pass_over=lambda records, envelopes, unknown: made[0].pass_over(records, envelopes, unknown),
@@ -245,6 +262,8 @@ def _up_again(
             await lab.close()
             raise
         _keep(lab)
+        for remark in filter(None, (past.remark, *host.remarks())):
+            lab.fault(remark)
         return lab
 
     return loop.run(start(), timeout=timeout, doing=f"resuming the space {past.name!r}")
@@ -274,20 +293,23 @@ def connect(
         strict_unknown, repeats_within: As `up` has them.
 
     Raises:
-        ConfigError: There is no token, or `repeats_within` is no number of seconds.
+        ConfigError: There is no token, `url` is no address of a gateway or holds more than that, or `repeats_within`
+            is no number of seconds.
         NotAdmitted: The gateway does not admit it.
         ConnectionLost, NoReply: No gateway answers there.
 
     Spec: §5.2.
     """
     name = name or space
+    shown = Address(url)
+    address(url, space)
     _check_free(name)
     policy = policy_from_environment()
     secret = token_from(token, file=token_file, variable=token_env)
     loop = the_loop()
     lab = Lab(name, space=space, loop=loop, timeout=timeout, vantage="participant")
     lab.local.set_repeats(strict_unknown=strict_unknown, repeats_within=repeats_within)
-    lab.url = url
+    lab.url = shown
 
     async def start() -> Lab:
         client = MEWClient(gateway=url, space=space, token=secret, participant_id=as_id)
@@ -305,7 +327,7 @@ def connect(
         _keep(lab)
         return lab
 
-    return loop.run(start(), timeout=timeout, doing=f"joining the space {space!r} at {url}")
+    return loop.run(start(), timeout=timeout, doing=f"joining the space {space!r} at {shown}")
 
 
 def token_from(

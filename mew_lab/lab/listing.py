@@ -137,8 +137,9 @@ class SentEnvelope(_Settled):
         return self.envelope.id
 
     def __str__(self) -> str:
-        to = f" to {', '.join(self.envelope.to)}" if self.envelope.to else ""
+        to = f" to {one_line(', '.join(self.envelope.to), 200)}" if self.envelope.to else ""
         note = f"; note: {self.note}" if self.note else ""
-        return f"{self.envelope.kind}{to} as {self.envelope.sender} ({self.envelope.id}){note}"
+        kind, sender = one_line(self.envelope.kind), one_line(self.envelope.sender)
+        return f"{kind}{to} as {sender} ({one_line(self.envelope.id)}){note}"
 
     __repr__ = __str__

@@ -18,7 +18,7 @@ from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
-from mew_lab.errors import ConfigError, MewError
+from mew_lab.errors import MewError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.host import Host, capabilities_of, join_line
@@ -26,9 +26,11 @@ from mew_lab.lab.mcp_access import McpSeat, open_mcp_seat, with_lists
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
-from mew_lab.ledger.unknown_calls import UnknownCall
+from mew_lab.ledger.unknown_calls import UnknownCall, check_repeats_within
+from mew_lab.log.numbering import complete_id
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.discovery import ToolReading, read_tools
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.settings.environment import state_folder
@@ -49,7 +51,6 @@ class LocalParticipants:
     def __init__(self, session: Session, *, fault: Callable[[str], None]) -> None:
         self.host: Host | None = None
         self.seats: dict[str, Seat] = {}
-        self.annotations: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._on_repeat: dict[str, Any] = {}
         self._session = session
         self._fault = fault
@@ -75,10 +76,12 @@ class LocalParticipants:
         box = seat.participant.tools if seat else None
         return [tool.described for tool in box.tools.values()] if isinstance(box, ToolBox) else None
 
-    def listed_by(self, name: str) -> Sequence[Mapping[str, Any]] | None:
+    def listed_by(self, name: str) -> ToolReading | None:
         """The tools of a participant of this process, those of a bridged server included; None for any other."""
-        bridge = self._bridges.get(name)
-        return self.tools_of(name) if bridge is None else bridge.listed
+        if (bridge := self._bridges.get(name)) is not None:
+            return bridge.listed
+        own = self.tools_of(name)
+        return None if own is None else read_tools(name, own)
 
     def folders_of(self, name: str) -> Sequence[str]:
         """The folders that a person gave to a server that is bridged here, but none that holds a home or more."""
@@ -141,13 +144,8 @@ class LocalParticipants:
         Raises:
             ConfigError: `repeats_within` is no number of seconds.
         """
-        is_number = isinstance(repeats_within, int | float) and not isinstance(repeats_within, bool)
-        if not is_number or not repeats_within >= 0:
-            raise ConfigError(
-                f"Cannot set repeats_within to {repeats_within!r:.40}: it is a number of seconds, from 0",
-                key="repeats_within",
-            )
-        self._on_repeat = {"strict_unknown": bool(strict_unknown), "repeats_within": float(repeats_within)}
+        within = check_repeats_within(repeats_within)
+        self._on_repeat = {"strict_unknown": bool(strict_unknown), "repeats_within": within}
 
     def _unknown_calls(self) -> Iterable[UnknownCall]:
         """The calls whose outcome this lab does not know: a participant that it starts repeats none of them."""
@@ -226,8 +224,7 @@ class LocalParticipants:
             session.asked.models[name] = sampling
         participant = await bridge.start(host.client_for(name))
         self._bridges[name] = bridge
-        self.annotations.update({(name, tool): known for tool, known in bridge.annotations.items()})
-        self._listed[name] = bridge.listed
+        self._listed[name] = list(bridge.listed.entries)
         seat = Seat(self._session, participant, name=name, what=f"MCP server: {bridge.command_line}")
         seat.tools_of = self.known_tools
         self.seats[name] = seat
@@ -280,11 +277,16 @@ class LocalParticipants:
         try:
             host.enrol(name, session_capabilities(tuple(servers)) if can is None else can)
             agent = ToolsAgent(
-                replace(definition, servers=servers), host.client_for(name), model=model, **limits
+                replace(definition, servers=servers),
+                host.client_for(name),
+                model=model,
+                on_repeat=self._on_repeat,
+                **limits,
             )
             for server_name, server in servers.items():
                 if server_name not in self.seats:
                     command, options = bridge_arguments(server, file.parent)
+                    options |= definition.settings.on_repeat
                     await self.bridge(server_name, command, can="tool", **options)
                     started.append(server_name)
             agent.participant.adopt_unknown(self._unknown_calls())
@@ -339,15 +341,14 @@ class LocalParticipants:
         """Withdraws the one open proposal of a seat whose id begins with `proposal`; returns one sentence.
 
         Raises:
-            MewError: There is none, or more than one; or as `withdraw` of a participant.
+            MewError: There is none, or the ids of several begin so; or as `withdraw` of a participant.
 
         Spec: §3.3.1.
         """
-        for seat in self.seats.values():
-            mine = [call for call in seat.participant.own_proposals() if call.id.startswith(proposal)]
-            if len(mine) == 1:
-                await seat.participant.withdraw(mine[0].id, reason)
-                return f"{seat.name} has withdrawn {mine[0].id} ({reason})"
+        own = {call.id: seat for seat in self.seats.values() for call in seat.participant.own_proposals()}
+        if (id := complete_id(proposal, own)) is not None:
+            await own[id].participant.withdraw(id, reason)
+            return f"{own[id].name} has withdrawn {id} ({reason})"
         raise MewError(
             f"Cannot withdraw {proposal[:80]!r}: no open proposal of a seat of this process begins with that id"
         )

@@ -106,7 +106,7 @@ class LoopThread:
         Where there are no threads, returns a task to await instead.
 
         Raises:
-            NoReply: It took longer; the work is cancelled.
+            NoReply: It took longer; the work is cancelled, and may have taken effect.
             CannotWait: It was called on the loop's own thread.
         """
         if self.is_current():
@@ -130,8 +130,8 @@ class LoopThread:
                 raise
             self._cancel(future)
             raise NoReply(
-                f"{doing[:1].upper()}{doing[1:]} took longer than {timeout:g} s and was cancelled; "
-                "try again with a longer `lab.timeout`",
+                f"{doing[:1].upper()}{doing[1:]} took longer than {timeout:g} s, so the wait was ended. It may have "
+                "taken effect: look before you try again with a longer `lab.timeout`",
                 after_s=timeout,
                 waiting_for=doing,
             ) from None

@@ -16,6 +16,7 @@ from typing import Any
 
 from mew_lab.bridge.offers import LISTING
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
+from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
@@ -28,6 +29,7 @@ __all__ = ["McpSeat", "open_mcp_seat", "with_lists"]
 OFFERED = "mcp"  # the folder of the tokens of clients in `.mew`
 
 
+@explains_arguments
 class McpSeat(Seat):
     """A participant that MCP clients speak through. `url` is their address, `token_file` the file with their token."""
 
@@ -73,7 +75,7 @@ async def open_mcp_seat(
 
     Args:
         port: 0 takes a free one.
-        limits: `answer_after`, `decide_within`, `grace` and `withdraw_after` of the gate.
+        limits: `answer_after`, `decide_within`, `run_within`, `grace` and `withdraw_after` of the gate.
 
     Raises:
         ConfigError: The port is taken, or the token file cannot be used.

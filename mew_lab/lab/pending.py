@@ -18,6 +18,7 @@ from mew_lab import find_above
 from mew_lab.errors import CannotWait, MewError, NoReply, StillRunning
 from mew_lab.lab.loop import LoopThread
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.results import ToolResult
 
@@ -156,8 +157,8 @@ class Pending:
         )
 
     def __repr__(self) -> str:
-        by = f" by {self.by}" if self.by else ""
-        return f"<Pending {self.kind} {self.what} as {self.seat}: {self.state}{by} ({self.id})>"
+        by = f" by {one_line(self.by)}" if self.by else ""
+        return f"<Pending {self.kind} {one_line(self.what)} as {self.seat}: {self.state}{by} ({one_line(self.id)})>"
 
 
 def proposal_of(pending: Pending, doing: str) -> str:

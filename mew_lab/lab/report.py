@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from mew_lab.errors import MewError
@@ -12,6 +13,7 @@ from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.session import Session
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.discovery import ToolReading, list_tools
 
 __all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
 
@@ -119,8 +121,11 @@ def status(session: Session) -> Listing:
 
 async def gather_tools(
     session: Session, participant: str | None, *, patience: float
-) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
-    """(participant, tool) pairs, and the participants that did not answer. Sends requests, as any participant would."""
+) -> tuple[list[tuple[str, dict[str, Any]]], list[str], list[str]]:
+    """(participant, tool) pairs, the participants that did not answer, and a sentence about each tool that is left out.
+
+    Sends requests, as any participant would.
+    """
     present = sorted(session.me.participant.client.participants)
     if participant is not None and participant not in present:
         raise MewError(f"{participant[:80]!r} is not here; here are {', '.join(present) or 'no others'}")
@@ -130,20 +135,22 @@ async def gather_tools(
         else [name for name in present if _may_have_tools(session, name)]
     )
 
-    async def ask(name: str) -> list[dict[str, Any]]:
-        return await session.me.participant.list_tools(name, timeout=patience)
+    async def ask(name: str) -> ToolReading:
+        return await list_tools(session.me.participant.correlations, name, timeout=patience)
 
     answers = await asyncio.gather(*(ask(name) for name in targets), return_exceptions=True)
     tools: list[tuple[str, dict[str, Any]]] = []
     silent: list[str] = []
+    left_out: list[str] = []
     for name, answer in zip(targets, answers, strict=True):
         if isinstance(answer, MewError):
             silent.append(name)
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            tools += [(name, tool) for tool in answer]
-    return tools, silent
+            tools += [(name, tool) for tool in answer.entries]
+            left_out += [f"of {one_line(name, 80)}: {answer.omitted}"] if answer.omitted else []
+    return tools, silent, left_out
 
 
 def _may_have_tools(session: Session, name: str) -> bool:
@@ -151,7 +158,9 @@ def _may_have_tools(session: Session, name: str) -> bool:
     return seat is None or seat.what != "seat" or bool(seat.participant.tools.tools)
 
 
-def tools(listed: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listing:
+def tools(
+    listed: list[tuple[str, dict[str, Any]]], silent: list[str], left_out: Sequence[str] = ()
+) -> Listing:
     """Tools: participant/tool, arguments, description."""
     rows = []
     for name, tool in listed:
@@ -168,7 +177,7 @@ def tools(listed: list[tuple[str, dict[str, Any]]], silent: list[str]) -> Listin
         ("tool", "arguments", "what it does"),
         rows,
         empty="No tools yet. Add an MCP server with %mew bridge NAME -- COMMAND, or a function with @lab.tool.",
-        note=f"no answer from {', '.join(silent)}" if silent else "",
+        note="; ".join([*([f"no answer from {', '.join(silent)}"] if silent else []), *left_out]),
     )
 
 

@@ -6,7 +6,8 @@ pauses and messages are restored.
 Calls whose answer the journal does not have may have taken effect; who repeats one of them is told so (`PastCalls`).
 
 The chain of the journal is verified, with the heads that were kept beside the tokens. A journal that is vouched
-for is replayed only where it changes the state; one of an earlier version, without a chain, is replayed in full.
+for is replayed only where it changes the state; one of an earlier version, without a chain, is replayed in full. Where
+kept heads do not vouch for it, nothing is resumed unless whoever asks for it says that they are to be ignored.
 
 Spec: §3.6.8, ruling R35.
 """
@@ -17,7 +18,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mew_lab.errors import ConfigError, JournalError
 from mew_lab.gateway.auth import read_token_file, token_path
@@ -26,12 +27,14 @@ from mew_lab.gateway.keyring import Key
 from mew_lab.gateway.shares import UNCOUNTED, journal_bytes
 from mew_lab.ledger.calls import Change
 from mew_lab.ledger.unknown_calls import UnknownCalls
+from mew_lab.log.integrity import check_evidence
 from mew_lab.log.journal import Journal
 from mew_lab.log.record_ledger import RecordLedger
 from mew_lab.log.replay import CAUSED, Replayed, replay
-from mew_lab.log.resumption import resume_verified
+from mew_lab.log.resumption import note_resolution, resume_verified
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import RESUMED, Record
+from mew_lab.space.reports import Resolutions
 
 __all__ = ["SERVED", "SETTINGS", "Past", "PastCalls", "folder_of"]
 
@@ -90,6 +93,7 @@ class Past:
     `port` is its last port, 0 where it had none; `folder` the one that contains its `.mew`.
 
     Raises:
+        HeadsDiffer: Kept heads do not vouch for the journal.
         JournalError: There is no such journal, another process is writing it, it was changed after it was written, or
             it cannot be replayed.
         ReplayMismatch: A new space would have decided otherwise than the journal records.
@@ -99,6 +103,7 @@ class Past:
         self,
         path: str | os.PathLike[str],
         *,
+        heads: Literal["check", "ignore"] = "check",
         observe: Callable[[Record], None] | None = None,
         meet: Callable[[str, Journal], None] = lambda name, journal: None,
         pass_over: Callable[[int, int, int], None] = lambda records, envelopes, unknown: None,
@@ -106,13 +111,19 @@ class Past:
         """Reads the journal.
 
         Args:
+            heads: Whether the heads that were kept elsewhere are to vouch for it.
             observe: Receives the newest records; all of them where the journal is short.
             meet: Receives the name and the journal before that.
             pass_over: Receives before that how many records, messages and unknown messages `observe` does not get.
         """
         self.path = Path(path)
         self.port = 0
+        self.remark = ""
+        """A sentence on what the kept heads do not show; empty where there is none."""
+        self._heads = heads
         self._settings: dict[str, Any] | None = None
+        self.resolutions = Resolutions()
+        """What participants reported of calls whose outcome was unknown."""
         self.used: dict[str, int] = {}
         """The approximate number of journal bytes that each participant has caused."""
         self._payer = ""
@@ -141,13 +152,9 @@ class Past:
         self, observe: Callable[[Record], None], pass_over: Callable[[int, int, int], None], *, reads: bool
     ) -> Replayed:
         paths = self.journal.paths
-        integrity, quick = resume_verified(paths, name=str(self.path))
-        if integrity.flaw is not None:
-            raise JournalError(
-                f"Cannot go on with the journal {self.path}: {integrity.flaw}. Examine it with mew-lab verify, and "
-                "resume from a copy that is whole. Where its end was lost with the power, move the file of heads away.",
-                path=str(self.path),
-            )
+        integrity, quick = resume_verified(paths, name=str(self.path), with_heads=self._heads == "check")
+        check_evidence(integrity, f"go on with the journal {self.path}", with_heads=self._heads == "check")
+        self.remark = integrity.remark
         if quick is None:
 
             def take(record: Record) -> None:
@@ -155,7 +162,7 @@ class Past:
                 observe(record)
 
             return replay(self.path, observe=take)
-        self.used, self._enrolled = quick.used, quick.enrolled
+        self.used, self._enrolled, self.resolutions = quick.used, quick.enrolled, quick.resolutions
         if SERVED in quick.notes:
             self._take_port(quick.notes[SERVED])
         if reads:
@@ -201,6 +208,7 @@ class Past:
             ) from None
 
     def _remember(self, record: Record) -> None:
+        note_resolution(self.resolutions, record)
         if record.event not in CAUSED:
             self._payer = "" if record.via in UNCOUNTED or not record.via else record.participant
         if self._payer:

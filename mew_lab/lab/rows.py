@@ -121,15 +121,20 @@ class Rows(Protocol):
     def last_seq(self) -> int:
         """The newest row's `seq`, 0 before the first."""
 
-    @property
-    def dropped(self) -> tuple[int, int]:
-        """The number of rows that are no longer held, and the `seq` of the last of them."""
-
     def count(self, after: int = 0) -> int:
         """The number of rows after `after`, those included that are no longer held."""
 
     def since(self, seq: int, limit: int) -> list[Row]:
         """The rows after `seq`, oldest first, at most `limit`; dropped rows are missing at the front."""
+
+    def numbers(self, after: int, limit: int) -> list[int]:
+        """The `seq` of each row that `since` returns; no row is built for it."""
+
+    def back(self, seq: int, rows: int) -> int:
+        """The number after which the last `rows` rows up to `seq` come, at most `seq`.
+
+        It is the number of a row, or that of the last dropped row where not so many are held.
+        """
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
         """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
@@ -186,16 +191,11 @@ class LiveRows:
         _, dropped, _, numbers = self._held
         return numbers[-1] if numbers else dropped
 
-    @property
-    def dropped(self) -> tuple[int, int]:
-        """The number of rows that are no longer held, and the `seq` of the last of them."""
-        count, dropped, _, _ = self._held
-        return count, dropped
-
     def count(self, after: int = 0) -> int:
         """The number of rows after `after`, those included that are no longer held."""
         count, dropped, _, numbers = self._held
-        return len(numbers) - bisect_right(numbers, after) + (count if after < dropped else 0)
+        passed_over = after < dropped or after <= 0
+        return len(numbers) - bisect_right(numbers, after) + (count if passed_over else 0)
 
     def since(self, seq: int, limit: int) -> list[Row]:
         """The rows after `seq`, oldest first, at most `limit`."""
@@ -204,6 +204,18 @@ class LiveRows:
         # A record is added before its number.
         some = numbers[start : start + limit]
         return [self._row(*pair) for pair in zip(some, records[start : start + len(some)], strict=True)]
+
+    def numbers(self, after: int, limit: int) -> list[int]:
+        """The `seq` of each row that `since` returns; no row is built for it."""
+        _, _, _, numbers = self._held
+        start = bisect_right(numbers, after)
+        return numbers[start : start + limit]
+
+    def back(self, seq: int, rows: int) -> int:
+        """The number after which the last `rows` rows up to `seq` come, at most `seq`."""
+        _, dropped, _, numbers = self._held
+        at = bisect_right(numbers, seq) - rows
+        return numbers[at - 1] if at > 0 else min(dropped, seq)
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
         """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
@@ -243,7 +255,7 @@ class LiveRows:
             return
         members = members or read_members(record.raw) or {}
         count, dropped, records, numbers = self._held
-        if count and not dropped:  # the first one behind those that were passed over
+        if count and not dropped and not numbers:  # the first one behind those that were passed over
             dropped = max(0, record.seq - 1)
             self._held = (count, dropped, records, numbers)
         seq = number_after(record, numbers[-1] if numbers else dropped)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, 
 from typing import Any, Self, TypeAlias, TypeVar
 
 from mew_lab.errors import LocalProtocolError, MewError, NoReply
+from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.call_check import find_fault, hint, name_absent
 from mew_lab.lab.listing import Note, SentEnvelope
 from mew_lab.lab.loop import LoopThread
@@ -34,6 +35,7 @@ async def _unknown_tools(_participant: str, _anew: bool) -> None:
     """No tools are known."""
 
 
+@explains_arguments
 class Seat:
     """One participant of a space, thread-safe. `name` is its id, `participant` the MEWParticipant inside."""
 

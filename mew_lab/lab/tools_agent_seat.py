@@ -15,6 +15,7 @@ from typing import Any
 
 from mew_lab.agent.model import Model
 from mew_lab.errors import ConfigError
+from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.seat import Seat
@@ -87,6 +88,7 @@ class ToolReplay(ToolTest):
         self.note = f"{self.answer}\n{self.remark}"
 
 
+@explains_arguments
 class ToolsAgentSeat(Seat):
     """An agent of tools of this process. `agent` is the agent, `file` its file, `servers` the servers of the file."""
 

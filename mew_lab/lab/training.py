@@ -18,6 +18,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.local_participants import LocalParticipants
 from mew_lab.lab.session import Session
+from mew_lab.protocol.difference import are_equal
 from mew_lab.sdk.tools import ToolBox
 
 __all__ = ["FAMILIES", "Training"]
@@ -178,7 +179,10 @@ class Training:
         self._session.loop.run(join(), timeout=self._session.timeout, doing="seating the training")
 
     def _answer(self, tool: str, arguments: dict[str, Any]) -> str:
-        bad = any(planted.family and planted.call == (tool, arguments) for planted in self.planted.values())
+        bad = any(
+            planted.family and planted.call[0] == tool and are_equal(planted.call[1], arguments)
+            for planted in self.planted.values()
+        )
         return ANSWER if bad else HARMLESS
 
     def _tools(self) -> tuple[Callable[..., str], ...]:

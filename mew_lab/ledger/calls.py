@@ -11,7 +11,8 @@ a snapshot: it never changes, and the ledger holds the newest one of each id.
     request    waiting ─┬─ answered                         └─ resolved ── answered
                         └─ unknown, and on as a proposal; a notification is `sent` and waits for nothing
     either     refused                      the gateway refused the envelope and relayed it to no participant
-    request    refused ── answered          it came after the end of its proposal; a foreign executor carried it out
+    request    refused ── answered          it came after the end of its proposal; its executor carried it out
+               refused ── unknown           its executor was gone before it refused it
 
 A message counts only where its sender may decide what it claims (R17, R18):
 
@@ -28,11 +29,15 @@ A message counts only where its sender may decide what it claims (R17, R18):
 
 A call is `unknown` where its request went out and no message tells whether it took effect (R35): its answer says so
 or is no correct answer, its only addressee left while it waited, or the connection of the observing participant broke.
-It stays so until a true answer comes, or a person says what happened (`resolve`).
+So is an approval that its only addressee never got, once that has joined anew: it may get another approval of the same
+proposal. So is a late request that nobody refused before its only addressee left: an executor that has started again
+may have seen neither the proposal nor its fulfilment, and executed it. A call stays unknown until a true answer comes,
+or a person says what happened (`resolve`).
 
 An id names the first proposal that took it, and its proposer may take it anew (R6): then the earlier one is forgotten.
-The same holds for requests. Where another participant sends a request under the id of a fulfilment, nothing answers
-the proposal any more. Messages that no participant acts on (`protocol.intake`) are ignored.
+The same holds for requests. Where another request takes the id of a fulfilment, nothing answers the proposal any more,
+so it is unknown; the same approval, sent once more, changes nothing. Messages that no participant acts on
+(`protocol.intake`) are ignored.
 
 The module has no clock, runs no loop and sends nothing. So waiting calls, approval cards, views, the frames of a log
 and a replay all apply the same rules.
@@ -53,6 +58,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
 from mew_lab.protocol.intake import answer_fault, unknown_outcome
+from mew_lab.protocol.visible import one_line
 
 __all__ = [
     "ALREADY_FULFILLED",
@@ -123,7 +129,8 @@ class Resolution(NamedTuple):
     def __str__(self) -> str:
         """Such as `happened (ada: the invoice is there)`."""
         what = "happened" if self.happened else "did not happen"
-        return f"{what} ({self.by}: {self.note})" if self.note else f"{what} ({self.by})"
+        by = one_line(self.by)
+        return f"{what} ({by}: {one_line(self.note, MAX_REASON)})" if self.note else f"{what} ({by})"
 
 
 class Claim(NamedTuple):
@@ -547,7 +554,9 @@ class CallLedger:
         """
         for proposal in self.proposals.undecided:
             self.proposals.put(proposal._replace(uncertain=True))
-        own = [one for one in self.requests.undecided if self.me in (None, one.sender)]
+        awaited = {id: self.requests.get(id) for ids in self._awaited.values() for id in ids}
+        late = [one for one in awaited.values() if one is not None and one.late]
+        own = [one for one in (*self.requests.undecided, *late) if self.me in (None, one.sender)]
         changes = [change for one in own for change in self._lose(one.id, one.entry)]
         for proposal in self.proposals:
             if proposal.state == "fulfilled" and proposal.request and self.me in (None, proposal.proposer):
@@ -606,12 +615,20 @@ class CallLedger:
         yield self._keep("proposed", Proposal(entry, anew=known is not None), entry)
 
     def _on_request(self, entry: Entry) -> Iterator[Change]:
-        self._fulfilments.pop(entry.id, None)
         related = self._related(entry) if entry.correlation_id else []
         ended = find_ended(related, entry, entry.to)
         known = self.requests.get(entry.id)
+        sent_again = ended is not None and (ended.fulfilment, ended.by) == (entry.id, entry.sender)
+        if entry.id in self._fulfilments and not sent_again:  # the answers to both cannot be told apart
+            for call in self._calls_of(entry.id):
+                if isinstance(call, Proposal) and call.state == "fulfilled":
+                    self._stop_awaiting(call.request)
+                    yield self._keep("unknown", call._replace(state="unknown"), entry)
+            del self._fulfilments[entry.id]
         if known is not None and known.sender != entry.sender:  # an id names the first that took it
             yield self._claim(known, entry, "the request's id is taken")
+        elif known is not None and sent_again:
+            yield self._claim(known, entry, "it was sent before")
         elif known is not None or self._holds_all or entry.sender == self.me or self.me in entry.to:
             if known is not None:
                 self._drop_request(known)
@@ -622,7 +639,7 @@ class CallLedger:
             else:
                 request = Request(entry, state="waiting" if waits else "sent")
             yield self._keep("requested", request, entry)
-            if request.state == "waiting":
+            if waits:
                 self._await(entry)
         room = MAX_COMPARED
         addressees = frozenset[str]()
@@ -653,7 +670,8 @@ class CallLedger:
             request = self.requests.get(id)
             if request is None:
                 continue
-            if request.state == "refused" and not unasked(entry.sender, request.to):
+            tells = request.state == "refused" or _is_late(request)
+            if tells and not unasked(entry.sender, request.to):
                 yield self._answer_late(request, entry)
             elif why := _answered_before(request, entry):
                 yield self._claim(_add_answer(request, entry), entry, why)
@@ -707,11 +725,19 @@ class CallLedger:
         self._told_of[entry.sender] = tuple(now)
 
     def _on_presence(self, entry: Entry) -> Iterator[Change]:
-        if entry.sender not in GATEWAYS or entry.payload.get("event") != "leave":
+        event = entry.payload.get("event")
+        if entry.sender not in GATEWAYS or event not in ("join", "leave"):
             return
-        left = described_member(entry.payload.get("participant"))
-        for id in self._awaited.pop(left[0], ()) if left is not None else ():
-            yield from self._lose(id, entry)
+        member = described_member(entry.payload.get("participant"))
+        if member is None:
+            return
+        for id in tuple(self._awaited.get(member[0], ())):
+            if event == "leave" or id in self._fulfilments:
+                yield from self._lose(id, entry)
+            elif (request := self.requests.get(id)) is not None and request.late:
+                self._stop_awaiting(request.entry)  # its addressee was not there, so it never got the request
+        if event == "leave":
+            self._awaited.pop(member[0], None)
 
     # --- storage ---
 
@@ -727,7 +753,8 @@ class CallLedger:
         """Records that nothing tells the outcome of a request that went out."""
         for call in self._calls_of(request_id):
             request = call.entry if isinstance(call, Request) else call.request
-            if call.state in ("waiting", "fulfilled") and request is not None and _is_answered(request):
+            is_open = call.state in ("waiting", "fulfilled") or (isinstance(call, Request) and _is_late(call))
+            if is_open and request is not None and _is_answered(request):
                 self._stop_awaiting(request)
                 yield self._keep("unknown", call._replace(state="unknown"), entry)
 
@@ -765,6 +792,7 @@ class CallLedger:
 
     def _answer_late(self, request: Request, entry: Entry) -> Change:
         """Records an answer to a request that came too late: a refusal, or that an executor carried it out."""
+        self._stop_awaiting(request.entry)
         refuses, known = is_late_refusal(entry), request.response
         if known is not None and (refuses or not is_late_refusal(known)):
             return self._claim(_add_answer(request, entry), entry, "it was answered before")
@@ -819,6 +847,11 @@ def _answered_before(call: Request | Proposal, entry: Entry) -> str:
     if call.state in ("unknown", "resolved"):
         return "it does not tell the outcome either" if unknown_outcome(entry.payload) else ""
     return "it was answered before" if call.response else "a notification waits for nothing"
+
+
+def _is_late(request: Request) -> bool:
+    """Whether a request came after the end of its proposal, and no answer tells yet what its executor did with it."""
+    return bool(request.late) and request.state != "answered" and request.response is None
 
 
 def _put_answer(answers: tuple[Entry, ...], entry: Entry) -> tuple[Entry, ...]:

@@ -11,17 +11,25 @@ Spec: R35.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping
-from hashlib import sha256
 from typing import Any, NamedTuple
 
-from mew_lab.errors import ProtocolError
+from mew_lab.errors import ConfigError
 from mew_lab.ledger.calls import Change, Request, method_of, tool_of
 from mew_lab.ledger.entry import Entry
-from mew_lab.protocol.envelope import digest
+from mew_lab.protocol.difference import equality_key
 from mew_lab.protocol.intake import first_unknown
 
-__all__ = ["DAY", "UnknownCall", "UnknownCalls", "call_key", "has_effect", "may_repeat"]
+__all__ = [
+    "DAY",
+    "UnknownCall",
+    "UnknownCalls",
+    "call_key",
+    "check_repeats_within",
+    "has_effect",
+    "may_repeat",
+]
 
 DAY = 24 * 3600.0  # seconds in which a call counts as a repeat
 MAX_CALLS = 10_000  # unknown calls that are held
@@ -45,6 +53,20 @@ def may_repeat(hints: Mapping[str, Any]) -> bool:
     return reads or hints.get("idempotentHint") is True
 
 
+def check_repeats_within(seconds: object) -> float:
+    """The seconds for which an equal call counts as a repeat, as a setting states them.
+
+    Raises:
+        ConfigError: it is no number of seconds.
+    """
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:
+        raise ConfigError(
+            f"Cannot set repeats_within to {seconds!r:.40}: it is a number of seconds, from 0",
+            key="repeats_within",
+        )
+    return float(min(seconds, sys.float_info.max))
+
+
 class UnknownCall(NamedTuple):
     """A call whose outcome is unknown: the request that went out, and since when nobody knows, in seconds."""
 
@@ -58,10 +80,13 @@ class UnknownCalls:
     Args:
         within: The seconds after which a call is no repeat any more.
         limit: How many are held. The sender with the most loses its oldest, so that none drives out those of others.
+
+    Raises:
+        ConfigError: `within` is no number of seconds.
     """
 
     def __init__(self, *, within: float = DAY, limit: int = MAX_CALLS) -> None:
-        self.within = within
+        self.within = check_repeats_within(within)
         self._limit = limit
         self._calls: dict[str, tuple[str, UnknownCall]] = {}  # id of the request -> key, call
         self._by_key: dict[str, dict[str, None]] = {}  # key -> ids, the oldest first
@@ -91,7 +116,7 @@ class UnknownCalls:
             "resolved",
             "requested",
         ):  # one that takes the id anew is another call
-            return self._drop(request.id)
+            return self.drop(request.id)
         return False
 
     def find(
@@ -110,7 +135,7 @@ class UnknownCalls:
         for id in tuple(self._by_key.get(call_key(payload), ())):
             _, call = self._calls[id]
             if now - call.since > self.within:
-                self._drop(id)
+                self.drop(id)
             elif id != but and (not targets or not targets.isdisjoint(call.request.to)):
                 return call
         return None
@@ -122,9 +147,10 @@ class UnknownCalls:
         self._by_sender.setdefault(request.sender, {})[request.id] = None
         if len(self._calls) > self._limit:
             most = max(self._by_sender.values(), key=len)
-            self._drop(next(iter(most)))
+            self.drop(next(iter(most)))
 
-    def _drop(self, id: str) -> bool:
+    def drop(self, id: str) -> bool:
+        """Forgets the call of that request; returns whether it was held."""
         held = self._calls.pop(id, None)
         if held is None:
             return False
@@ -137,7 +163,7 @@ class UnknownCalls:
 
 
 def call_key(payload: Mapping[str, Any]) -> str:
-    """One digest for all calls of the same method, tool and canonical arguments."""
+    """One digest for all calls of the same method and tool with equal arguments."""
     params = payload.get("params")
     given = params if isinstance(params, Mapping) else {}
     if tool_of(payload) is not None:
@@ -145,17 +171,4 @@ def call_key(payload: Mapping[str, Any]) -> str:
         value: Any = {} if arguments is None else arguments
     else:
         value = {name: member for name, member in given.items() if name != "_meta"}
-    try:
-        return digest([method_of(payload), tool_of(payload), _normal(value)])
-    except ProtocolError:  # a value that JSON does not have: only the same text repeats it
-        text = repr((method_of(payload), tool_of(payload), value))
-        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _normal(value: Any) -> Any:
-    """A JSON value with each number in one form: 1.0 is 1."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        return {name: _normal(member) for name, member in value.items()}
-    return [_normal(member) for member in value] if isinstance(value, list) else value
+    return equality_key([method_of(payload), tool_of(payload), value])

@@ -18,9 +18,11 @@ from mew_lab.log.line import read_members
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory
 from mew_lab.protocol.covers import covers, possesses
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.visible import one_line, visible
 from mew_lab.space.events import OWN_MESSAGE, Record, outline
 from mew_lab.space.names import NAMING
 from mew_lab.space.rights import Held
@@ -55,7 +57,7 @@ class AuditedRight(NamedTuple):
 
     def __str__(self) -> str:
         origin = f"by grant {quote(self.grant)}" if self.grant else self.unknown or "configured"
-        return f"{self.pattern or 'a permission whose pattern is not recorded'} ({origin})"
+        return f"{visible(self.pattern) or 'a permission whose pattern is not recorded'} ({origin})"
 
 
 class GrantOrigin(NamedTuple):
@@ -77,15 +79,16 @@ class GrantOrigin(NamedTuple):
     def __str__(self) -> str:
         if self.record is None or self.sent_by is None:
             return f"grant {quote(self.id)}: it is not in this journal"
+        giver, recipient = one_line(self.giver), one_line(self.recipient) or NOT_RECORDED
         text = (
-            f"grant {quote(self.id)}: {self.kind} from {self.giver} to {self.recipient or NOT_RECORDED}, "
+            f"grant {quote(self.id)}: {one_line(self.kind)} from {giver} to {recipient}, "
             f"{self.sign}{self.record.seq}, sent by {self.sent_by}; "
         )
         if self.rests_on is None:
             return text + "the permissions of its giver are not known"
         if not self.rests_on:
             return text + "it is of the starter profile, which every participant that may invite may give"
-        return text + f"covered by permissions of {self.giver}: {', '.join(map(str, self.rests_on))}"
+        return text + f"covered by permissions of {giver}: {', '.join(map(str, self.rests_on))}"
 
 
 class Audit(NamedTuple):
@@ -117,19 +120,23 @@ class Audit(NamedTuple):
             lines[1:] = [f"sent by the gateway because of {_title(self.cause)}, {self.sign}{self.cause.seq}"]
         elif record.verdict == "refused":
             known = outline(record)
-            lines.append(f"refused with {record.code}: {_readable(known.why if known else record.detail)}")
+            lines.append(
+                f"refused with {one_line(record.code)}: {_readable(known.why if known else record.detail)}"
+            )
             if known:
-                lines.append(f"its outline is {known}; the SHA-256 of the whole is {_readable(known.sha256)}")
+                lines.append(
+                    f"its outline is {visible(str(known))}; the SHA-256 of the whole is {_readable(known.sha256)}"
+                )
         elif record.detail == OWN_MESSAGE:
             lines.append("accepted without a permission, because it ends messages of its own sender alone")
         elif self.right is not None:
-            lines.append(f"accepted, because {record.participant} held {self.right}")
+            lines.append(f"accepted, because {one_line(record.participant)} held {self.right}")
         lines += map(str, self.grants)
         if self.others:
             lines.append(f"the same id is in {', '.join(f'{self.sign}{seq}' for seq in self.others)}")
         lines += (_describe_freed(note, record, self.sign) for note in self.freed)
         if self.doubt:
-            lines.append(self.doubt)
+            lines.append(visible(self.doubt))
         return "\n  ".join(lines)
 
     def __repr__(self) -> str:
@@ -323,7 +330,7 @@ def _find_cover(
         wanted = Capability.kept(read_members(right.pattern) or {}, edition=edition)
     except ConfigError:
         return None
-    if any(own.rooted and own.capability.pattern == wanted.pattern for own in conferred):
+    if any(own.rooted and are_equal(own.capability.pattern, wanted.pattern) for own in conferred):
         return ()
     enough = [own for own in held if covers(own.capability, wanted)][:1] or list(held)
     for spare in tuple(enough):
@@ -343,13 +350,13 @@ def _title(record: Record) -> str:
 
 
 def _sender(record: Record) -> str:
-    text = f"sent by {record.participant or 'an unknown participant'}"
+    text = f"sent by {one_line(record.participant) or 'an unknown participant'}"
     if record.runtime_id:
-        text += f" as {record.runtime_id}"
+        text += f" as {one_line(record.runtime_id)}"
     return (
         text
-        + (f" on {record.connection}" if record.connection else "")
-        + (f" ({record.via})" if record.via else "")
+        + (f" on {one_line(record.connection)}" if record.connection else "")
+        + (f" ({one_line(record.via)})" if record.via else "")
     )
 
 

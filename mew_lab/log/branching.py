@@ -15,7 +15,9 @@ from datetime import datetime
 from pathlib import Path
 
 from mew_lab.errors import JournalError
+from mew_lab.log.integrity import check_evidence
 from mew_lab.log.journal import Journal
+from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import first_record
 from mew_lab.log.replay import SNAPSHOT
@@ -30,24 +32,27 @@ PART = 1024 * 1024  # characters of a snapshot in one line
 SERVED = "served"  # the note with a port and settings
 
 
-def begin_branch(paths: Sequence[Path], seq: int, *, target: Path, now: datetime) -> Path:
-    """Writes a journal that begins with the state behind the record `seq` of another; returns its path.
+def begin_branch(
+    paths: Sequence[Path], seq: int, *, target: Path, now: datetime, with_heads: bool = True
+) -> KeptHead:
+    """Writes a journal that begins with the state behind the record `seq` of another; returns its head.
 
     Args:
         paths: The files of the other journal, in their order.
         target: The path of the new journal.
         now: The time of its beginning; it is never before that of the record.
+        with_heads: Whether heads that were kept elsewhere are to vouch for the other journal.
 
     Raises:
+        HeadsDiffer: when they do not.
         JournalError: when the other journal was changed after it was written, has no such record, or has no chain.
         ReplayMismatch: when a fresh space would have recorded something else.
     """
     first = paths[0]
-    integrity, resumed = resume_verified(paths, name=str(first), until=seq)
-    if integrity.flaw is not None or not goes_quickly(paths, integrity):
-        why = str(
-            integrity.flaw or "it has no chain from its first line on, so nothing vouches for its state"
-        )
+    integrity, resumed = resume_verified(paths, name=str(first), until=seq, with_heads=with_heads)
+    check_evidence(integrity, f"go on from #{seq} of the journal {first}", with_heads=with_heads)
+    if not goes_quickly(paths, integrity):
+        why = "it has no chain from its first line on, so nothing vouches for its state"
         raise JournalError(f"Cannot go on from #{seq} of the journal {first}: {why}.", path=str(first))
     opened = first_record(first)
     if resumed is None or opened is None:
@@ -85,4 +90,4 @@ def begin_branch(paths: Sequence[Path], seq: int, *, target: Path, now: datetime
         journal.append(records)
     finally:
         journal.close()
-    return target
+    return KeptHead(begin, journal.head.seq, journal.head.chain.decode())

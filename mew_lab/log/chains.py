@@ -22,6 +22,7 @@ from mew_lab.errors import JournalError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.log.entries import entries_of
+from mew_lab.log.numbering import complete_id
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
@@ -134,12 +135,21 @@ class Chains:
         return iter(list(self._held.values()))
 
     def find(self, which: str | int) -> Entry | None:
-        """The envelope with an id or with a number in the feed; None when it is not held."""
+        """The envelope with an id or with a number in the feed, or the proposal whose id begins so; None when it is not
+        held.
+
+        Raises:
+            JournalError: the ids of several proposals begin so.
+        """
         if isinstance(which, int):
             return self._held.get(which)
         entry = self._named.get(which)
         if entry is None and (number := number_in(which)) is not None:
             entry = self._held.get(number)
+        if entry is None:
+            proposals = (named.id for named in self._named.values() if named.kind == "mcp/proposal")
+            begun = complete_id(which, proposals)
+            entry = None if begun is None else self._named.get(begun)
         return entry
 
     def belongs(self, entry: Entry, seqs: frozenset[int]) -> bool:

@@ -15,6 +15,7 @@ from mew_lab.space.events import REPORTED, Record
 
 __all__ = [
     "DECIDED",
+    "DESPITE",
     "DecisionNote",
     "ResolutionNote",
     "read_decision_note",
@@ -25,6 +26,7 @@ __all__ = [
 DECIDED = "decided"
 """The event of a record that holds the note of a lab."""
 HOW: Final = frozenset({"click", "typed", "script", "policy"})
+DESPITE: Final = frozenset({"rejected", "unknown"})
 MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
 
 
@@ -41,6 +43,7 @@ class DecisionNote(NamedTuple):
         reason: The reason of a rejection.
         edited: Whether other params were sent than the proposed ones.
         to: The addressees to whom it was sent.
+        despite: What the approval disregarded on purpose: `rejected`, `unknown`.
         reported: Whether the participant reported it. Such a note never counts as seen on a screen.
     """
 
@@ -56,6 +59,7 @@ class DecisionNote(NamedTuple):
     reason: str
     edited: bool
     to: tuple[str, ...]
+    despite: tuple[str, ...]
     reported: bool
 
 
@@ -65,7 +69,7 @@ def read_decision_note(record: Record) -> DecisionNote | None:
     decision, proposal = members.get("decision"), _text(members.get("proposal"))
     if decision not in ("approve", "reject") or not proposal:
         return None
-    policy, to = members.get("policy"), members.get("to")
+    policy = members.get("policy")
     policy = policy if isinstance(policy, dict) else {}
     reported = record.event == REPORTED
     shown = None if reported else members.get("on_screen")
@@ -87,7 +91,8 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         policy_text=_text(policy.get("text")),
         reason=_text(members.get("reason")),
         edited=members.get("edited") is True,
-        to=tuple(name for name in to if isinstance(name, str)) if isinstance(to, list) else (),
+        to=_texts(members.get("to")),
+        despite=tuple(word for word in _texts(members.get("despite")) if word in DESPITE),
         reported=reported,
     )
 
@@ -130,3 +135,7 @@ def resolve_reported(
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()

@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -35,6 +33,7 @@ from mew_lab.log.fact_pass import HALVES
 from mew_lab.log.fact_store import FactWriter, create_tables
 from mew_lab.log.files import Files
 from mew_lab.space.events import Record
+from mew_lab.transport.scratch import ScratchFolder
 
 __all__ = ["FactProcesses", "main"]
 
@@ -92,18 +91,18 @@ class FactProcesses:
         return self.has_succeeded
 
     def _run(self) -> None:
-        folder = None
+        scratch = None
         try:
-            folder = Path(tempfile.mkdtemp(prefix="mew_lab-"))
-            databases = {name: folder / name for name in HALVES}
+            scratch = ScratchFolder()
+            databases = {name: scratch.path / name for name in HALVES}
             if self._complete(databases) and (take := self._take()) is not None:
                 take(self, [*databases.values()])
                 self.has_succeeded = True
         except (OSError, duckdb.Error, JournalError, MemoryError):
             pass  # the one that waits makes the passes itself
         finally:
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+            if scratch is not None:
+                scratch.remove()
             self._ended.set()
 
     def _complete(self, databases: Mapping[str, Path]) -> bool:

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from mew_lab.errors import JournalError
 from mew_lab.log.peers import DECISIONS, HISTORY, merge_decisions
-from mew_lab.log.reading import list_files, read_journal
+from mew_lab.log.reading import list_files, names_no_grants, read_journal
 from mew_lab.log.unpacked import Unpacked, is_packed
 from mew_lab.space.events import Record
 
@@ -68,12 +68,19 @@ class Files(NamedTuple):
             reading = read_journal(path, after=after)
             yield from reading
             faults += reading.faults
+            if reading.format == "decisions":
+                faults.append(
+                    f"{path.name} holds the checks of messages, and no message; open it with its {HISTORY}"
+                )
 
 
-def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
+def files_of(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, most: int | None = None
+) -> Files:
     """The files of the log at a path, which is a file, a folder, a pattern, or a list of them.
 
-    Packed files are unpacked into a private folder of the temporary files.
+    Packed files, and journals that name no grants, are unpacked into a private folder of the temporary files; `most` is
+    as in `Unpacked`.
 
     Raises:
         JournalError: when there is no journal there.
@@ -90,11 +97,12 @@ def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
         if not found:
             raise JournalError("There is no log in an empty list. Name a file or a folder.", path="")
     found = [*dict.fromkeys(found)]
-    if not any(map(is_packed, found)):
+    in_another_form = [one for one in found if is_packed(one) or names_no_grants(one)]
+    if not in_another_form:
         return Files(tuple(found))
-    unpacked = Unpacked()
+    unpacked = Unpacked(most)
     faults: list[str] = []
-    paths = [unpacked.unpack(one, faults) if is_packed(one) else one for one in found]
+    paths = [unpacked.unpack(one, faults) if one in in_another_form else one for one in found]
     return Files(tuple(_in_order(paths)), tuple(faults), unpacked)
 
 
@@ -104,7 +112,12 @@ def _find(path: str | os.PathLike[str]) -> list[Path]:
     if _is_folder(place):
         return _in_folder(place)
     if not os.path.lexists(place) and glob.has_magic(name):
-        paths = Path(place.anchor or ".").glob(str(place.relative_to(place.anchor)))
+        try:
+            paths = [*Path(place.anchor or ".").glob(str(place.relative_to(place.anchor)))]
+        except (OSError, ValueError, NotImplementedError, IndexError) as fault:
+            raise JournalError(
+                f"Cannot search for {name}: {fault}. Name a file or a folder.", path=name
+            ) from None
         found = [one for several in sorted(paths, key=_by_number) for one in _find_one(several)]
         if not found:
             raise JournalError(
@@ -117,7 +130,7 @@ def _find(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _find_one(path: Path) -> list[Path]:
-    if path.is_dir():
+    if _is_folder(path):
         with suppress(JournalError):
             return _in_folder(path)
         return []

@@ -202,14 +202,27 @@ class PeerLogFollower:
         self._kept_at = 0.0  # when it was written
         self._unkept = False  # the position could not be written
 
+    @property
+    def registered(self) -> bool:
+        """Whether its journal has a position: another follower that has written all lines of it removes the position."""
+        try:
+            read_small(self._root, f"{self._positions}/{self._journal.name}", most=LONGEST)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            pass
+        return True
+
     def run(self) -> None:
         """Follows until the gateway has ended and all lines are written, or the time for that is over.
 
         Raises:
             JournalError, ReplayMismatch: when the journal cannot be replayed.
         """
+        own = self._read_position(self._journal.name)
         for name, position in self._unfinished():
-            if name != self._journal.name:
+            # A later journal is that of a gateway that may only just begin it.
+            if name != self._journal.name and (own is None or position.begun < own.begun):
                 self._finish(self._journal.parent / name, position)
         before = self._read_position(self._journal.name)
         if (before is None or not before.done) and self._follow(self._journal, before, live=True):
@@ -535,6 +548,8 @@ def main() -> None:
         rotate_at=int(orders.get("rotate_at", ROTATE_AT)),
         grace=float(orders.get("grace", GRACE)),
     )
+    if stdin.ended(0.0) and not follower.registered:
+        return  # its gateway ended before it had the lock
     try:
         follower.run()
     except (JournalError, ReplayMismatch) as fault:

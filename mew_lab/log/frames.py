@@ -150,6 +150,8 @@ class FrameMaker:
     def _make(self, name: str) -> pd.DataFrame:
         import pandas as pd
 
+        from mew_lab.log.shown_frame import ShownFrame
+
         columns, settled = self._columns[name], self._settled[name]
         if name == "traffic":
             rows: list[Any] = sorted(self._pass.traffic.items())
@@ -177,7 +179,7 @@ class FrameMaker:
                 made[column.name] = pd.Series(fitting, dtype=column.dtype)
         if not self._grows:
             settled.places = []
-        frame = pd.DataFrame(made, copy=False)
+        frame = ShownFrame(made, copy=False)
         if self._unseen:
             frame.attrs["unseen"] = self._unseen
         return frame
@@ -186,6 +188,8 @@ class FrameMaker:
 def stored_frame(index: LogIndex, name: str, unseen: str = "") -> pd.DataFrame:
     """The frame that an index keeps; it equals the one that a `FrameMaker` makes of the same records."""
     import pandas as pd
+
+    from mew_lab.log.shown_frame import ShownFrame
 
     stored = index.frame_values(name)
     made: dict[str, pd.Series[Any]] = {}
@@ -197,7 +201,7 @@ def stored_frame(index: LogIndex, name: str, unseen: str = "") -> pd.DataFrame:
             made[column.name] = pd.Series(pd.arrays.BooleanArray(values, missing))
         else:
             made[column.name] = pd.Series(values, dtype=column.dtype)
-    frame = pd.DataFrame(made, copy=False)
+    frame = ShownFrame(made, copy=False)
     if unseen:
         frame.attrs["unseen"] = unseen
     return frame

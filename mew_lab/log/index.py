@@ -1,21 +1,24 @@
-"""Keeps an index of a journal in a DuckDB file beside it, so that a log larger than the memory is searched at once.
+"""Keeps an index of a journal in a DuckDB file, so that a log larger than the memory is searched at once.
 
 How it works
 ------------
 The journal is the truth, and the index is a copy of its columns that may be deleted at any time:
 
-    journal ── lines ── ColumnParser ── DuckDB ── <journal>.idx (mode 0600)
+    journal ── lines ── ColumnParser ── DuckDB ── index file (mode 0600)
        │                                             │ rows(where): places
        └── pread(start, length) ── text(place) ──────┘
 
 - Each line is parsed once, those of a large file in two processes (`line_process`). A filter on columns reads the index
   alone; the text of a message is read from the journal by the offset and the length of its line.
 - The index of a journal under `SIDE_CAR` bytes is built in memory, and nothing is written. A larger one is built in a
-  private temporary folder beside the journal and renamed to `<journal>.idx` when it is complete.
-- At the next opening the index is taken where version, device, inode, first line and the last indexed line of each file
-  are still the same; lines that were appended since are added. In any doubt it is built anew.
+  private folder within the user's cache folder, and renamed when it is complete (`index_file`). With a folder as
+  `index`, index files are kept in that folder.
+- At the next opening the index is taken where this user wrote it and nobody changed it since, and where version, device,
+  inode, times, first line and the last indexed line of each file are still the same; lines that were appended since are
+  added. In any doubt it is built anew. DuckDB then reads no other file but the journal, and its settings are locked.
+- An index file that cannot be read in the middle of a question is built anew, and the question is asked again.
 - Where the folder cannot be written to, where the disk is full, or with `index=False`, the index is kept in memory, and
-  `notes` says so. With a folder as `index`, index files are kept in that folder.
+  `notes` says so.
 - `build` may run in a thread: `rows` then sees the lines that were indexed so far. The first filter need not wait for
   it: `part` is an index of only those lines that may pass.
 
@@ -43,8 +46,6 @@ import json
 import os
 import secrets
 import shutil
-import stat
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -54,16 +55,17 @@ from functools import cached_property
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import duckdb
 import numpy as np
 
 from mew_lab.errors import JournalError
-from mew_lab.log.fact_pass import FactPass
+from mew_lab.log.fact_pass import LEDGER, RULES, STATES, FactPass
 from mew_lab.log.fact_process import FactProcesses
 from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, frame_values, join_tables
 from mew_lab.log.files import Files, JournalSource
+from mew_lab.log.index_file import index_path, is_sealed, make_place, old_index, remove_index, seal_index
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.line_columns import (
     BATCH,
@@ -80,10 +82,11 @@ from mew_lab.log.line_store import LINE_TABLES, LineWriter
 from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, unread_lines
 from mew_lab.space.events import Record
+from mew_lab.transport.scratch import ScratchFolder
 
-__all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress", "index_path"]
+__all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress"]
 
-VERSION = 7
+VERSION = 8
 """The version of the tables; an index of another version is built anew."""
 
 SIDE_CAR = 16 * 1024 * 1024
@@ -94,6 +97,7 @@ PROCESS_SIZE = 16 * 1024 * 1024
 
 MEMORY = "256MB"  # of DuckDB, without the memory of the parser
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_told_old: set[Path] = set()  # the indexes of earlier versions that were told in this process
 
 Progress = Callable[[int, int], None]
 """Called with the bytes that are indexed and the bytes of the journal."""
@@ -126,7 +130,8 @@ FACTS: dict[str, tuple[str, ...]] = {
 class _FileState(NamedTuple):
     """What an index holds of a file: `end` is the offset after its last indexed line, `first` and `last` are digests.
 
-    `last` is of the `tail` bytes before `end`. `size` and `changed` are those of the file when it was indexed.
+    `last` is of the `tail` bytes before `end`. `size`, `changed` and `touched` (the time of its state, which nobody can
+    set) are those of the file when it was indexed.
     """
 
     name: str
@@ -140,6 +145,7 @@ class _FileState(NamedTuple):
     torn: bool
     size: int
     changed: int
+    touched: int
 
 
 class _Store:
@@ -147,12 +153,24 @@ class _Store:
 
     Args:
         path: The database; None for one in memory.
-        folder: The private folder; None for a new one among the temporary files.
+        parent: The folder for the private folder; None for that of temporary files.
+        copy: Whether it is a copy of the file at `path` within the private folder, which can be written to.
+        reads: Files that a question may read besides the database.
+        beside: Folders of databases from which rows are added.
     """
 
-    def __init__(self, path: Path | None, folder: Path | None = None, *, read_only: bool = False) -> None:
-        self.folder = folder if folder is not None else Path(tempfile.mkdtemp(prefix="mew_lab-"))
-        self.building = folder is not None
+    def __init__(
+        self,
+        path: Path | None,
+        parent: Path | None = None,
+        *,
+        copy: bool = False,
+        reads: Sequence[Path] = (),
+        beside: Sequence[Path] = (),
+    ) -> None:
+        self._scratch = ScratchFolder(parent)
+        self.folder = self._scratch.path
+        self.building = parent is not None
         settings: dict[str, Any] = {
             "threads": min(os.cpu_count() or 1, 4),
             "memory_limit": MEMORY,
@@ -160,16 +178,28 @@ class _Store:
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        self.attached = path is not None
+        self.attached = path is not None or self.building
         try:
+            built = self.folder / "idx"
+            if copy and path is not None:
+                shutil.copyfile(path, built)
             # A file is attached to a database in memory, because one process can open it only with equal settings.
             self.connection = duckdb.connect(":memory:", config=settings)
-            if path is not None:
-                options = " (READ_ONLY)" if read_only else ""
-                self.connection.execute(f"ATTACH {_quote(str(path))} AS journal{options}")
+            self.connection.execute("SET GLOBAL TimeZone = 'UTC'; SET enable_progress_bar = false")
+            if self.attached:
+                options = "" if self.building else " (READ_ONLY)"
+                place = built if self.building else path
+                self.connection.execute(f"ATTACH {_quote(str(place))} AS journal{options}")
+                # What stands in a file is not trusted with more than it needs.
+                files = ", ".join(_quote(str(file.absolute())) for file in reads)
+                folders = ", ".join(_quote(f"{folder}{os.sep}") for folder in (self.folder, *beside))
+                self.connection.execute(
+                    f"SET allowed_paths = [{files}]; SET allowed_directories = [{folders}]; "
+                    "SET enable_external_access = false; SET lock_configuration = true"
+                )
             self._prepare(self.connection)
         except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.close()
             raise
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -186,7 +216,6 @@ class _Store:
         return cursor
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
-        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
         if self.attached:
             connection.execute("USE journal")
 
@@ -195,15 +224,11 @@ class _Store:
         with suppress(duckdb.Error, AttributeError):
             self.connection.close()
             del self.connection  # DuckDB reports it as leaked where a thread still holds the index at the end
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._scratch.remove()
 
 
-def index_path(journal: Path, folder: Path | None = None) -> Path:
-    """The path of the index of a journal: beside it, or in `folder` under a name of its own."""
-    if folder is None:
-        return journal.with_name(f"{journal.name}.idx")
-    digest = hashlib.sha256(os.fsencode(journal.absolute())).hexdigest()[:16]
-    return folder / f"{journal.name[:80]}-{digest}.idx"
+_Answer = TypeVar("_Answer")
+_BROKEN = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
 
 
 class _Stopped(Exception):
@@ -448,7 +473,7 @@ class LogIndex:
 
     def frame_values(self, frame: str) -> dict[str, Any]:
         """The columns of a frame of the ledger, as `write_facts(LEDGER)` has written them."""
-        return frame_values(self._cursor(), frame)
+        return self._ask(lambda cursor: frame_values(cursor, frame))
 
     def _all_records(self) -> Iterator[Record]:
         """The records of all rows that are indexed, and no later ones."""
@@ -517,40 +542,36 @@ class LogIndex:
             if self.path is None:
                 self._store_facts([*TABLES], insert)
             else:
-                self._replace_file([*TABLES], insert)
+                self._replace_file([*TABLES], insert, [*{path.parent for path in databases}])
 
     def _replace_file(
-        self, tables: Sequence[str], insert: Callable[[duckdb.DuckDBPyConnection], None]
+        self,
+        tables: Sequence[str],
+        insert: Callable[[duckdb.DuckDBPyConnection], None],
+        beside: Sequence[Path],
     ) -> None:
         """Puts a copy of the index file with further facts in its place; what reads the index is not disturbed."""
         target = self.path
         assert target is not None
-        folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}")
-        folder.mkdir(mode=0o700)
+        if not is_sealed(target, self._source.paths[0]):
+            raise OSError(errno.EEXIST, "the index was changed meanwhile")
+        copy = _Store(target, target.parent, copy=True, beside=beside)
         try:
-            shutil.copyfile(target, folder / "idx")
-            copy = _Store(folder / "idx", folder)
-            try:
-                cursor = copy.cursor()
-                about = dict(cursor.execute("SELECT name, value FROM about").fetchall())
-                if about["files"] != json.dumps(self._files):
-                    raise OSError(errno.EEXIST, "another reader of the journal has written its index")
-                facts = json.loads(about["facts"])  # another reader may have stored some of them
-                facts |= dict.fromkeys(tables, self._rows)
-                insert(cursor)
-                self._write_about(cursor, facts)
-                cursor.execute("CHECKPOINT")
-                cursor.close()
-                copy.connection.close()
-                (folder / "idx").chmod(0o600)
-                (folder / "idx").replace(target)
-            finally:
-                copy.close()
+            cursor = copy.cursor()
+            about = dict(cursor.execute("SELECT name, value FROM about").fetchall())
+            if about["files"] != json.dumps(self._files):
+                raise OSError(errno.EEXIST, "another reader of the journal has written its index")
+            facts = json.loads(about["facts"])  # another reader may have stored some of them
+            facts |= dict.fromkeys(tables, self._rows)
+            insert(cursor)
+            self._write_about(cursor, facts)
+            cursor.close()
+            self._put_in_place(copy, target)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            copy.close()
         self._facts = facts
         self._drop()
-        self._connect(_Store(target, read_only=True), new=False)
+        self._connect(self._store_of(target), new=False)
 
     # --- end of the facts ---
 
@@ -576,19 +597,25 @@ class LogIndex:
         paths = self._source.paths
         if self._keep is False or not self.is_large:
             return None
-        return index_path(paths[0], self._keep if isinstance(self._keep, Path) else None)
+        folder = self._keep if isinstance(self._keep, Path) else None
+        if folder is None and isinstance(self._source, Files) and self._source.unpacked is not None:
+            folder = self._source.unpacked.folder  # where these files are, which end with it
+        place = index_path(paths[0], folder)
+        if place is None:
+            self._note("There is no folder of this user for the index. It is kept in memory.")
+        elif folder is None and (old := old_index(paths[0])) is not None and old not in _told_old:
+            _told_old.add(old)
+            self._note(f"{old} is the index of an earlier version. It is not read, and may be deleted.")
+        return place
 
     def _begin(self, target: Path | None) -> None:
         """Begins an empty index: in a private folder beside `target`, or in memory."""
-        folder = None
         if target is not None:
-            folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}")
             try:
-                folder.mkdir(mode=0o700)
-                self._connect(_Store(folder / "idx", folder))
+                make_place(target)
+                self._connect(_Store(None, target.parent))
                 return
             except (OSError, duckdb.Error) as fault:
-                shutil.rmtree(folder, ignore_errors=True)
                 self._note(
                     f"The index {target} cannot be written: {_reason(fault)}. It is kept in memory; "
                     "open_log(…, index=FOLDER) keeps it in another folder."
@@ -616,14 +643,18 @@ class LogIndex:
         )
         return False
 
+    def _store_of(self, target: Path) -> _Store:
+        return _Store(target, reads=self._source.paths)
+
     def _take(self, target: Path) -> bool:
         try:
-            found = target.lstat()
-            mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
-            if not stat.S_ISREG(found.st_mode) or not mine or found.st_mode & 0o077:
+            if not is_sealed(target, self._source.paths[0]):
                 return False
-            store = _Store(target, read_only=True)
+            store = self._store_of(target)
         except (OSError, duckdb.Error):
+            return False
+        if not is_sealed(target, self._source.paths[0]):  # another one was put in its place meanwhile
+            store.close()
             return False
         try:
             about = dict(store.connection.execute("SELECT name, value FROM about").fetchall())
@@ -657,7 +688,7 @@ class LogIndex:
                 return False
             with file:
                 found = os.fstat(file.fileno())
-                same = (found.st_size, found.st_mtime_ns) == (state.size, state.changed)
+                same = (found.st_size, *_times(found)) == (state.size, state.changed, state.touched)
                 if (path.name, found.st_dev, found.st_ino) != (state.name, state.device, state.inode):
                     return False
                 if not same and (found.st_size <= state.size or number < len(files) - 1):
@@ -710,7 +741,7 @@ class LogIndex:
             tail = min(reached.tail, 65536)
             done = _FileState(
                 path.name, found.st_dev, found.st_ino, _digest_first(file), reached.end, tail, "", reached.lines,
-                bool(reached.torn), reached.end + reached.torn, found.st_mtime_ns,
+                bool(reached.torn), reached.end + reached.torn, *_times(found),
             )  # fmt: skip
             done = done._replace(last=_digest_last(file, done))
             self._files[number:] = [done]
@@ -798,13 +829,11 @@ class LogIndex:
         assert self.path is not None
         target, self.path = self.path, None
         self._drop()
-        folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}")
         try:
-            folder.mkdir(mode=0o700)
-            shutil.copyfile(target, folder / "idx")
-            self._connect(_Store(folder / "idx", folder), new=False)
+            if not is_sealed(target, self._source.paths[0]):
+                raise OSError(errno.EEXIST, "it was changed meanwhile")
+            self._connect(_Store(target, target.parent, copy=True, reads=self._source.paths), new=False)
         except (OSError, duckdb.Error) as fault:
-            shutil.rmtree(folder, ignore_errors=True)
             self._note(
                 f"The index {target} cannot be written: {_reason(fault)}. It is kept in memory instead."
             )
@@ -818,14 +847,19 @@ class LogIndex:
         target = self._place_of_file()
         if not store.building or target is None:
             return
+        self._put_in_place(store, target)
+        self._drop()
+        self._connect(self._store_of(target), new=False)
+        self.path = target
+
+    def _put_in_place(self, store: _Store, target: Path) -> None:
+        """Puts an index that is complete in its place, and seals it."""
         store.connection.execute("CHECKPOINT")
-        built = store.folder / "idx"
         store.connection.close()
+        built = store.folder / "idx"
         built.chmod(0o600)
         built.replace(target)
-        self._drop()
-        self._connect(_Store(target, read_only=True), new=False)
-        self.path = target
+        seal_index(target, self._source.paths[0])
 
     def _write_about(self, connection: duckdb.DuckDBPyConnection, facts: Mapping[str, int]) -> None:
         about = {
@@ -877,7 +911,7 @@ class LogIndex:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query of the tables of the index; a text of a user is a parameter, never a part of `sql`."""
-        return self._cursor().execute(sql, parameters).fetchall()
+        return self._ask(lambda cursor: cursor.execute(sql, parameters).fetchall())
 
     def fetch(
         self,
@@ -887,11 +921,13 @@ class LogIndex:
         tables: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
         """The columns of a query as NumPy arrays; `tables` are further tables of it, columns by name."""
-        cursor = self._cursor()
-        for name, columns in (tables or {}).items():
-            cursor.register(name, dict(columns))
-        found = cursor.execute(sql, parameters).fetchnumpy()
-        return {name: np.ma.getdata(values) for name, values in found.items()}
+
+        def ask(cursor: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+            for name, columns in (tables or {}).items():
+                cursor.register(name, dict(columns))
+            return dict(cursor.execute(sql, parameters).fetchnumpy())
+
+        return {name: np.ma.getdata(values) for name, values in self._ask(ask).items()}
 
     def rows(
         self,
@@ -914,12 +950,13 @@ class LogIndex:
         conditions = [f"({condition})" for condition in ("" if events else "message", where) if condition]
         held = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         if not texts:
-            found = self._cursor().execute(f"SELECT place FROM {view}{held} ORDER BY place", parameters)
-            return np.asarray(found.fetchnumpy()["place"], dtype=np.int64)
-        return self._rows_of_texts(held, parameters)
+            found = self.fetch(f"SELECT place FROM {view}{held} ORDER BY place", parameters)
+            return np.asarray(found["place"], dtype=np.int64)
+        return self._ask(lambda cursor: self._rows_of_texts(cursor, held, parameters))
 
-    def _rows_of_texts(self, held: str, parameters: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        cursor = self._cursor()
+    def _rows_of_texts(
+        self, cursor: duckdb.DuckDBPyConnection, held: str, parameters: Sequence[Any]
+    ) -> np.ndarray[Any, np.dtype[np.int64]]:
         if self._files and self._has_unique_seqs():
             paths = [str(path) for path in self._source.paths[: len(self._files)]]
             scan = (
@@ -956,7 +993,7 @@ class LogIndex:
         terms = ", ".join(_term(name) for name in names)
         held = f" WHERE {where}" if where else ""
         sql = f"SELECT {terms} FROM entries{held} ORDER BY place"
-        return dict(self._cursor().execute(sql, parameters).fetchnumpy())
+        return self._ask(lambda cursor: dict(cursor.execute(sql, parameters).fetchnumpy()))
 
     def frame_columns(
         self, where: str = "", parameters: Sequence[Any] = (), *, places: np.ndarray[Any, Any] | None = None
@@ -966,7 +1003,15 @@ class LogIndex:
         `header` and `subject` are numbers of `numbered`. `id`, `ts` and `context` are arrays of pyarrow where it is
         installed, and of objects where not. `correlation_id` is an array of tuples.
         """
-        cursor = self._cursor()
+        return self._ask(lambda cursor: self._frame_columns(cursor, where, parameters, places))
+
+    def _frame_columns(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        where: str,
+        parameters: Sequence[Any],
+        places: np.ndarray[Any, Any] | None,
+    ) -> dict[str, Any]:
         if places is not None:
             cursor.register("wanted", {"place": places})
             where = "place IN (SELECT place FROM wanted)"
@@ -1006,14 +1051,19 @@ class LogIndex:
         return rows | {"correlation_id": about}
 
     def numbered(self) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-        """The members of the numbered headers, and of the numbered subjects: lists by name."""
-        cursor = self._cursor()
-        headers = cursor.execute("SELECT * FROM headers ORDER BY header").fetchall()
-        subjects = cursor.execute("SELECT * FROM subjects ORDER BY subject").fetchall()
-        return (
-            {name: [row[n] for row in headers] for n, name in enumerate(Header._fields, 1)},
-            {name: [row[n] for row in subjects] for n, name in enumerate(Subject._fields, 1)},
-        )
+        """The members of the numbered headers of messages, and of the numbered subjects: lists by name.
+
+        `message` is False for all other headers, of which there is one for each line that cannot be read.
+        """
+        subjects = self.query("SELECT * FROM subjects ORDER BY subject")
+        headers = self.query("SELECT * FROM headers WHERE message ORDER BY header")
+        [(count,)] = self.query("SELECT coalesce(max(header) + 1, 0) FROM headers")
+        members: dict[str, list[Any]] = {name: [None] * count for name in Header._fields}
+        members |= {"message": [False] * count, "receivers": [()] * count}
+        for number, *row in headers:
+            for name, value in zip(Header._fields, row, strict=True):
+                members[name][number] = value
+        return members, {name: [row[n] for row in subjects] for n, name in enumerate(Subject._fields, 1)}
 
     @property
     def of_lines(self) -> bool:
@@ -1053,28 +1103,33 @@ class LogIndex:
 
     def texts(self, places: np.ndarray[Any, Any]) -> list[str | None]:
         """The exact texts of the messages in some rows."""
-        cursor = self._cursor()
-        cursor.register("wanted", {"place": places, "n": np.arange(len(places))})
         sql = (
             "SELECT n, file, start, length, body, size, record FROM wanted JOIN lines USING (place) "
             "LEFT JOIN stored USING (place) ORDER BY n"
         )
         return [
             _text_of_line(record.encode()) if file < 0 else self._lines.text(file, start, length, body, size)
-            for _, file, start, length, body, size, record in cursor.execute(sql).fetchall()
+            for _, file, start, length, body, size, record in self._rows_at(places, sql)
         ]
+
+    def _rows_at(self, places: np.ndarray[Any, Any], sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query of `wanted`, which are some places and their order `n`."""
+
+        def ask(cursor: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+            cursor.register("wanted", {"place": places, "n": np.arange(len(places))})
+            return cursor.execute(sql).fetchall()
+
+        return self._ask(ask)
 
     def records(self, places: np.ndarray[Any, Any] | None = None) -> Iterator[Record]:
         """The records of some rows, or of all of them in their order."""
-        cursor = self._cursor()
         rows = np.arange(1, self._rows + 1) if places is None else places
         for first in range(0, len(rows), 16384):
-            several = rows[first : first + 16384]
-            cursor.register("wanted", {"place": several, "n": np.arange(len(several))})
-            spans = cursor.execute(
+            spans = self._rows_at(
+                rows[first : first + 16384],
                 'SELECT file, start, length, epoch_us("time"), event, detail, stored.record FROM wanted '
-                "JOIN entries USING (place) LEFT JOIN stored USING (place) ORDER BY n"
-            ).fetchall()
+                "JOIN entries USING (place) LEFT JOIN stored USING (place) ORDER BY n",
+            )
             for file, start, length, time, event, detail, line in spans:
                 record = None
                 if event != "unreadable" or file < 0:
@@ -1093,7 +1148,8 @@ class LogIndex:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             folder.mkdir(mode=0o700)
-            cursor = self._cursor()
+            store, cursor = self._cursor()
+            written = store.folder / f"parquet-{secrets.token_hex(6)}"
             cursor.execute(
                 "CREATE TEMP TABLE texts (place BIGINT, raw VARCHAR, received VARCHAR, record VARCHAR)"
             )
@@ -1111,8 +1167,10 @@ class LogIndex:
             cursor.execute(
                 "COPY (SELECT entries.* EXCLUDE (file, start, length, body, header, subject), raw, received, record "
                 "FROM entries JOIN texts USING (place) ORDER BY place) TO "
-                f"{_quote(str(folder / 'parquet'))} (FORMAT parquet, COMPRESSION zstd)"
+                f"{_quote(str(written))} (FORMAT parquet, COMPRESSION zstd)"
             )
+            shutil.copyfile(written, folder / "parquet")  # DuckDB writes nowhere else
+            written.unlink()
             (folder / "parquet").chmod(0o600)
             (folder / "parquet").replace(path)
         except (duckdb.Error, OSError, ValueError) as fault:
@@ -1124,13 +1182,47 @@ class LogIndex:
             shutil.rmtree(folder, ignore_errors=True)
         return self._rows
 
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
+    def _ask(self, ask: Callable[[duckdb.DuckDBPyConnection], _Answer]) -> _Answer:
+        """The answer to a question; it is asked again where the index file cannot be read, which is then built anew.
+
+        Raises:
+            JournalError: when it cannot be built.
+        """
+        asked_again = False
+        while True:
+            store, cursor = self._cursor()
+            try:
+                return ask(cursor)
+            except _BROKEN as fault:
+                if not store.attached or store.building or asked_again:
+                    raise _cannot_index(self._source.paths, fault) from None
+            asked_again = True
+            self._build_anew(store)
+
+    def _build_anew(self, broken: _Store) -> None:
+        """Builds the index again, with the facts that it held, in the place of a file that cannot be read."""
+        with self._lock:
+            if self._store is not broken:
+                return  # another thread has done it
+            held = {table for table, rows in self._facts.items() if rows == self._rows}
+            self._note(f"The index {self.path} cannot be read any more; it is built anew.")
+            if self.path is not None:
+                remove_index(self.path)
+            self._drop()
+            self._reset()
+            self.path = None
+        self.build()
+        for fact_pass in (LEDGER, RULES, STATES):
+            if held.issuperset(table.name for table in fact_pass.tables):
+                self.write_facts(fact_pass)
+
+    def _cursor(self) -> tuple[_Store, duckdb.DuckDBPyConnection]:
         while True:
             if (store := self._store) is None:
                 self.build()
                 continue
             with suppress(duckdb.ConnectionException):  # another thread has just put a new file in its place
-                return store.cursor()
+                return store, store.cursor()
 
 
 def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
@@ -1158,6 +1250,10 @@ def _text_of_line(line: bytes) -> str | None:
 def _term(name: str) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
     return 'epoch_us("time") AS "time"' if name == "time" else quoted
+
+
+def _times(found: os.stat_result) -> tuple[int, int]:
+    return found.st_mtime_ns, found.st_ctime_ns
 
 
 def _digest_first(file: Any) -> str:

@@ -16,12 +16,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from mew_lab.log.child_process import begin_module, end_with_parent
-from mew_lab.log.integrity import Integrity, verify_chain
-from mew_lab.log.kept_heads import kept_heads
+from mew_lab.log.integrity import Integrity, verify_chain, verify_with
 from mew_lab.log.reading import list_files
 
 __all__ = ["IntegrityProcess", "main"]
 
+WITHOUT: Final = "without-heads"
 LARGE: Final = 32 * 1024 * 1024  # bytes of a journal that are worth a process
 
 
@@ -32,15 +32,19 @@ class IntegrityProcess:
 
     Args:
         first: The first file of the journal.
+        with_heads: Whether the kept heads are to be in the chain.
         large: The number of bytes from which on it runs in a process.
     """
 
-    def __init__(self, first: Path, *, large: int = LARGE) -> None:
+    def __init__(self, first: Path, *, with_heads: bool = True, large: int = LARGE) -> None:
         self._first = first
+        self._with_heads = with_heads
         self._process = None
         if sum(path.stat().st_size for path in list_files(first)) >= large:
             with suppress(OSError):  # `wait` verifies then
-                self._process = begin_module(__name__, str(first.absolute()))
+                self._process = begin_module(
+                    __name__, str(first.absolute()), *([] if with_heads else [WITHOUT])
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -73,21 +77,22 @@ class IntegrityProcess:
             told = self._process.stdout.read()
             if self._process.wait() == 0:
                 members = json.loads(told)
-                latest = members.pop("latest")
+                latest, doubts = members.pop("latest"), members.pop("doubts")
                 return Integrity(
                     self._first,
                     latest=datetime.fromisoformat(latest) if latest else None,
                     flaw=None,
+                    doubts=tuple(doubts),
                     **members,
                 )
-        return verify_chain(self._first, kept_heads(self._first))
+        return verify_with(self._first) if self._with_heads else verify_chain(self._first)
 
 
 def main(argv: Sequence[str]) -> int:
     """Prints the result for the journal that begins with this file; returns 1 where it has a flaw, which is not told."""
     end_with_parent()
     first = Path(argv[0])
-    integrity = verify_chain(first, kept_heads(first))
+    integrity = verify_chain(first) if WITHOUT in argv[1:] else verify_with(first)
     members = integrity._asdict()
     del members["path"], members["flaw"]
     print(json.dumps({**members, "latest": integrity.latest.isoformat() if integrity.latest else None}))

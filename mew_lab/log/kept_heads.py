@@ -4,7 +4,12 @@ An intact chain shows neither that the end of a journal is complete nor that the
 the file can do both. Heads that were kept elsewhere while the journal grew show these too (`integrity.verify_chain`):
 in the lab's own file beside the tokens, in a welcome that its owner received, or on paper.
 
-A file of heads has one line for each: time, epoch of the run, record, chain. A line is appended, never changed.
+A file of heads has one line for each: time, epoch of the run, record, chain, digest of where the journal lay. A line is
+appended, never changed.
+
+The journal that is verified names its own space and run, and whoever forged it chose these names. So where no head has
+them, those of all runs are looked up that the lab kept, in whose folder the journal lies. A journal elsewhere may come
+from anybody whose space has the same name, so of other runs it has only the heads that were kept of a journal there.
 
 Spec: §3.6.8.
 """
@@ -15,6 +20,7 @@ import os
 import re
 import stat
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,18 +30,24 @@ from mew_lab.log.reading import first_record
 from mew_lab.protocol.filename import folder_name
 from mew_lab.transport.folder import open_below
 
-__all__ = ["KeptHead", "heads_path", "keep_head", "keep_pruned", "kept_heads", "read_heads"]
+__all__ = ["KeptHead", "epoch_of", "heads_path", "keep_head", "keep_head_of", "kept_heads", "read_heads"]
 
 MAX_HEADS = 64 * 1024 * 1024  # bytes of a file of heads
 LONGEST = 256  # bytes of a line there
 
 
 class KeptHead(NamedTuple):
-    """A head of a journal's chain that was kept elsewhere: its time, and the record that it followed."""
+    """A head of a journal's chain that was kept elsewhere: its time, and the record that it followed.
+
+    `epoch` is that of its run; None for that of the journal that is verified. `place` is the digest of where its journal
+    lay then, empty where the head does not tell.
+    """
 
     at: datetime
     seq: int
     chain: str
+    epoch: int | None = None
+    place: str = ""
 
 
 def heads_path(folder: Path, space: str) -> Path:
@@ -45,41 +57,67 @@ def heads_path(folder: Path, space: str) -> Path:
     return place / folder_name(space, among=there) / "journal.heads"
 
 
-def heads_file(path: Path, file: Path | None = None) -> Path | None:
-    """The file of the heads that were kept of a journal: `file`, or that of a lab; None where no lab keeps any.
+def _digest(place: Path) -> str:
+    """Names a place without showing it to whoever receives a file of heads."""
+    return sha256(os.fsencode(place.resolve())).hexdigest()[:16]
 
-    The lab's file is looked for above the journal, else below the current folder.
 
-    Raises:
-        JournalError: when the journal cannot be read, or `file` is not there.
+def _heads_files(path: Path, place: Path) -> dict[Path, bool]:
+    """The files in which a lab may have kept heads of a journal, and of each whether all its heads speak of it.
+
+    The first is that of the space that it names. A journal in `.mew` is of the lab whose folder that is, the outermost
+    where there are several: whoever forged the journal may have made the others. For any other it is the lab in the
+    current folder. Where it lies there it is of that lab: of the space that it names, or of any, where it states that a
+    gateway wrote it.
     """
-    if file is not None:
-        if not file.exists():
-            raise JournalError(
-                f"There is no file of heads {file}. Name the file in which a lab kept them.", path=str(file)
-            )
-        return file
     record = first_record(path)
-    if record is None or record.event != "opened":
-        return None
-    above = next((folder.parent for folder in path.resolve().parents if folder.name == ".mew"), None)
-    kept = heads_path(above or Path.cwd(), record.space)
-    return kept if above is not None or kept.exists() else None
+    opened = record is not None and record.event == "opened"
+    space = record.space if record is not None else ""
+    above = [folder.parent for folder in place.resolve().parents if folder.name == ".mew"]
+    folder = above[-1] if above else Path.cwd()
+    about = (read_members(record.detail) or {}) if record is not None and opened else {}
+    within = place.resolve().is_relative_to(folder)
+    any_space = bool(above) or (within and about.get("vantage", "gateway") == "gateway")
+    files = {heads_path(folder, space): within} if space else {}
+    for file in sorted((folder / ".mew" / "tokens").glob("*/journal.heads")):
+        files.setdefault(file, any_space)
+    return files
 
 
-def kept_heads(path: str | os.PathLike[str], file: Path | None = None) -> tuple[KeptHead, ...]:
-    """The heads that were kept of a journal, in `file` or in the file of a lab.
+def kept_heads(
+    path: str | os.PathLike[str], file: Path | None = None, *, place: Path | None = None
+) -> tuple[KeptHead, ...]:
+    """The heads that were kept of a journal, in `file` or by a lab, and some of other runs.
+
+    These are the later ones of a journal at its place: an earlier run may have been put there. Where the journal has no
+    head itself, they are all that its lab kept, and for a journal that lies in the folder of none, those that were kept
+    of a journal at its place.
+
+    Args:
+        place: Where the journal lies, if `path` is an unpacked copy of it.
 
     Raises:
-        JournalError: when the journal or the file cannot be read.
+        JournalError: when the journal or a file cannot be read, or `file` is not there.
     """
     first = Path(path)
-    kept, epoch = heads_file(first, file), _epoch(first)
-    return tuple(read_heads(kept, epoch)) if kept is not None and epoch is not None else ()
+    if file is not None and not file.exists():
+        raise JournalError(
+            f"There is no file of heads {file}. Name the file in which a lab kept them.", path=str(file)
+        )
+    files = {file: True} if file is not None else _heads_files(first, place or first)
+    epoch = epoch_of(first)
+    own = read_heads(next(iter(files)), epoch) if files and epoch is not None else []
+    here = _digest(place or first)
+    kept = [(head, all_) for each, all_ in files.items() for head in read_heads(each, None)]
+    if not own:
+        return tuple(head for head, all_ in kept if all_ or head.place == here)
+    last = max(head.at for head in own)
+    later = (head for head, _ in kept if head.place == here and head.epoch != epoch and head.at > last)
+    return (*own, *later)
 
 
-def keep_head(path: Path, epoch: int, head: KeptHead) -> None:
-    """Appends a head to a file of heads; a missing file is made, readable by its owner alone.
+def keep_head(path: Path, epoch: int, head: KeptHead, journal: Path) -> None:
+    """Appends a head of a journal to a file of heads; a missing file is made, readable by its owner alone.
 
     Raises:
         OSError: when it cannot be written.
@@ -97,32 +135,43 @@ def keep_head(path: Path, epoch: int, head: KeptHead) -> None:
         whole = os.read(fd, LONGEST).rfind(b"\n") + 1
         if at + whole < status.st_size:  # a killed process left a line half written
             os.ftruncate(fd, at + whole)
-        os.write(fd, f"{head.at.isoformat()} {epoch:016x} {head.seq} {head.chain}\n".encode("ascii"))
+        line = f"{head.at.isoformat()} {epoch:016x} {head.seq} {head.chain} {_digest(journal)}\n"
+        os.write(fd, line.encode("ascii"))
     finally:
         os.close(fd)
 
 
-def keep_pruned(path: Path, file: Path | None, head: KeptHead) -> Path | None:
-    """Appends the head of a pruned journal to the file of its heads; returns that file, None where there is none.
+def keep_head_of(path: Path, file: Path | None, head: KeptHead) -> Path | None:
+    """Appends a head of a journal to `file`, or to that of its lab; returns it, None where there is none.
 
     Raises:
         JournalError: when it cannot be written.
     """
-    kept, epoch = heads_file(path, file), _epoch(path)
-    if kept is None or epoch is None:
+    record, epoch = first_record(path), epoch_of(path)
+    if record is None or epoch is None:
         return None
+    if file is None:
+        above = next((folder.parent for folder in path.resolve().parents if folder.name == ".mew"), None)
+        file = heads_path(above or Path.cwd(), record.space)
+        if above is None and not file.exists():
+            return None
     try:
-        keep_head(kept, epoch, head)
+        keep_head(file, epoch, head, path)
     except OSError as fault:
         raise JournalError(
-            f"The journal was pruned, but its head could not be kept in {kept} ({fault.strerror or fault}), so nothing "
+            f"{path} was written, but its head could not be kept in {file} ({fault.strerror or fault}), so nothing "
             f"vouches for the snapshot. It is {head.chain}, behind #{head.seq}.",
-            path=str(kept),
+            path=str(file),
         ) from None
-    return kept
+    return file
 
 
-def _epoch(path: Path) -> int | None:
+def epoch_of(path: Path) -> int | None:
+    """The epoch of the run that a journal states; None where it states none.
+
+    Raises:
+        JournalError: when the journal cannot be read.
+    """
     record = first_record(path)
     if record is None or record.event != "opened":
         return None
@@ -155,12 +204,13 @@ def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
         if number == len(lines):
             break  # a line that a killed process left half written, or nothing
         try:
-            at, run, seq, chain = line.split(" ")
-            if not re.fullmatch("[0-9a-f]{64}", chain):
+            at, run, seq, chain, *place = line.split(" ")
+            if not re.fullmatch("[0-9a-f]{64}", chain) or len(place) > 1:  # earlier versions wrote no place
                 raise ValueError
             if int(run, 16) == epoch or epoch is None:
-                heads.append(KeptHead(datetime.fromisoformat(at).astimezone(UTC), int(seq), chain))
-        except ValueError:
+                when = datetime.fromisoformat(at).astimezone(UTC)
+                heads.append(KeptHead(when, int(seq), chain, int(run, 16), *place))
+        except (ValueError, OverflowError):  # of a time before the year 1
             raise JournalError(
                 f"Cannot read the heads in {path}: line {number} is no time, run, record and head. Take that line out "
                 "if you know why it is there.",

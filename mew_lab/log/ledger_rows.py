@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from mew_lab.ledger.calls import Change, Proposal, Rejection, Request
+from mew_lab.ledger.calls import Change, Proposal, Rejection, Request, other_call
 from mew_lab.ledger.chats import ChatChange, ChatMessage
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Grant, GrantChange
@@ -305,6 +305,7 @@ class LedgerPass:
         self._origins: dict[str, PermissionOrigin] = {}  # id of a grant or an invitation -> its origin
         self._profiles: dict[str, PermissionOrigin] = {}  # participant -> that of its configured permissions
         self._notes: BoundedDict[tuple[str, str, str], DecisionNote] = BoundedDict(MAX_NOTES)
+        self._rejections: dict[tuple[str, str], DecisionRow] = {}  # the newest of a participant of a proposal
         self._rules: Mapping[type, Callable[[Any, RecordedEntry], None]] = {
             Change: self._on_call,
             ChatChange: self._on_chat,
@@ -356,8 +357,8 @@ class LedgerPass:
                 (done if row.settled else kept).append(row)
             if done:
                 self.rows[name], dropped[name] = kept, done
-        indexes: tuple[dict[str, Any], ...] = (self._requests, self._proposals, self._chats)
-        for index in (*indexes, self._streams, self._stream_requests):
+        indexes: tuple[dict[Any, Any], ...] = (self._requests, self._proposals, self._chats)
+        for index in (*indexes, self._streams, self._stream_requests, self._rejections):
             for id in [id for id, row in index.items() if row.settled]:
                 del index[id]
         return dropped
@@ -383,8 +384,22 @@ class LedgerPass:
                 self._notes[record.participant, note.decision, id] = note
 
     def _on_report(self, note: DecisionNote, participant: str) -> None:
-        row = self._requests.get(note.request)
+        """Takes the receipt that the sender of a request reported, where the request is the call of that proposal, or
+        that of a rejection."""
+        row, proposed = self._requests.get(note.request), self._proposals.get(note.proposal)
+        if note.decision == "reject":
+            rejection = self._rejections.get((participant, note.proposal))
+            if rejection is not None:
+                rejection.rejected = rejection.rejected or note
+                for proposal in rejection.proposals:
+                    proposal.note = proposal.note or note
+            return
         if row is None or row.opened.record.participant != participant:
+            return
+        if proposed is None or proposed.opened.record.participant == participant or proposed.call is None:
+            return
+        entry = row.opened
+        if note.proposal not in entry.correlation_id or other_call(proposed.call, entry, frozenset(entry.to)):
             return
         row.note = row.note or note
         for proposal in row.proposals:
@@ -458,6 +473,7 @@ class LedgerPass:
         rejection = Rejection(entry.sender, reason if isinstance(reason, str) else "")
         row = DecisionRow(entry, origin, [proposal], note, rejection=rejection)
         self._add("decisions", row, len(entry.raw))
+        self._rejections[entry.record.participant, call.id] = row
 
     def _on_chat(self, change: ChatChange, entry: RecordedEntry) -> None:
         if change.what == "repeated":

@@ -127,6 +127,10 @@ def _is_usual(line: bytes, event: int) -> bool:
     )
 
 
+_UNREADABLE = Header("", "", "", "", "", "", "", "", "", "", "", (), False)
+_NOBODY = Subject("", (), "", "", "")
+
+
 class ColumnParser:
     """Parses lines in their order; it remembers the numbers of headers and subjects.
 
@@ -275,7 +279,24 @@ class ColumnParser:
 
     def _append_unreadable(self, line: PeerLine, start: int, length: int, rows: Columns) -> None:
         self.unreadable += 1
-        self.append(line.unreadable(self.last), start, length, rows)
+        record = line.unreadable(self.last)
+        # A file may have millions of them, each with a sentence of its own: it is numbered without being remembered.
+        number = self.next_header
+        self.next_header += 1
+        rows.headers.append((number, _UNREADABLE._replace(event=record.event, detail=record.detail)))
+        subject = self._subject_numbers.get(_NOBODY)
+        if subject is None:
+            subject = self._number_subject(_NOBODY, rows)
+        rows.start.append(start)
+        rows.length.append(length)
+        rows.time.append(microseconds(self.last))
+        rows.header.append(number)
+        rows.subject.append(subject)
+        for numbers in (rows.body, rows.seq, rows.size):
+            numbers.append(0)
+        for texts in (rows.id, rows.ts, rows.context):
+            texts.append("")
+        rows.correlation_id.append(())
 
     def append(self, record: Record, start: int, length: int, rows: Columns) -> int:
         """Appends the row of a record; returns the number of its header."""

@@ -21,6 +21,7 @@ from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject
 from mew_lab.log.payloads import LineTexts, PayloadArray, TextArray
 from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import LineReader
+from mew_lab.log.shown_frame import ShownFrame
 from mew_lab.log.table import COLUMNS, describe_entry
 from mew_lab.protocol.describe import describe
 
@@ -118,7 +119,7 @@ def _make_frame(
     for column in COLUMNS:
         if column.dtype == "object":  # pandas would look at each value to find a type
             values[column.name] = pd.Series(values[column.name], dtype=object, copy=False)
-    return pd.DataFrame({column.name: values[column.name] for column in COLUMNS}, copy=False)
+    return ShownFrame({column.name: values[column.name] for column in COLUMNS}, copy=False)
 
 
 def _text(values: Any) -> Any:

@@ -29,7 +29,7 @@ from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
-from mew_lab.log.numbering import name_of, numbered
+from mew_lab.log.numbering import complete_id, name_of, numbered
 from mew_lab.log.reading import first_record, is_journal, is_of_peers
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
@@ -63,8 +63,6 @@ __all__ = ["Log", "SavedLog", "excess", "open_log"]
 T = TypeVar("T")
 
 MAX_RECORDS = 200_000
-LEAST_BEGINNING = 4  # characters of the id of a proposal that name it
-MOST_NAMED = 5  # ids in an error
 MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
 FRAME_ROWS = 250_000  # of a table that is kept while it is not in use
 _BEGINNING = datetime.fromtimestamp(0, UTC)
@@ -600,18 +598,11 @@ class Log:
         try:
             return find(which)
         except JournalError:
-            if isinstance(which, int) or len(which) < LEAST_BEGINNING:
+            if isinstance(which, int):
                 raise
-            ids = [id for id in dict.fromkeys(self.proposals()["id"]) if id.startswith(which)]
-            if len(ids) == 1:
-                return find(ids[0])
-            if not ids:
+            if (id := complete_id(which, self.proposals()["id"])) is None:
                 raise
-        named = ", ".join(one_line(id, 60) for id in ids[:MOST_NAMED])
-        raise JournalError(
-            f"Cannot tell which message “{one_line(which, 60)}” means: {len(ids)} proposals begin so, such as {named}. "
-            "Give more characters of the id."
-        )
+            return find(id)
 
     def tree(self) -> tuple[list[NumberedEntry], dict[int, int]]:
         """The newest 200,000 messages, and by their numbers the number of the message that each follows from."""
@@ -645,10 +636,15 @@ class Log:
 
     def select(self, *ids: str | int) -> MessageSelection:
         """The messages with these ids or numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`
-        and `to_python`."""
+        and `to_python`. For a proposal the beginning of its id suffices."""
         from mew_lab.log.copying import MessageSelection
 
-        wanted = frozenset(map(name_of, ids))
+        wanted = set(map(name_of, ids))
+        if begun := {id for id in wanted if isinstance(id, str)}:
+            for entry in numbered(self.records, sign=self.sign):
+                begun.discard(entry.id)
+            completed = [complete_id(id, self.proposals()["id"]) for id in begun]
+            wanted.update(id for id in completed if id is not None)
         entries = numbered(self.records, sign=self.sign)
         return MessageSelection.of(one for one in entries if not ids or one.id in wanted or one.seq in wanted)
 
@@ -764,8 +760,8 @@ class Log:
         self._faults = (*self._source.faults, *index.faults)
 
     def _has_index_file(self) -> bool:
-        """Whether an index that may be used stands beside the journal of a log of files."""
-        from mew_lab.log.moments import has_index
+        """Whether an index that may be used is kept of the journal of a log of files."""
+        from mew_lab.log.index_file import has_index
 
         source = self._source
         if self._keep is not None or not isinstance(source, Files) or self._keep_index is not True:
@@ -810,7 +806,7 @@ class Log:
 
     def __repr__(self) -> str:
         count = "not read yet" if self._envelopes is None else count_of(self._envelopes, "message")
-        return f"<Log of {self.space or 'a space'}: {count}, seen as a {self.vantage}>"
+        return f"<Log of {one_line(self.space) or 'a space'}: {count}, seen as a {self.vantage}>"
 
     def save(self, path: str | os.PathLike[str]) -> SavedLog:
         """Writes the log as one journal, readable by its owner alone; an existing file is replaced atomically.
@@ -864,19 +860,24 @@ class Log:
         return target
 
     def _saved_records(self, unseen: str) -> Iterator[Record]:
-        """The records after a new first line that states the vantage of the log."""
+        """The records after a first line that states the vantage of the log: that of its journal, where it does."""
         records = iter(self.records)
         first = next(records, None)
-        about: dict[str, Any] = {"format": FORMAT, "epoch": None}
+        about: dict[str, Any] = {}
         if first is not None and first.event == "opened":
-            about |= read_members(first.detail) or {}
+            about = read_members(first.detail) or {}
+        for name, value in (("format", FORMAT), ("epoch", None)):
+            about.setdefault(name, value)
         about["vantage"] = self.vantage
         if unseen:
             about["unseen"] = unseen
         now = first.now if first is not None else _BEGINNING
         yield Record(0, now, "opened", self.space, detail=compact(about))
         for record in chain(() if first is None else (first,), records):
-            if record.event != "opened":
+            # The first line of a later file of the journal: the chain, and so each kept head, has it.
+            if record.event != "opened" or (
+                record is not first and "previous" in (read_members(record.detail) or {})
+            ):
                 yield record
 
     def _until(self, kept: _RecentRecords, last: int) -> Iterable[Record]:
@@ -929,6 +930,7 @@ def open_log(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
     index: bool | str | os.PathLike[str] = True,
+    most: int | None = None,
     progress: Progress | None = None,
 ) -> Log:
     """The log in a file, in a folder with its folders, in the files of a pattern, or in a list of them.
@@ -937,21 +939,22 @@ def open_log(
     `Log.to_parquet`; each may be compressed by gzip or zstd. Only the first line of each file is read at once; a packed
     file is unpacked into a private temporary folder. Lines that cannot be read are left out and reported by `faults`.
 
-    The first use of `df`, `filter` or `index` builds an index. For a journal of 16 MiB or more it is kept in one file
-    beside the journal, `<journal>.idx`, which its owner alone can read, and which may be deleted at any time. The next
-    opening takes it from there as long as the journal has only grown. The first filter of such a journal reads the lines
-    that may pass, and the index is built in a thread meanwhile. When it is built, two processes find the states, the
-    findings and the frames, which are then kept in it: `log.index.passes` tells how far they are, and
-    `log.index.stop_passes()` ends them.
+    The first use of `df`, `filter` or `index` builds an index. For a journal of 16 MiB or more it is kept in the user's
+    cache folder (`~/.cache/mew-lab`, `XDG_CACHE_HOME`), readable by its owner alone; it may be deleted at any time. The
+    next opening takes it from there as long as the journal has only grown, and nobody else changed the index. The first
+    filter of such a journal reads the lines that may pass, and the index is built in a thread meanwhile. When it is
+    built, two processes find the states, the findings and the frames, which are then kept in it: `log.index.passes`
+    tells how far they are, and `log.index.stop_passes()` ends them.
 
     Args:
         index: False keeps the index in memory and writes nothing; a folder keeps index files there.
+        most: The most bytes that a packed file may give; by default 8 GiB, and 200 times its packed bytes and 64 MiB.
         progress: Called with the bytes that are indexed and all bytes, while the index is built.
 
     Raises:
         JournalError: when there is no journal there.
     """
-    files = files_of(path)
+    files = files_of(path, most=most)
     whole = [one for one in files.paths if one.stat().st_size]
     first = first_record(whole[0]) if whole else None
     space, about = "", dict[str, Any]()

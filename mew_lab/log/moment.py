@@ -225,10 +225,10 @@ class Moment:
         Raises:
             NoSuchName: when a moment has no such part.
         """
-        import pandas as pd
+        from mew_lab.log.shown_frame import ShownFrame
 
         row, _ = self._part(part)
-        return pd.DataFrame(list(getattr(self, part)), columns=list(row._fields))
+        return ShownFrame(list(getattr(self, part)), columns=list(row._fields))
 
     def _part(self, part: str) -> tuple[Any, str]:
         if part not in PARTS:
@@ -244,7 +244,7 @@ class Moment:
         return f"<Moment of {visible(self.space)} behind #{self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z: {counts}>"
 
     def _repr_html_(self) -> str:
-        title = f"{self.space} behind #{self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z"
+        title = f"{one_line(self.space)} behind #{self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z"
         parts = [f"<b>{_escape(title)}</b>"]
         for part, (row, noun) in PARTS.items():
             if part == "proposals" and self._proposals is None:

@@ -14,6 +14,7 @@ from mew_lab.errors import JournalError, MewError, ReplayMismatch
 from mew_lab.ledger.calls import Proposal
 from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
+from mew_lab.log.index_file import has_index
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.moment import Moment, OpenProposals
 from mew_lab.log.reading import LINE_LIMIT, is_journal
@@ -198,11 +199,6 @@ class Moments:
             if record.seq > seq:
                 return
             yield record
-
-
-def has_index(path: Path) -> bool:
-    """Whether an index of the journal stands beside it."""
-    return path.with_name(f"{path.name}.idx").is_file()
 
 
 def _is_plain(path: Path) -> bool:

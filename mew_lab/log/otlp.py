@@ -36,6 +36,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import write_line
 from mew_lab.log.numbering import NumberedEntry
 from mew_lab.log.otlp_reading import EPOCH
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import count_of
@@ -366,12 +367,18 @@ def _value(value: Any) -> dict[str, Any]:
 
 
 def _post(endpoint: str, requests: Iterable[tuple[str, int]], headers: dict[str, str]) -> int:
+    address = Address(endpoint)
     try:
-        parts = urlsplit(endpoint)
+        parts = address.parts
     except ValueError:  # brackets that are not closed
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise JournalError(f"Cannot export to {endpoint}: name an address such as http://localhost:4318.")
+        raise JournalError(f"Cannot export to {address}: name an address such as http://localhost:4318.")
+    if secret := address.find_secret():
+        raise JournalError(
+            f"Cannot export to {address}: it has {secret}, which does not belong into an address. Give headers=, such "
+            "as Authorization."
+        )
     url = endpoint if parts.path.strip("/") else f"{endpoint.rstrip('/')}/v1/traces"
     spans = 0
     for text, count in requests:

@@ -9,6 +9,7 @@ Spec: OTLP 1.8, JSON encoding.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -22,6 +23,7 @@ from mew_lab.space.events import Record
 
 __all__ = ["EPOCH", "read_otlp"]
 
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _LATEST = 250_000_000_000 * 10**9  # nanoseconds; a datetime ends some centuries later
 
@@ -93,10 +95,10 @@ def _value(value: object) -> Any:
     if isinstance(text := value.get("stringValue"), str):
         return text
     if (number := value.get("intValue")) is not None:
-        try:
-            return int(number) if len(str(number)) < 20 else None
-        except (TypeError, ValueError):
+        # JSON has it as a text or as a number; all else is none, also what no 64 bits hold.
+        if type(number) is not int and not (isinstance(number, str) and _INTEGER.fullmatch(number)):
             return None
+        return int(number) if -(2**63) <= int(number) < 2**63 else None
     array = value.get("arrayValue")
     if isinstance(array, dict):
         return [

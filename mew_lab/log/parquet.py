@@ -6,11 +6,16 @@ filled only for a text that is no valid Unicode; the row is then read back from 
 from `Log.df` is read as well; it has no events. Where its column `grant` was left out, the origin of a permission is not
 recorded.
 
+DuckDB reads the file under a plain name of a private folder: it takes a name with `[`, `*` or `?` as a pattern of other
+files, and a folder `seq=5` as a column. It reads no other file, and loads nothing. A row whose texts no line may hold,
+or whose time no date has, becomes a line that cannot be read.
+
 Spec: §3.6.8.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,13 +26,23 @@ import duckdb
 from mew_lab.errors import JournalError
 from mew_lab.log.entries import SOURCE, lacking
 from mew_lab.log.line import write_line
+from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.space.events import Record
+from mew_lab.transport.scratch import ScratchFolder
 
 __all__ = ["read_parquet_lines"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEEDED = ("seq", "time", "event", "verdict", "raw")
 _TYPES = {"time": "TIMESTAMPTZ", "seq": "BIGINT", "receivers": "VARCHAR[]"}
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 2,
+    "memory_limit": "256MB",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_ROWS = 16  # at a time: each may have some megabytes of text
+_NO_LINE = b'{"seq":null}\n'  # what stands for a row that is no record
 _KNOWN = {*Record._fields, "time", "receivers", "record"} - {"to", "now"}
 
 
@@ -37,32 +52,56 @@ def read_parquet_lines(path: Path) -> Iterator[bytes]:
     Raises:
         JournalError: when the file is no Parquet file of a log.
     """
+    scratch = ScratchFolder()
+    file = scratch.path / "log"
     try:
-        with duckdb.connect() as connection:
-            connection.execute("SET enable_progress_bar = false; SET memory_limit = '256MB'; SET threads = 2")
-            described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [str(path)]).fetchall()
+        with duckdb.connect(config=_SETTINGS) as connection:
+            file.symlink_to(path.absolute())
+            source = f"read_parquet({_quote(_literal(str(file)))}, hive_partitioning = false)"
+            connection.execute(
+                "SET enable_progress_bar = false; "
+                f"SET temp_directory = {_quote(str(scratch.path / 'spill'))}; "
+                f"SET allowed_paths = [{_quote(str(file))}, {_quote(_literal(str(file)))}]; "
+                "SET enable_external_access = false; SET lock_configuration = true"
+            )
+            described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
             names = [row[0] for row in described if row[0] in _KNOWN]
             if missing := [name for name in _NEEDED if name not in names]:
                 raise JournalError(
                     f"{path} is not a log: it has no column {missing[0]!r}. Name a file that Log.to_parquet wrote.",
                     path=str(path),
                 )
-            terms = ", ".join(map(_term, names))
-            found = connection.execute(f"SELECT {terms} FROM read_parquet(?)", [str(path)])
-            while rows := found.fetchmany(4096):
-                for row in rows:
-                    yield _line_of(dict(zip(names, row, strict=True)))
+            # `receivers` is a list; its texts count, too.
+            size = " + ".join(f'coalesce(strlen(try_cast("{name}" AS VARCHAR)), 0)' for name in names)
+            fits = f"{size} <= {LINE_LIMIT // 2}"
+            terms = ", ".join(_term(name, fits) for name in names)
+            found = connection.execute(f"SELECT {fits} AS fits, {terms} FROM {source}")
+            while rows := found.fetchmany(_ROWS):
+                for fits_in, *row in rows:
+                    yield _line_of(dict(zip(names, row, strict=True))) if fits_in else _NO_LINE
     except duckdb.Error as fault:
         raise JournalError(
-            f"Cannot read {path}: {str(fault).splitlines()[0].rstrip('.')}. "
+            f"Cannot read {path}: {str(fault).splitlines()[0].replace(str(file), path.name).rstrip('.')}. "
             "Name a Parquet file that Log.to_parquet wrote.",
             path=str(path),
         ) from None
+    finally:
+        scratch.remove()
 
 
-def _term(name: str) -> str:
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _literal(path: str) -> str:
+    """A path as a pattern that only it matches."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", path)
+
+
+def _term(name: str, fits: str) -> str:
     term = f'try_cast("{name}" AS {_TYPES.get(name, "VARCHAR")})'
-    return f'epoch_us({term}) AS "time"' if name == "time" else term
+    # A text that is too long is not fetched: many rows may share one.
+    return f'epoch_us({term}) AS "time"' if name == "time" else f"CASE WHEN {fits} THEN {term} END"
 
 
 def _line_of(row: dict[str, Any]) -> bytes:
@@ -73,11 +112,15 @@ def _line_of(row: dict[str, Any]) -> bytes:
         value = row.get(name)
         return value if isinstance(value, str) else ""
 
+    try:
+        now = _EPOCH + timedelta(microseconds=int(row["time"] or 0))
+    except OverflowError:
+        return _NO_LINE
     raw, received = row.get("raw"), row.get("received")
     receivers = row.get("receivers")
     record = Record(
         seq=int(row["seq"] or 0),
-        now=_EPOCH + timedelta(microseconds=int(row["time"] or 0)),
+        now=now,
         event=text("event"),
         space=text("space"),
         participant=text("participant"),

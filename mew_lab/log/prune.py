@@ -39,7 +39,8 @@ SERVED = "served"  # the note with a port and settings
 class Pruned(NamedTuple):
     """The files to be deleted, or deleted: their bytes, records and last time; and the files that are kept.
 
-    `head` is the head of the chain after the deletion, None before; kept_heads.keep_head keeps it elsewhere.
+    `head` is the head of the chain after the deletion, None before; kept_heads.keep_head keeps it elsewhere. `left` are
+    those that could not be deleted.
     """
 
     files: tuple[Path, ...]
@@ -49,6 +50,7 @@ class Pruned(NamedTuple):
     snapshot_bytes: int
     kept: tuple[Path, ...]
     head: KeptHead | None = None
+    left: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
         names = ", ".join(path.name for path in self.files[:6])
@@ -215,10 +217,13 @@ class _Work:
                 raise
         except OSError as fault:
             raise self._cannot(f"its snapshot cannot be written ({fault.strerror})") from None
+        left = []
         for path in self.goes.files[1:]:
-            with suppress(OSError):  # nothing reads it now
+            try:
                 path.unlink()
-        return self.goes._replace(head=KeptHead(now, note[-1].seq, end.decode()))
+            except OSError:  # nothing reads it now
+                left.append(path)
+        return self.goes._replace(head=KeptHead(now, note[-1].seq, end.decode()), left=tuple(left))
 
     def _note(self, now: datetime) -> list[Record]:
         """The records that a killed gateway left unwritten, and the note of the snapshot."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from mew_lab.errors import JournalError
-from mew_lab.log.line import read_line, read_members
+from mew_lab.log.line import read_line, read_members, split_chain
 from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
 from mew_lab.protocol.text import count_of
@@ -36,6 +36,7 @@ __all__ = [
     "is_journal",
     "list_files",
     "missing",
+    "names_no_grants",
     "read_journal",
     "read_pruned_start",
     "successor",
@@ -323,6 +324,24 @@ def holds_opening(about: Mapping[str, Any]) -> bool:
         return True
     opened = type(about.get("epoch")) is int and about.get("vantage") in (None, "gateway")
     return opened and read_pruned_start(about) is None and "branched" not in about
+
+
+def names_no_grants(path: Path) -> bool:
+    """Whether a file is a journal of a gateway from before its records named the grant behind a permission.
+
+    The first line of a later one has the capabilities that everybody holds, or a chain.
+    """
+    try:
+        with path.open("rb") as file:
+            line = file.readline(LINE_LIMIT)
+    except OSError:
+        return False
+    record = read_line(line) if line.startswith(_SEQ) else None
+    if record is None or record.event != "opened" or split_chain(line)[1]:
+        return False
+    about = read_members(record.detail) or {}
+    by_gateway = type(about.get("epoch")) is int and about.get("vantage") in (None, "gateway")
+    return by_gateway and "baseline" not in about
 
 
 def list_files(first: Path) -> tuple[Path, ...]:

@@ -37,11 +37,12 @@ from typing import NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
-from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
+from mew_lab.log.decision_note import DECIDED, DESPITE, DecisionNote, read_decision_note
 from mew_lab.log.entries import GRANT, PAYLOAD, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.miss import quote
 from mew_lab.protocol.text import count_of
@@ -188,6 +189,9 @@ def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
         edited = sum(receipt.note.edited for receipt in given)
         if edited:
             ways.append(f"{edited} edited")
+        for what in sorted(DESPITE):
+            if times_despite := sum(what in receipt.note.despite for receipt in given):
+                ways.append(f"{times_despite} despite={what}")
         lines.append(f"{len(given)} by {decider}: {', '.join(ways)}")
     return lines
 
@@ -500,7 +504,7 @@ def _compare(entry: RecordedEntry, proposal: Proposal) -> _Sent:
     for name in (*RPC_MEMBERS, "params"):
         sent.pop(name, None)
         proposed.pop(name, None)
-    if sent != proposed or ("params" in before["payload"]) > ("params" in entry.payload):
+    if not are_equal(sent, proposed) or ("params" in before["payload"]) > ("params" in entry.payload):
         return _Sent("what was sent is not what was shown: it differs beside the params")
     what = digest(edited)
     return _Sent("", what, what != proposal.digest, tuple(entry.to), tuple(before["to"]))

@@ -18,7 +18,7 @@ from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.space.events import REPORTED, Record
+from mew_lab.space.events import REPORTED, RESUMED, Record
 
 __all__ = ["MAX_IDS", "Mark", "PlacedEntry", "RecordLedger"]
 
@@ -96,6 +96,8 @@ class RecordLedger:
             about = read_members(record.detail) or {}
             if "previous" not in about:  # else it is a later file of the same session
                 self.whole = holds_opening(about)
+        elif record.event == RESUMED:  # another gateway goes on: nothing of what waited is answered any more
+            self.changes = self.ledger.calls.interrupt()
         elif record.event == REPORTED:
             names = self.names
             self.changes = resolve_reported(self.ledger.calls, record, lambda id: names.get(id, id))

@@ -347,7 +347,10 @@ def event_of(record: Record) -> Event:
             return FrameReceived(record.connection, _frame(record.code, **json.loads(record.detail)), False)
         case "oversize":
             about = json.loads(record.detail)
-            return Oversize(connection, about["size"], about["sha256"], *speaker)
+            named = about.get("id", "")
+            if not isinstance(named, str):
+                raise ValueError("the id of its message is no text")
+            return Oversize(connection, about["size"], about["sha256"], *speaker, named)
         case "limited":
             return Limited(record.connection, json.loads(record.detail)["messages"])
         case "reported":

@@ -33,9 +33,10 @@ from mew_lab.log.state_replay import LineHeader, LinePlace, StateReplay, top_lev
 from mew_lab.protocol.kinds import HANDLES
 from mew_lab.space.core import RULES, Space
 from mew_lab.space.events import Record, outline
+from mew_lab.space.reports import Resolutions
 from mew_lab.space.state import EDITION, Handle, State
 
-__all__ = ["Resumption", "goes_quickly", "resume_quickly", "resume_verified"]
+__all__ = ["Resumption", "goes_quickly", "note_resolution", "resume_quickly", "resume_verified"]
 
 RECENT = 50_000  # records at the end that are read for the views
 _MARK_EVERY = 1000  # records between two places that are kept for that
@@ -62,14 +63,15 @@ class Resumption(NamedTuple):
     """A journal that was replayed as far as its space needs it.
 
     `used` are the bytes of lines that each participant has caused, `enrolled` the newest capabilities of each enrolment
-    as text, `notes` the newest note of each kind. `before` counts the records, messages and unknown messages that
-    `recent` leaves out.
+    as text, `notes` the newest note of each kind, `resolutions` what was reported of calls. `before` counts the records,
+    messages and unknown messages that `recent` leaves out.
     """
 
     replayed: Replayed
     used: dict[str, int]
     enrolled: dict[str, str]
     notes: dict[str, str]
+    resolutions: Resolutions
     before: tuple[int, int, int]
     paths: tuple[Path, ...]
     mark: _Mark
@@ -102,23 +104,30 @@ def _has_our_edition(first: Path) -> bool:
 
 
 def resume_verified(
-    paths: Sequence[Path], *, name: str, until: int | None = None
+    paths: Sequence[Path], *, name: str, until: int | None = None, with_heads: bool = True
 ) -> tuple[Integrity, Resumption | None]:
     """Verifies the chain of a journal and replays it; None instead of the replay where it does not go quickly.
+
+    It does neither where kept heads do not vouch for it; `check_evidence` says so.
+
+    Args:
+        name: The name of the journal in errors.
+        until: The `seq` of the last record that counts; None for all.
+        with_heads: Whether the kept heads are to be in the chain.
 
     Raises:
         ReplayMismatch: when the journal is vouched for, and a fresh space would have recorded something else.
         JournalError: when it is vouched for and cannot be replayed, or when it cannot be read.
     """
     resumed, fault = None, None
-    with IntegrityProcess(paths[0]) as verification:
+    with IntegrityProcess(paths[0], with_heads=with_heads) as verification:
         if _has_our_edition(paths[0]):
             try:
                 resumed = resume_quickly(paths, name=name, until=until)
             except Exception as error:  # lines that were changed may hold anything
                 fault = error
         integrity = verification.wait()
-    if not goes_quickly(paths, integrity):
+    if not goes_quickly(paths, integrity) or (with_heads and integrity.doubts):
         return integrity, None
     if fault is not None:
         raise fault
@@ -164,10 +173,20 @@ def resume_quickly(
         replay.used,
         replay.enrolled,
         replay.notes,
+        replay.resolutions,
         (mark.records, mark.envelopes, mark.unknown),
         tuple(paths),
         mark,
     )
+
+
+def note_resolution(resolutions: Resolutions, record: Record) -> None:
+    """Takes the next record of a journal, of any kind."""
+    resolutions.take(record)
+    if resolutions and record.event == "received" and record.verdict == "accepted":
+        members = read_members(record.raw or "") or {}
+        if members.get("kind") in HANDLES and isinstance(members.get("id"), str):
+            resolutions.forget(members["id"])
 
 
 def _find_event(paths: Sequence[Path], seq: int) -> int | None:
@@ -223,6 +242,7 @@ class _ExactReplay(StateReplay):
         self.used: dict[str, int] = {}
         self.enrolled: dict[str, str] = {}
         self.notes: dict[str, str] = {}
+        self.resolutions = Resolutions()
         self._last = b'{"seq":%d,' % last
         self.is_at_end = False
         """Whether the last event was taken."""
@@ -242,6 +262,7 @@ class _ExactReplay(StateReplay):
                 self.envelopes += record.raw is not None
                 self._note_event(record)
                 self._taken.restore(space)
+                note_resolution(self.resolutions, record)
                 self.force(record, place)
                 return
         self.take_line(line, place)
@@ -268,6 +289,7 @@ class _ExactReplay(StateReplay):
         self.envelopes += record.raw is not None
         if record.event not in CAUSED:
             self._note_event(record)
+        self.resolutions.take(record)
         super().take(record, place)
         if record.event == "received" and record.verdict == "accepted":
             kind = (read_members(record.raw or "") or {}).get("kind")
@@ -301,6 +323,7 @@ class _ExactReplay(StateReplay):
             self._taken.begin(space)
 
     def _take_id(self, participant: str, kind: str, id: str) -> None:
+        self.resolutions.forget(id)
         member = self._player.space.state.members.get(participant)
         if member is not None:
             self._taken.add(id, kind, participant, member.admissions)

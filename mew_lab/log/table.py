@@ -161,6 +161,7 @@ def to_frame(
     import pandas as pd
 
     from mew_lab.log.payloads import PayloadArray, PayloadDtype, TextArray, TextDtype
+    from mew_lab.log.shown_frame import ShownFrame
 
     series: list[list[pd.Series[Any]]] = [[] for _ in columns]
     values: list[list[Any]] = [[] for _ in columns]
@@ -189,7 +190,7 @@ def to_frame(
     whole = {}
     for column in columns:  # one after the other, so that only one of them is in memory twice
         whole[column.name] = pd.concat(series.pop(0), ignore_index=True)
-    return pd.DataFrame(whole, copy=False)
+    return ShownFrame(whole, copy=False)
 
 
 def _share(values: list[Any], seen: dict[Any, Any]) -> list[Any]:

@@ -1,8 +1,14 @@
 """Unpacks compressed logs, and logs in another format, into journals in a private temporary folder.
 
+A journal from before records named the grant behind a permission counts as one in another format: each of its records
+gets a note that this is not recorded.
+
 A text of a log is read by its offset in a file, which compressed data do not have. So a packed file is unpacked once
 when it is opened, into a folder that its owner alone can read, and the folder is deleted when the log is no longer in
-use. Nothing is written beside the packed file. Unpacking stops where the disk would be full.
+use, or by a later process where this one was killed. Nothing is written beside the packed file.
+
+Few packed bytes may give endless ones. So the first lines are judged before the rest is unpacked, and unpacking stops
+where the file becomes larger than `MOST` bytes, or than `RATIO` times what is packed, and where the disk would be full.
 
 `zstandard` is of the extra `log`: Python has no zstd before 3.14, and DuckDB unpacks it only while it parses.
 A format is added here as one more row of `FORMATS`: the bytes that a file begins with, and the function that unpacks it.
@@ -10,10 +16,8 @@ A format is added here as one more row of `FORMATS`: the bytes that a file begin
 
 from __future__ import annotations
 
-import gzip
+import os
 import shutil
-import tempfile
-import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,31 +25,52 @@ from pathlib import Path
 from typing import IO, Any
 
 from mew_lab.errors import JournalError
-from mew_lab.log.reading import read_journal
+from mew_lab.log.entries import SOURCE, lacking
+from mew_lab.log.line import read_line, split_chain, write_line
+from mew_lab.log.reading import HEAD_LINES, LINE_LIMIT, names_no_grants, read_journal
 from mew_lab.protocol.filename import folder_name
+from mew_lab.transport.scratch import ScratchFolder
 
-__all__ = ["ROOM", "Unpacked", "is_packed"]
+__all__ = ["MOST", "RATIO", "ROOM", "Unpacked", "is_packed"]
 
 ROOM = 256 * 1024 * 1024
 """Bytes that stay free on the disk."""
 
+MOST = 8 * 1024 * 1024 * 1024
+"""Bytes of an unpacked file, unless whoever opens it states another number."""
+
+RATIO, FREE = 200, 64 * 1024 * 1024
+"""A journal gives about ten times its packed bytes, saved copies some more; `FREE` bytes are not counted."""
+
+PADDING = 1 << 20
+"""Bytes of zeros behind the data of gzip, as tapes and block devices have them; more are no end of a log."""
+
 _PIECE = 1 << 20
+_GZIP, _GZIP_PIECE = 31, 1 << 16  # window bits with a gzip header; bytes that are read at once
 _PACKED_PIECE = 512
 
 
 class Unpacked:
-    """A private temporary folder of unpacked files; it is deleted with this object."""
+    """A private temporary folder of unpacked files; it is deleted with this object.
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="mew_lab-"))
-        self._finalizer = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+    `origins` are the packed files, by the unpacked ones.
+
+    Args:
+        most: The most bytes of an unpacked file, whatever it takes packed; None for `MOST` and `RATIO`.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._scratch = ScratchFolder()
+        self.folder = self._scratch.path
+        self.origins: dict[Path, Path] = {}
+        self._most = most
         self._folders: dict[Path, Path] = {}
 
     def unpack(self, path: Path, faults: list[str]) -> Path:
         """The path of the unpacked file; sentences on data that end early or are damaged are added to `faults`.
 
         Raises:
-            JournalError: when nothing can be unpacked, the disk has no room for it, or it is no journal.
+            JournalError: when nothing can be unpacked, it gives too much, the disk has no room, or it is no journal.
         """
         parent = self._folders.setdefault(path.parent, self.folder / str(len(self._folders)))
         target = parent / _plain_name(path)
@@ -53,7 +78,9 @@ class Unpacked:
             parent.mkdir(mode=0o700, exist_ok=True)
             with path.open("rb") as packed, target.open("xb") as file:
                 target.chmod(0o600)
-                written = 0
+                written = lines = 0
+                most = self._most_of(packed)
+                is_judged = False
                 try:
                     for piece in _unpack_of(packed)(packed):
                         if written % (64 * _PIECE) < len(piece) and shutil.disk_usage(parent).free < ROOM:
@@ -64,21 +91,72 @@ class Unpacked:
                             )
                         file.write(piece)
                         written += len(piece)
-                except (EOFError, zlib.error, gzip.BadGzipFile, _ZstdError) as fault:
+                        if written > most:
+                            raise JournalError(
+                                f"Cannot unpack {path}: it gives more than {most >> 20} MiB. Where you expect that, "
+                                "state the bytes that it may give (open_log(…, most=BYTES)), or name the unpacked file.",
+                                path=str(path),
+                            )
+                        if not is_judged:
+                            lines += piece.count(b"\n")
+                            if lines > HEAD_LINES or written > LINE_LIMIT:
+                                file.flush()
+                                _judge(target, path)
+                                is_judged = True
+                except (EOFError, zlib.error, _ZstdError) as fault:
                     if not written:
                         raise
                     faults.append(f"{path.name}: the compressed data end early or are damaged ({fault})")
+        except JournalError:
+            target.unlink(missing_ok=True)  # at once: a traceback may hold this folder for long
+            raise
         except (OSError, ValueError, EOFError, zlib.error, _ZstdError) as fault:
             why = getattr(fault, "strerror", None) or fault
             raise JournalError(
                 f"Cannot unpack {path}: {why}. Name a file that gzip or zstd wrote whole.", path=str(path)
             ) from None
         if target.stat().st_size:
-            try:
-                read_journal(target).close()
-            except JournalError as fault:
-                raise JournalError(str(fault).replace(str(target), str(path)), path=str(path)) from None
+            if not is_judged:
+                _judge(target, path)
+            if names_no_grants(target):
+                _note_sources(target)
+        self.origins[target] = path
         return target
+
+    def _most_of(self, packed: IO[bytes]) -> int:
+        """The bytes that a packed file may give."""
+        if self._most is not None:
+            return self._most
+        return min(MOST, FREE + RATIO * os.fstat(packed.fileno()).st_size)
+
+
+def _judge(target: Path, path: Path) -> None:
+    """Checks that what was unpacked so far is of a log.
+
+    Raises:
+        JournalError: when it is not.
+    """
+    try:
+        read_journal(target).close()
+    except JournalError as fault:
+        raise JournalError(str(fault).replace(str(target), str(path)), path=str(path)) from None
+
+
+def _note_sources(path: Path) -> None:
+    """Notes in the records of a journal that names no grants that the origin of their permission is not recorded."""
+    noted = path.with_name(f"{path.name}.noted")
+    with path.open("rb") as file, noted.open("xb") as copy:
+        noted.chmod(0o600)
+        while line := file.readline(LINE_LIMIT):
+            if split_chain(line)[1]:  # of a later version, which names them
+                copy.write(line)
+                shutil.copyfileobj(file, copy)
+                break
+            record = read_line(line)
+            if record is not None and record.pattern and not record.grant and not record.detail:
+                line = write_line(lacking(record, SOURCE))
+            copy.write(line)
+    noted.replace(path)
 
 
 class _ZstdError(Exception):
@@ -87,16 +165,40 @@ class _ZstdError(Exception):
 
 def _plain_name(path: Path) -> str:
     name = path.name
-    for ending in (".gz", ".zst", ".zstd", ".parquet"):
+    for ending in (".gz", ".zst", ".zstd"):
         name = name.removesuffix(ending)
     return name or folder_name(path.name, among=(), taken=())
 
 
 def _unpack_gzip(packed: IO[bytes]) -> Iterator[bytes]:
-    with gzip.GzipFile(fileobj=packed) as file:
-        # `read1` gives what was unpacked before the data end early.
-        while piece := file.read1(_PIECE):
-            yield piece
+    # The library's own reader takes long headers, and zeros behind the data, byte by byte.
+    member, padding = None, 0
+    while data := packed.read(_GZIP_PIECE):
+        while data:
+            if member is None:
+                length = len(data)
+                data = data.lstrip(b"\0")
+                padding += length - len(data)
+                if padding > PADDING:
+                    raise EOFError("zeros without an end follow them")
+                if not data:
+                    break
+                member = zlib.decompressobj(_GZIP)
+            before = member.copy()
+            try:
+                piece = member.decompress(data, _PIECE)
+            except zlib.error:
+                # What stands before the damage is given, too.
+                with suppress(zlib.error):
+                    for byte in data:
+                        if piece := before.decompress(bytes((byte,))):
+                            yield piece
+                raise
+            if piece:
+                yield piece
+            data, member = (member.unused_data, None) if member.eof else (member.unconsumed_tail, member)
+    if member is not None:
+        raise EOFError("they have no end")
 
 
 def _unpack_zstd(packed: IO[bytes]) -> Iterator[bytes]:

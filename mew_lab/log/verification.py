@@ -13,11 +13,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from mew_lab.log.files import JournalSource
-from mew_lab.log.integrity import Integrity, verify_chain
-from mew_lab.log.kept_heads import heads_file, kept_heads, read_heads
+from mew_lab.log.files import Files, JournalSource
+from mew_lab.log.integrity import Integrity, verify_with
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import first_record, is_journal
+from mew_lab.log.reading import first_record, is_journal, list_files
 from mew_lab.log.receipts import Consents, check_consents
 from mew_lab.space.events import Record
 
@@ -46,20 +45,17 @@ class VerifiedLog(Protocol):
 class Verification(NamedTuple):
     """The result: the integrity of each journal, none where no file has a chain; the consents; and what was left out.
 
-    `faults` are sentences on lines that could not be read: nothing is known about these. `headless` are the journals of
-    which no head was kept, though heads of their space were kept at that time.
+    `faults` are sentences on lines that could not be read: nothing is known about these.
     """
 
     integrity: tuple[Integrity, ...]
     consents: Consents
     faults: tuple[str, ...] = ()
-    headless: tuple[str, ...] = ()
 
     @property
     def intact(self) -> bool:
         """Whether each journal is as it was written, as far as its chain and the kept heads show."""
-        chained = all(one.flaw is None and one.chained and not one.unchained for one in self.integrity)
-        return bool(self.integrity) and chained and not self.headless
+        return bool(self.integrity) and all(one.intact for one in self.integrity)
 
     @property
     def consented(self) -> bool:
@@ -70,7 +66,8 @@ class Verification(NamedTuple):
         """The exit status of `mew-lab verify`, the first that holds:
 
         `FLAW` (1) where a journal was changed, `UNDECIDED` (3) where a call was executed that nobody decided,
-        `NOT_VERIFIABLE` (2) where it is not `intact`, unless that is `unchained_ok`; otherwise 0.
+        `NOT_VERIFIABLE` (2) where it is not `intact`, unless that is `unchained_ok`; otherwise 0. A log that cannot be
+        read has no such result: the command then ends with 2, whatever is `unchained_ok`.
         """
         if any(one.flaw is not None for one in self.integrity):
             return FLAW
@@ -96,10 +93,6 @@ class Verification(NamedTuple):
             lines[-1] += f", and nothing vouches for it behind #{flaws[0].after}"
             if behind:
                 lines[-1] += f": {behind} of the decided requests stand there"
-        lines += (
-            f"no head was kept of {name}, though heads of its space were kept then: it may have been rewritten"
-            for name in self.headless
-        )
         return "\n".join([*lines, *self.faults, str(self.consents)])
 
     def __repr__(self) -> str:
@@ -114,24 +107,25 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
     """
     kept = None if heads is None else Path(heads)
     paths = log.source.paths if log.source is not None else ()
-    integrity = tuple(verify_chain(path, kept_heads(path, kept)) for path in _beginnings(paths))
-    headless = tuple(one.path.name for one in integrity if not one.kept and _kept_before(one.path, kept))
+    unpacked = log.source.unpacked if isinstance(log.source, Files) else None
+    places = unpacked.origins if unpacked is not None else {}
+    integrity = tuple(verify_with(path, kept, place=places.get(path)) for path in _beginnings(paths))
     consents = check_consents(log.records, complete=log.vantage != "participant", sign=log.sign)
-    return Verification(integrity, consents, log.faults, headless)
-
-
-def _kept_before(path: Path, file: Path | None) -> bool:
-    """Whether heads of other runs of its space had been kept when a journal began."""
-    begun, kept = first_record(path), heads_file(path, file)
-    return (
-        begun is not None and kept is not None and any(one.at <= begun.now for one in read_heads(kept, None))
-    )
+    return Verification(integrity, consents, log.faults)
 
 
 def _beginnings(paths: Sequence[Path]) -> list[Path]:
-    """The first files of the journals of mew_lab among these files."""
+    """The first files of the journals of mew_lab among these files.
+
+    A file that states that it continues another is none where that other is here and is followed by it.
+    """
     own = [path for path in paths if is_journal(path) and path.stat().st_size]
-    return [path for path in own if path == own[0] or not _continues(path)]
+    beginnings, covered = list[Path](), set[Path]()
+    for path in sorted(own, key=_continues):
+        if path not in covered:
+            beginnings.append(path)
+            covered.update(list_files(path))
+    return [path for path in own if path in beginnings]
 
 
 def _continues(path: Path) -> bool:

@@ -154,9 +154,9 @@ class WhatIf:
     @property
     def frame(self) -> pd.DataFrame:
         """The messages as a table, both verdicts side by side, with its columns also where it has no rows."""
-        import pandas as pd
+        from mew_lab.log.shown_frame import ShownFrame
 
-        frame = pd.DataFrame(list(self.rows), columns=list(OtherVerdict._fields))
+        frame = ShownFrame(list(self.rows), columns=list(OtherVerdict._fields))
         return frame.astype({"seq": "int64", "time": "datetime64[us, UTC]"})
 
     def __str__(self) -> str:

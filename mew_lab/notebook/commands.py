@@ -145,7 +145,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "bridge": Command(
             "connects an MCP server as a participant, so that its tools can be called",
-            "NAME [--env VARIABLE] [--can PROFILE] [--sampling MODEL] [--root FOLDER] -- COMMAND… | URL",
+            "NAME [--env VARIABLE] [--can PROFILE] [--sampling MODEL] [--root FOLDER] [--strict-unknown] "
+            "-- COMMAND… | URL",
             (
                 CommandOption("NAME", "the participant id of the server"),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
@@ -163,6 +164,12 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 ),
                 CommandOption(
                     "--root", "a folder that the server is told of; may be repeated", "path", _MANY
+                ),
+                CommandOption(
+                    "--strict-unknown",
+                    "refuses to repeat a call of unknown outcome even where the tool only reads, or is idempotent",
+                    "",
+                    {"action": "store_true"},
                 ),
             ),
             tail="command",

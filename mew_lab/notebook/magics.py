@@ -5,6 +5,7 @@ Nothing is decided or formatted here: a line of Python does the same as each sub
 
 from __future__ import annotations
 
+import functools
 import getpass
 import os
 from argparse import Namespace
@@ -22,6 +23,7 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
+from mew_lab.errors import HeadsDiffer
 from mew_lab.notebook.commands import COMMANDS, command_help, overview
 from mew_lab.notebook.parser import ParsedLine, parse
 from mew_lab.views.views import PARTS
@@ -57,7 +59,8 @@ def up(options: Namespace, tail: Any) -> object:
         # The programs will run with the user's rights, so their commands are shown before they start.
         for line in () if options.no_auto_start else file.command_lines:
             print(f"starting {line} in {file.folder}", flush=True)
-    return mew_lab.up(
+    start = functools.partial(
+        mew_lab.up,
         name,
         as_id=options.as_id,
         journal=journal,
@@ -65,6 +68,27 @@ def up(options: Namespace, tail: Any) -> object:
         auto_start=not options.no_auto_start,
         resume=options.resume,
     )
+    try:
+        return start()
+    except HeadsDiffer as differ:
+        _ask_to_ignore_heads(differ)
+    return start(heads="ignore")
+
+
+def _ask_to_ignore_heads(differ: HeadsDiffer) -> None:
+    """Shows what is missing, and asks for a typed yes.
+
+    Raises:
+        HeadsDiffer: No yes was typed.
+    """
+    for sentence in differ.missing:
+        print(f"note: {sentence}")
+    try:
+        answer = input("The kept heads do not vouch for this journal. Type yes to go on all the same: ")
+    except (StdinNotImplementedError, EOFError):
+        answer = ""
+    if answer.strip().lower() != "yes":
+        raise differ
 
 
 def down(options: Namespace, tail: Any) -> object:
@@ -124,6 +148,7 @@ def bridge(options: Namespace, tail: Any) -> object:
         )
     asks: dict[str, Any] = {"sampling": options.sampling} if options.sampling else {}
     asks |= {"roots": options.root} if options.root else {}
+    asks |= {"strict_unknown": True} if options.strict_unknown else {}
     if len(tail) == 1 and is_url(tail[0]):
         return lab.bridge(options.name, tail[0], can=options.can, **asks)
     server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)

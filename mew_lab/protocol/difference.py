@@ -1,4 +1,5 @@
-"""Compares JSON values: whether two are equal, and the places in which they differ, in bounds.
+"""Compares JSON values: whether two are equal, a key by which equal ones are found, and the places in which they
+differ, in bounds.
 
 A boolean is never a number, numbers are compared by their mathematical value (1 is 1.0), everything else is exact. The
 order of the members of an object does not count.
@@ -7,10 +8,11 @@ order of the members of an object does not count.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from itertools import islice
 from typing import Any, NamedTuple
 
-__all__ = ["ABSENT", "Difference", "are_equal", "differences"]
+__all__ = ["ABSENT", "Difference", "are_equal", "differences", "equality_key"]
 
 MAX_DIFFERENCES = 100
 
@@ -45,6 +47,36 @@ def differences(proposed: Any, sent: Any) -> tuple[Difference, ...]:
 def are_equal(left: Any, right: Any) -> bool:
     """Whether two JSON values are the same one."""
     return _are_same(left, right) or next(_walk("", left, right), None) is None
+
+
+def equality_key(value: Any) -> str:
+    """A digest that is the same for two JSON values exactly where `are_equal` holds."""
+    return sha256("".join(_spell(value)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _spell(value: Any) -> Iterator[str]:
+    """The one spelling of all values that are equal to this one, in parts. Values may be nested to any depth."""
+    rest: list[tuple[str, Any]] = [("", value)]
+    while rest:
+        before, value = rest.pop()
+        yield before
+        if value is ABSENT:
+            continue
+        if isinstance(value, dict):
+            rest.append(("}", ABSENT))
+            rest += [(f"{len(key)}:{key}", value[key]) for key in sorted(value, reverse=True)]
+            yield "{"
+        elif isinstance(value, list | tuple):
+            rest.append(("]", ABSENT))
+            rest += [("", item) for item in reversed(value)]
+            yield "["
+        elif isinstance(value, str):
+            yield f'"{len(value)}:{value}'
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            whole = not isinstance(value, float) or value.is_integer()
+            yield f"{int(value):x};" if whole else f"{value!r};"
+        else:
+            yield f"{value!r};"
 
 
 def _are_same(left: Any, right: Any) -> bool:

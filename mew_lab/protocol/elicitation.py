@@ -9,14 +9,16 @@ Spec: MCP 2025-11-25 and 2026-07-28 "Elicitation".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from mew_lab.errors import ProtocolError
+from mew_lab.protocol.address import read_host
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.json_schema import Validator
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.text import fold
+from mew_lab.protocol.visible import one_line, visible
 
 __all__ = [
     "ACTIONS",
@@ -27,6 +29,7 @@ __all__ = [
     "OWNER",
     "Elicitation",
     "answer_faults",
+    "choices_of",
     "read_answer",
     "read_elicitation",
 ]
@@ -43,6 +46,7 @@ ACTIONS: Final = ("accept", "decline", "cancel")
 MAX_MESSAGE = 8000  # characters
 MAX_SCHEMA = 64 * 1024  # characters of its JSON
 MAX_FIELDS = 50
+MAX_CHOICES = 200  # of a field
 MAX_URL = 4096
 _TYPES = ("string", "number", "integer", "boolean")
 _NESTING = frozenset(
@@ -52,11 +56,24 @@ _NESTING = frozenset(
         *("propertyNames", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties"),
     }
 )
-_OF_THE_FORM = frozenset({"type", "properties", "required", "title", "description", "$schema"})
-_SECRET = re.compile(
-    r"passw|passphrase|secret|token|api.?key|credential|private.?key|\bpin\b|\bcvv\b|\bcvc\b|\bssn\b|card.?number",
-    re.I,
+_RULES = frozenset(
+    {"type", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "uniqueItems"}
 )
+_NO_WORDS = (_RULES - {"format"}) | {"$schema", "required"}
+_CHOICES = frozenset({"enum", "enumNames", "oneOf", "anyOf", "items", "const", "default"})
+_OF_THE_FORM = frozenset({"type", "properties", "required", "title", "description", "$schema"})
+# Of texts in words: folded, with one blank between two words.
+_SECRET = re.compile(
+    r"passw(?:or|rd)|\bpass w(?:or|rd)|pass ?phrase|\bpass ?(?:code|key)|\bpwd\b|secret|token|api ?key|credential|"
+    r"\bbearer\b|\bjwt\b|session ?(?:id|cookie|key)|"
+    r"private ?key|\bpins?\b|\bpin(?:code|number)|\bcv[vc]2?\b|\bssn\b|social security|card ?number|"
+    r"\bt?otps?(?:code)?\b|\b[2m]fa\b|two factor|one ?time|mnemonic|"
+    r"\b(?:verification|security|log ?in|sign ?in|backup|recovery|seed|auth(?:entication|enticator)?|access) ?"
+    r"(?:code|key|phrase|word)"
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BETWEEN = re.compile(r"[\W_]+")
+_SPACED = re.compile(r"\b(\w) (?=\w\b)")
 
 
 class Elicitation(NamedTuple):
@@ -66,18 +83,31 @@ class Elicitation(NamedTuple):
         message: What the server says.
         schema: The flat schema of the form; empty for an address.
         url: The address that the server wants to be opened; empty for a form.
+        host: The host of the address, as a browser reads it.
+        remarks: What a person should know of that host, one sentence each.
         secrets: The fields that look as if they asked for a secret.
+        is_secret: Whether the message, or a text of the form as a whole, asks for one.
     """
 
     message: str
     schema: Mapping[str, Any]
     url: str = ""
+    host: str = ""
+    remarks: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    is_secret: bool = False
 
     @property
-    def host(self) -> str:
-        """The host of the address."""
-        return urlsplit(self.url).netloc if self.url else ""
+    def texts(self) -> dict[str, Any]:
+        """The texts that a person reads, each by its place: the message, the form, its fields."""
+        own = {"message": self.message}
+        form = {name: self.schema[name] for name in ("title", "description") if name in self.schema}
+        fields = {
+            f"the field {name}": {"name": name}
+            | {key: value for key, value in field.items() if key not in _RULES}
+            for name, field in self.schema.get("properties", {}).items()
+        }
+        return own | ({"the form": form} if form else {}) | fields
 
 
 def read_elicitation(params: Mapping[str, Any]) -> Elicitation:
@@ -92,32 +122,33 @@ def read_elicitation(params: Mapping[str, Any]) -> Elicitation:
     if len(message) > MAX_MESSAGE:
         raise _bad(f"has a message of {len(message)} characters; at most {MAX_MESSAGE} can be shown")
     if mode == "url":
-        return Elicitation(message, {}, url=_read_url(params.get("url")))
+        return _read_url(message, params.get("url"))
     if mode != "form":
         raise _bad(f"has the mode {one_line(str(mode), 40)!r}; there are form and url")
     schema = params.get("requestedSchema")
     _check_schema(schema)
     assert isinstance(schema, Mapping)
     fields = schema["properties"]
-    secrets = tuple(name for name, field in fields.items() if _looks_secret(name, field))
-    return Elicitation(message, schema, secrets=secrets)
+    secrets = tuple(name for name, field in fields.items() if _asks_secret(name, field))
+    known = {"message", "mode", "requestedSchema", "_meta"}
+    more = {name: value for name, value in params.items() if name not in known}
+    form = {name: value for name, value in schema.items() if name != "properties"}
+    whole = _asks_secret(message, form, more)
+    return Elicitation(message, schema, secrets=secrets, is_secret=whole)
 
 
 def _bad(what: str) -> ProtocolError:
     return ProtocolError(what, code="invalid_params")
 
 
-def _read_url(url: object) -> str:
+def _read_url(message: str, url: object) -> Elicitation:
     if not isinstance(url, str) or len(url) > MAX_URL:
         raise _bad(f"has no URL of at most {MAX_URL} characters")
     try:
-        parts = urlsplit(url)
-        host = parts.hostname
+        host = read_host(url)
     except ValueError as fault:
-        raise _bad(f"has no valid URL: {one_line(str(fault), 80)}") from None
-    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        raise _bad(f"has no URL that begins with https:// and names a host: {one_line(url, 80)!r}")
-    return url
+        raise _bad(f"{fault}: {one_line(url, 200)!r}") from None
+    return Elicitation(message, {}, url=url, host=host.text, remarks=host.remarks)
 
 
 def _check_schema(schema: object) -> None:
@@ -140,6 +171,14 @@ def _check_schema(schema: object) -> None:
     for name, field in fields.items():
         if why := _not_flat(field):
             raise _bad(f"has a field {one_line(name, 60)!r} {why}; a form has flat fields alone")
+        choices = choices_of(field) or []
+        if len(choices) > MAX_CHOICES:
+            most = f"at most {MAX_CHOICES} can be shown"
+            raise _bad(f"has a field {one_line(name, 60)!r} of {len(choices)} choices; {most}")
+        if alike := _find_alike(value for _, value in choices):
+            raise _bad(f"has a field {one_line(name, 60)!r} whose choices {alike} look the same")
+    if alike := _find_alike(fields):
+        raise _bad(f"has fields whose names {alike} look the same")
     if gaps := Validator(schema).gaps():
         raise _bad(f"has a schema that cannot be checked: {_tell(gaps)}")
 
@@ -175,9 +214,61 @@ def _are_options(options: object) -> bool:
     )
 
 
-def _looks_secret(name: str, field: Mapping[str, Any]) -> bool:
-    texts = (name, field.get("title"), field.get("description"), field.get("format"))
-    return any(isinstance(text, str) and _SECRET.search(text) for text in texts)
+def choices_of(field: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
+    """The values of which one is chosen, each with the server's title for it; None where there are none.
+
+    A list has the choices of its items.
+    """
+    items = field.get("items")
+    field = items if field.get("type") == "array" and isinstance(items, Mapping) else field
+    for keyword in ("enum", "oneOf", "anyOf"):
+        options = field.get(keyword)
+        if isinstance(options, list) and options and (keyword == "enum" or _are_options(options)):
+            return [
+                (str(option.get("title", "")), option["const"])
+                if keyword != "enum" and isinstance(option, Mapping)
+                else ("", option)
+                for option in options
+            ]
+    return None
+
+
+def _find_alike(values: Iterable[Any]) -> str:
+    """Two different values that are shown alike, as JSON; empty where there are none. Blanks do not tell them apart."""
+    shown: dict[str, str] = {}
+    for value in values:
+        exact = compact(value)
+        text = value if isinstance(value, str) else exact
+        other = shown.setdefault(" ".join(visible(text).split()), exact)
+        if other != exact:
+            return f"{one_line(other, 60)} and {one_line(exact, 60)}"
+    return ""
+
+
+def _asks_secret(*texts: object) -> bool:
+    """Whether a text asks for a secret, however it is spelt; of a field its name and each text of its schema.
+
+    What is only chosen is no secret: of a field with choices, the choices are not read.
+    """
+    for text in _texts_of(*texts):
+        words = _BETWEEN.sub(" ", fold(_CAMEL.sub(" ", unicodedata.normalize("NFKC", text))))
+        if _SECRET.search(words) or _SECRET.search(_SPACED.sub(r"\1", words)):
+            return True
+    return False
+
+
+def _texts_of(*values: object) -> Iterator[str]:
+    """The texts in some values, however deep they lie, but for rules of a schema and choices."""
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            unread = _NO_WORDS | _CHOICES if choices_of(value) is not None else _NO_WORDS
+            waiting += [member for key, member in value.items() if key not in unread]
+        elif isinstance(value, list):
+            waiting += value
 
 
 def answer_faults(asked: Elicitation, content: object) -> str:

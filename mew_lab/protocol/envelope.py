@@ -34,7 +34,9 @@ from math import isinf
 from typing import Any, NamedTuple, NoReturn
 
 from mew_lab.errors import ProtocolError
+from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import cut
+from mew_lab.protocol.visible import one_line
 
 __all__ = [
     "MAX_DEPTH",
@@ -48,6 +50,8 @@ __all__ = [
     "compact",
     "complete",
     "digest",
+    "find_id",
+    "is_id",
     "read_strict",
     "too_deep",
     "values_in",
@@ -118,8 +122,8 @@ class Envelope:
         return hash(self.raw)
 
     def __repr__(self) -> str:
-        to = f" to {', '.join(self.to)}" if self.to else ""
-        return f"<Envelope {self.kind} {self.id!r} from {self.sender}{to}>"
+        to = f" to {one_line(', '.join(self.to), 200)}" if self.to else ""
+        return f"<Envelope {one_line(self.kind)} {self.id!r} from {one_line(self.sender)}{to}>"
 
 
 class Draft(NamedTuple):
@@ -160,6 +164,63 @@ def canonical(value: Any) -> bytes:
 def digest(value: Any) -> str:
     """SHA-256 of the canonical form, as 64 hexadecimal digits."""
     return sha256(canonical(value)).hexdigest()
+
+
+_A_PIECE = 1_000  # values that are written between two pauses
+
+
+def read_canonical(value: Any) -> Steps[bytes]:
+    """The same bytes as `canonical(value)`, with pauses."""
+    text = yield from write_steps(value, lambda part: canonical(part).decode(), sort=True)
+    return text.encode()
+
+
+def write_steps(
+    value: Any, write: Callable[[Any], str], *, comma: str = ",", colon: str = ":", sort: bool = False
+) -> Steps[str]:
+    """The same text as `write(value)`, with a pause after each thousand values.
+
+    `write` writes JSON with these separators, and the keys of an object in order where `sort` says so.
+    """
+    if _count(value) < _A_PIECE:
+        return write(value)
+    parts: list[str] = []
+    batch: list[Any] = []
+    left = _A_PIECE
+    is_object = isinstance(value, dict)
+    items = value.items() if is_object else value
+    for item in sorted(items) if is_object and sort else items:
+        size = _count(item[1] if is_object else item)
+        if size > left and batch:
+            parts.append(write(dict(batch) if is_object else batch)[1:-1])
+            batch, left = [], _A_PIECE
+            yield
+        if size < _A_PIECE:
+            batch.append(item)
+            left -= size
+            continue
+        text = yield from write_steps(
+            item[1] if is_object else item, write, comma=comma, colon=colon, sort=sort
+        )
+        parts.append(f"{write(item[0])}{colon}{text}" if is_object else text)
+    if batch:
+        parts.append(write(dict(batch) if is_object else batch)[1:-1])
+    text = comma.join(parts)
+    return f"{{{text}}}" if is_object else f"[{text}]"
+
+
+def _count(value: Any) -> int:
+    """The values in a JSON value, up to a piece."""
+    if not isinstance(value, dict | list):
+        return 1
+    count, waiting = 0, [value]
+    while waiting and count < _A_PIECE:
+        inner = waiting.pop()
+        count += 1 + len(inner)
+        if count < _A_PIECE:
+            held = inner.values() if isinstance(inner, dict) else inner
+            waiting += [one for one in held if isinstance(one, dict | list)]
+    return count
 
 
 # --- strict reading -------------------------------------------------------------------------------------------
@@ -251,18 +312,23 @@ def _decoder(
     return decode
 
 
-_decode, _decode_checked, _decode_any = _decoder(None), _decoder(_int), _decoder(_any_int, _any_float)
+_decode_plain, _decode = _decoder(None, float), _decoder(None)
+_decode_checked, _decode_any = _decoder(_int), _decoder(_any_int, _any_float)
 _decode_early = _decoder(_int, _any_float)
 _decode_unread = _decoder(_unread, _unread)
-# A hook for integers costs a call for each of them. A message of many is looked through first, which costs less.
-_FEW = 1024  # characters that hold few integers
-_DIGITS = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else ord(" ") for byte in range(256))
+# A hook for numbers costs a call for each of them. A message of many is looked through first, which costs less.
+_FEW = 1024  # characters that hold few numbers
+_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG_RUN = b"0" * SHORT
 
 
-def _has_long_run(data: bytes) -> bool:
-    """Whether the text has a run of digits that is long enough for a number out of range."""
-    return _LONG_RUN in data.translate(_DIGITS)
+def _decoder_for(data: bytes) -> Callable[[str], Any]:
+    """The fastest decoder that finds each number out of range in this text."""
+    spelt = data.translate(_DIGITS)
+    if _LONG_RUN in spelt:
+        return _decode_checked
+    # Without such a run, only an exponent of three digits makes a double overflow.
+    return _decode if b"e000" in spelt or b"e+000" in spelt else _decode_plain
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -337,9 +403,12 @@ def read_strict(
         if too_deep(text):
             raise _Unclean(f"it is nested more than {MAX_DEPTH} levels deep")
         early = _decode_any if any_integer else _decode_early if early_floats else None
-        checked = (early or _decode_checked) if numbers else _decode_unread
-        fast = numbers and early is None and size > _FEW and not _has_long_run(data)
-        value = (_decode if fast else checked)(text)
+        if not numbers:
+            value = _decode_unread(text)
+        elif early is None and size > _FEW:
+            value = _decoder_for(data)(text)
+        else:
+            value = (early or _decode_checked)(text)
         if "\\u" in text and _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
@@ -357,10 +426,55 @@ def read_strict(
     return value
 
 
+NEAR = 8192  # characters at either end of a text, in which the id of a refused message is looked for
+MAX_LATE = 4  # places near the end that look like an id
+_TEXT = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_PLAIN_VALUE = rf"(?:{_TEXT}|[-+.\w]++|\[\s*+(?:{_TEXT}\s*+,?\s*+)*+\])"
+_PLAIN_MEMBER = rf"{_TEXT}\s*+:\s*+{_PLAIN_VALUE}"
+_OPENING = re.compile(r"\s*+\{\s*+")
+_LEADING = re.compile(rf"({_TEXT})\s*+:\s*+({_PLAIN_VALUE})\s*+[,}}]\s*+", re.DOTALL)
+_LATE_ID = re.compile(r',\s*+"id"\s*+:\s*+')
+_TRAILING = re.compile(rf"({_TEXT})\s*+(?:,\s*+{_PLAIN_MEMBER}\s*+)*+\}}\s*+\Z", re.DOTALL)
+
+
+def find_id(text: str | bytes) -> str:
+    """The id of a message that is refused unread; empty where none is found at little cost, or several are.
+
+    Only the members before the first object, and those after the last one, are looked at, within 8192 characters of
+    either end. The id in a text that is no JSON is that of its plain members all the same.
+    """
+    head, tail = (
+        part if isinstance(part, str) else part.decode("utf-8", "replace")
+        for part in (text[:NEAR], text[-NEAR:])
+    )
+    opening = _OPENING.match(head)
+    if opening is None:
+        return ""
+    at, found = opening.end(), set()
+    while (member := _LEADING.match(head, at)) is not None:
+        if _read_text(member[1]) == "id":
+            found.add(_read_text(member[2]))
+        at = member.end()
+    for late in [*_LATE_ID.finditer(tail)][-MAX_LATE:]:
+        if (last := _TRAILING.match(tail, late.end())) is not None:
+            found.add(_read_text(last[1]))
+    return found.pop() if len(found) == 1 else ""
+
+
+def _read_text(written: str) -> str:
+    """The text that a JSON string stands for, if it can be an id; else empty."""
+    try:
+        value, _ = scanstring(written, 1)
+    except ValueError:
+        return ""
+    return value if written[0] == '"' and is_id(value) else ""
+
+
 # --- shape ----------------------------------------------------------------------------------------------------
 
 
-def _is_id(value: Any) -> bool:
+def is_id(value: object) -> bool:
+    """Whether a value can be the id of a message: 1 to 256 printable characters."""
     return isinstance(value, str) and 0 < len(value) <= MAX_ID and value.isprintable()
 
 
@@ -381,7 +495,7 @@ class _Shape(NamedTuple):
 
 
 _SHAPES = {
-    "id": _Shape(_is_id, f"1 to {MAX_ID} printable characters"),
+    "id": _Shape(is_id, f"1 to {MAX_ID} printable characters"),
     "ts": _Shape(lambda value: isinstance(value, str), "an RFC 3339 timestamp in a string"),
     "from": _Shape(lambda value: isinstance(value, str), "a participant id in a string"),
     "to": _Shape(_is_names, "an array of participant ids"),

@@ -81,6 +81,8 @@ def check_payload(envelope: ReceivedMessage) -> CheckedPayload:
     payload = envelope.payload
     if envelope.kind == "mcp/response":
         return CheckedPayload(_find_model(envelope.kind).read(payload), "")
+    if envelope.kind == "mcp/proposal" and _is_blank(payload.get("method")):
+        return CheckedPayload(None, "payload.method: it is empty, so there is nothing to approve")
     if envelope.kind == "participant/forget" and _below_0(payload.get("entries")):
         return CheckedPayload(None, "payload.entries: nobody can forget fewer than none")
     try:
@@ -167,6 +169,10 @@ def read_payload(envelope: Envelope) -> Payload:
     in this way, because other gateways omit much.
     """
     return KINDS[envelope.kind].model(envelope.kind).read(envelope.payload)
+
+
+def _is_blank(method: object) -> bool:
+    return isinstance(method, str) and not method.strip()
 
 
 def _below_0(entries: object) -> bool:

@@ -314,8 +314,10 @@ class ObjectPattern(Node):
 
 
 def _names_all(pattern: Node, value: object, meter: Meter) -> bool:
-    """Whether `value` is no object, or one without members, at any depth, that a closed pattern does not name."""
+    """Whether no object in `value`, at any depth and in lists too, has members that a closed pattern does not name."""
     meter.spend()
+    if isinstance(value, list):
+        return all(_names_all(pattern, item, meter) for item in value)
     if not isinstance(value, dict) or not value:
         return True
     if isinstance(pattern, AnyOf):
@@ -466,9 +468,13 @@ _PART: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 
 def _top_alternatives(expression: str) -> list[list[str]]:
     """The alternatives of an expression that stand in no group, each by its parts."""
+    return _split_alternatives(_PART.findall(expression))
+
+
+def _split_alternatives(parts: Iterable[str]) -> list[list[str]]:
     alternatives: list[list[str]] = [[]]
     depth = 0
-    for part in _PART.findall(expression):
+    for part in parts:
         depth += (part == "(") - (part == ")")
         if part == "|" and depth == 0:
             alternatives.append([])
@@ -479,8 +485,47 @@ def _top_alternatives(expression: str) -> list[list[str]]:
 
 def _is_anchored(parts: list[str]) -> bool:
     """Whether a search for it finds no more texts than a match of the whole: both of its ends are fixed, or free."""
-    first = parts[:1] == ["^"] or parts[:1] == ["\\A"] or parts[:2] == [".", "*"]
-    return first and (parts[-1:] == ["$"] or parts[-1:] == ["\\z"] or parts[-2:] == [".", "*"])
+    return _is_bound(parts, end=False) and _is_bound(parts, end=True)
+
+
+def _is_bound(parts: list[str], *, end: bool) -> bool:
+    """Whether one end of an alternative is fixed, or free; for a group, in each of its alternatives."""
+    if parts[-2:] == [".", "*"] if end else parts[:2] == [".", "*"]:
+        return True
+    if not parts or parts[-1 if end else 0] in (("$", "\\z") if end else ("^", "\\A")):
+        return bool(parts)
+    inner = _group_at_end(parts) if end else _group_at_start(parts)
+    return inner is not None and all(_is_bound(one, end=end) for one in _split_alternatives(inner))
+
+
+def _group_at_start(parts: list[str]) -> list[str] | None:
+    """The parts within the group with which an alternative begins; None where it does not, or may lack the group."""
+    depth = 0
+    for at, part in enumerate(parts):
+        depth += (part == "(") - (part == ")")
+        if depth == 0:
+            is_sure = at > 0 and (at + 1 == len(parts) or parts[at + 1] not in ("*", "?", "{"))
+            return _within_group(parts[1:at]) if is_sure else None
+    return None
+
+
+def _group_at_end(parts: list[str]) -> list[str] | None:
+    """The parts within the group with which an alternative ends; None where it ends with no group."""
+    depth = 0
+    for at in range(len(parts) - 1, -1, -1):
+        depth += (parts[at] == ")") - (parts[at] == "(")
+        if depth == 0:
+            return _within_group(parts[at + 1 : -1]) if at + 1 < len(parts) else None
+    return None
+
+
+def _within_group(parts: list[str]) -> list[str] | None:
+    """The expression in a group without its `?:` or name; None for a group of another kind, such as one of flags."""
+    if parts[:1] != ["?"]:
+        return parts
+    if parts[1:2] == [":"]:
+        return parts[2:]
+    return parts[parts.index(">") + 1 :] if parts[1:3] in (["P", "<"], ["<"]) and ">" in parts else None
 
 
 def _word(pattern: object, *, key: str, kind: bool) -> StringNode:

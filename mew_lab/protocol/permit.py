@@ -53,6 +53,7 @@ __all__ = [
     "Verdict",
     "edition_of",
     "permit",
+    "permits_some",
     "read_capabilities",
 ]
 
@@ -405,6 +406,11 @@ def read_capabilities(
         except ConfigError as fault:
             faults.append(fault)
     return CapabilitySet.compiled(readable), faults
+
+
+def permits_some(patterns: Iterable[Mapping[str, Any]], kind: str) -> bool:
+    """Whether these capabilities permit some message of the kind, by whatever rules."""
+    return any(one.kind.matches(kind) for one in read_capabilities(patterns, edition=0)[0].capabilities)
 
 
 def permit(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,8 @@ __all__ = [
     "cut",
     "cut_middle",
     "cut_names",
+    "fold",
+    "letters",
     "local_time",
     "mend_surrogates",
     "parse_rfc3339",
@@ -200,3 +203,49 @@ def _form(name: str, *, alone: bool, taken: set[str]) -> str:
     texts = (f"{salt}:{name}" if salt else name for salt in itertools.count())
     digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts)
     return next(form for digest in digests if (form := f"{stem}-{digest[:_HASHED]}") not in taken)
+
+
+# --- likeness ---
+
+_LOOK_ALIKE = dict(
+    zip(
+        map(ord, "аеорсухіјѕԁһӏвнкмтαορνικυτηωϲ"),
+        map(ord, "aeopcyxijsdhlbhkmtaopvikutnwc"),
+        strict=True,
+    )
+)
+_MAX_FOLDS = 20_000
+
+
+class _Folds(dict[int, int | None]):
+    """The folded form of each character that is not ASCII; filled as they come."""
+
+    def __missing__(self, code: int) -> int | None:
+        category = unicodedata.category(chr(code))
+        hidden = category in ("Mn", "Me", "Cf", "Cs", "Co", "Cn") or (
+            category == "Cc" and code not in (9, 10, 13)
+        )
+        shown = None if hidden else _LOOK_ALIKE.get(code, code)
+        if len(self) < _MAX_FOLDS:
+            self[code] = shown
+        return shown
+
+
+_FOLDS = _Folds()
+_LETTERS = re.compile(r"[^\W_]+")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def fold(text: str) -> str:
+    """The text without case, accents, look-alikes, widths and invisible characters."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text).casefold().translate(_FOLDS)
+        text = unicodedata.normalize("NFC", text)
+    else:
+        text = text.lower()
+    return _CONTROLS.sub("", text)
+
+
+def letters(text: str) -> str:
+    """The letters and digits of the folded text in a row: two texts with the same ones read alike."""
+    return "".join(_LETTERS.findall(fold(text)))

@@ -197,10 +197,14 @@ class SecretFilter(logging.Filter):
 
 class _Silent(logging.NullHandler):
     """Prints nothing; being there keeps the last resort of `logging` from printing into a notebook's cell. It is
-    the first to see each record of this package, so what other handlers write of it is clean."""
+    the first to see each record below its logger, so what other handlers write of it is clean."""
 
     def handle(self, record: logging.LogRecord) -> bool:
         return SecretFilter().filter(record)
 
 
-logging.getLogger("mew_lab").addHandler(_Silent())
+# Libraries log the addresses and headers that they are given. Their records are cleaned like those of this package.
+_LIBRARIES = ("client", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "openai", "uvicorn", "websockets")
+
+for _name in ("mew_lab", *_LIBRARIES):
+    logging.getLogger(_name).addHandler(_Silent())

@@ -13,7 +13,7 @@ import unicodedata
 
 from mew_lab.protocol.text import cut, cut_middle
 
-__all__ = ["for_terminal", "middle", "one_line", "visible", "visible_json"]
+__all__ = ["for_terminal", "middle", "one_line", "visible", "visible_json", "visible_lines"]
 
 # Letters and marks by category that show as nothing at all: combining grapheme joiner, Hangul fillers, Khmer
 # inherent vowels, Mongolian and other variation selectors, the empty Braille pattern.
@@ -64,6 +64,13 @@ def for_terminal(text: str) -> str:
     return "\n".join(
         "".join(part if at % 2 else visible(part) for at, part in enumerate(line)) for line in lines
     )
+
+
+def visible_lines(text: str) -> str:
+    """The visible text of several lines: line ends and tabs stay, as a terminal shows them."""
+    if _PLAIN(text):
+        return text
+    return "\n".join("\t".join(map(visible, line.split("\t"))) for line in text.split("\n"))
 
 
 def visible_json(text: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.signal import check_loop
 
 __all__ = ["Call"]
@@ -57,7 +58,8 @@ class Call:
         return asyncio.shield(self._result).__await__()
 
     def __repr__(self) -> str:
-        return f"<Call {self.what} ({self.kind}) {self.state}{f' by {self.by}' if self.by else ''}>"
+        by = f" by {one_line(self.by)}" if self.by else ""
+        return f"<Call {one_line(self.what)} ({self.kind}) {self.state}{by}>"
 
     @property
     def to(self) -> Sequence[str]:

@@ -28,8 +28,9 @@ import contextlib
 import logging
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import orjson
@@ -44,6 +45,7 @@ from mew_lab.errors import (
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, Welcome, read_welcome
 from mew_lab.protocol import frames
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, compact, too_deep
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.own import MAX_REASON, OWN, is_modest
@@ -78,7 +80,8 @@ class MEWClient:
 
     `id` is its id in the space, `capabilities` are its own, `participants` the others that are present (id ->
     capabilities), `members` the ledger of all participants. `extension` is what its last welcome says that the gateway
-    does beyond the specification (`x-mew-lab`), empty for other gateways. `failure` is the error that disconnected it
+    does beyond the specification (`x-mew-lab`), empty for other gateways. `epoch` tells a run of its space from others
+    (R6), empty where the gateway is none of mew_lab. `failure` is the error that disconnected it
     for good (None until then, and after `disconnect()`).
 
     Args:
@@ -97,6 +100,7 @@ class MEWClient:
         max_message: bytes of the longest message that the gateway accepts.
         connect_link: opens a link that is admitted already, such as one within this process.
         post_note: takes a note of such a participant, and returns the HTTP status of its answer.
+        find_note: returns what was reported of a request to such a participant, and to others; None where nothing was.
 
     Spec: SDK "Layer 1".
     """
@@ -118,6 +122,7 @@ class MEWClient:
         max_message: int = MAX_MESSAGE,
         connect_link: Callable[[], Awaitable[Link]] | None = None,
         post_note: Callable[[str], int] | None = None,
+        find_note: Callable[[str, Sequence[str]], Mapping[str, Any] | None] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -132,16 +137,18 @@ class MEWClient:
         self._attempts: Signal[int] = Signal(on_fault=self.report)
         self._states: Signal[State] = Signal(on_fault=self.report)
         self._frames: dict[str | None, Signal[StreamData]] = {}  # by stream; None: of all streams
-        self.gateway = gateway
+        self.gateway = Address(gateway)
         self.space = space
         self.id = participant_id or ""
         self.capabilities = CapabilitySet(capabilities)
         self.participants: dict[str, list[dict[str, Any]]] = {}
         self.members = MemberLedger(me=self.id)
         self.extension: Mapping[str, Any] = {}
-        self._endpoint = Endpoint(gateway, space, Token(token) if token else None, participant_id)
+        self.epoch = ""
+        self._endpoint = Endpoint(self.gateway, space, Token(token) if token else None, participant_id)
         self._max_message = max_message
         self._post_note = post_note
+        self._find_note = find_note
         self._takes_http = connect_link is None
         self._clock = clock
         self.new_id = new_id
@@ -453,6 +460,37 @@ class MEWClient:
             raise MewError(f"{what} was not taken: the gateway answered {status}")
         return True
 
+    async def find_note(self, request: str, to: Sequence[str]) -> Mapping[str, Any] | None:
+        """What was reported of a request to `to`, of which this participant is one: `happened`, `by` and `note`.
+
+        None where nothing was, or this gateway keeps no such reports.
+
+        Raises:
+            MewError: the gateway did not answer.
+
+        Spec: rulings R35, R42.
+        """
+        self.check_loop()
+        if not self.extension.get("notes") or not (self._find_note or self._takes_http):
+            return None
+        if self._find_note is not None:
+            return self._find_note(request, to)
+        find = partial(self._endpoint.find_note, self.id, request, to, timeout=NOTE_TIMEOUT)
+        try:
+            status, body = await asyncio.to_thread(find)
+        except OSError as fault:
+            raise MewError(
+                f"{self.id!r} cannot learn what became of request {one_line(request, 80)}: the gateway did not "
+                f"answer ({one_line(str(fault), 100)})"
+            ) from None
+        try:
+            found = orjson.loads(body)["resolution"] if status == 200 else None
+        except (ValueError, LookupError, TypeError):
+            return None
+        if not isinstance(found, dict) or not isinstance(found.get("happened"), bool):
+            return None
+        return found if isinstance(found.get("by"), str) else None
+
     def hold(self, until: Callable[[], Awaitable[None]]) -> None:
         """Stops reading from the link until `until()` is done, so that the gateway waits. Handlers call it."""
         self._connection.hold(until)
@@ -520,6 +558,7 @@ class MEWClient:
         welcome = read_welcome(envelope) if envelope.kind == "system/welcome" else None
         if welcome is not None and (self.state != "ready" or welcome.id == self.id):
             self.id = self.members.me = welcome.id
+            self.epoch = _read_epoch(envelope.id)
         else:
             welcome = None  # to another participant; the ledger ignores it
         for change in self.members.observe(Entry.of(envelope, 0)):
@@ -609,3 +648,10 @@ def complete_draft(
             code="invalid_json",
         )
     return envelope
+
+
+def _read_epoch(id: str) -> str:
+    """The epoch in the id of a message of a gateway of ours, `gw-<epoch>-<number>`; empty where it has none."""
+    start, _, rest = id.partition("-")
+    epoch, _, number = rest.partition("-")
+    return epoch if start == "gw" and len(epoch) == 16 and epoch.isalnum() and number.isdecimal() else ""

@@ -23,11 +23,12 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from mew_lab.errors import ConfigError, ConnectionLost, MewError, NoReply, NotAdmitted
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.token import Token
@@ -50,6 +51,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 State = Literal["disconnected", "connecting", "connected", "joined", "ready"]
 
+MAX_ANSWER = 64 * 1024  # bytes of an answer about notes that are read
 MAX_DELAY = 30.0  # seconds between two attempts at most
 FLUSH = 1.0  # seconds that `stop` waits for what was posted before it
 MAX_UNSENT = 10_000  # messages that wait for a link which takes none
@@ -74,26 +76,37 @@ def address(gateway: str, space: str) -> str:
     it.
 
     Raises:
-        ConfigError: when `gateway` is no address, or contains a user or password.
+        ConfigError: when `gateway` is no address, or contains a user, a password, or a query other than `space`.
     """
-    parts = urlsplit(gateway)
+    given = Address(gateway)
+    try:
+        parts = given.parts
+    except ValueError:
+        parts = urlsplit("")
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-    if scheme not in ("ws", "wss") or not parts.hostname or "@" in parts.netloc:
-        shown = gateway.rpartition("@")[2]
+    if (
+        scheme not in ("ws", "wss")
+        or not parts.hostname
+        or given.find_secret() in ("a user or password", "a parameter")
+    ):
         raise ConfigError(
-            f"{one_line(shown, 200)!r} is no address of a gateway; it reads like ws://127.0.0.1:8080, "
-            "without user and password",
+            f"{given!r} is no address of a gateway; it reads like ws://127.0.0.1:8080, without user and password",
             key="gateway",
         )
-    query = [(key, value) for key, value in parse_qsl(parts.query) if key != "space"]
-    query += [("space", space)] if space else []
-    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") or "/ws", urlencode(query), ""))
+    if parts.fragment or {key for key, _ in parse_qsl(parts.query, keep_blank_values=True)} - {"space"}:
+        raise ConfigError(
+            f"Cannot use {given} as the address of a gateway: it has a query, which others could read. "
+            "Give the token by token_file= or token_env=, and the space by space=",
+            key="gateway",
+        )
+    query = urlencode({"space": space}) if space else ""
+    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") or "/ws", query, ""))
 
 
 class Endpoint(NamedTuple):
     """The address, space, token and runtime id with which a participant joins."""
 
-    gateway: str
+    gateway: Address
     space: str
     token: Token | None
     participant_id: str | None
@@ -128,13 +141,31 @@ class Endpoint(NamedTuple):
     def post_note(self, participant: str, text: str, *, timeout: float) -> int:
         """Posts a note to a gateway of ours, in the calling thread; returns the status of the answer.
 
-        No redirect is followed and no proxy is used: both would send the token to another host.
-
         Raises:
             OSError: there is no answer.
 
         Spec: ruling R42.
         """
+        return self._ask_notes("POST", participant, text=text, timeout=timeout)[0]
+
+    def find_note(
+        self, participant: str, request: str, to: Iterable[str], *, timeout: float
+    ) -> tuple[int, bytes]:
+        """Asks a gateway of ours what was reported of a request, in the calling thread; returns status and body.
+
+        Raises:
+            OSError: there is no answer.
+
+        Spec: rulings R35, R42.
+        """
+        query = urlencode([("request", request), *(("to", name) for name in to)], errors="replace")
+        return self._ask_notes("GET", participant, query=query, timeout=timeout)
+
+    def _ask_notes(
+        self, method: str, participant: str, *, text: str = "", query: str = "", timeout: float
+    ) -> tuple[int, bytes]:
+        """One request about notes. No redirect is followed and no proxy is used: both would send the token to another
+        host."""
         import http.client
 
         parts = urlsplit(address(self.gateway, self.space))
@@ -142,13 +173,13 @@ class Endpoint(NamedTuple):
         headers = {"Content-Type": "application/json", "Connection": "close"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token.reveal()}"
-        path = (
-            f"{parts.path.removesuffix('/ws')}/participants/{quote(participant, safe='')}/notes?{parts.query}"
-        )
+        path = f"{parts.path.removesuffix('/ws')}/participants/{quote(participant, safe='')}/notes"
+        queries = "&".join(filter(None, (parts.query, query)))
         connection = kind(parts.netloc, timeout=timeout)
         try:
-            connection.request("POST", path, text.encode(), headers)
-            return connection.getresponse().status
+            connection.request(method, f"{path}?{queries}", text.encode() or None, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read(MAX_ANSWER)
         except http.client.HTTPException as fault:
             raise OSError(f"the answer is no HTTP: {fault!r:.80}") from None
         finally:

@@ -87,9 +87,9 @@ class Pause(NamedTuple):
     id: str
 
     def __str__(self) -> str:
-        why = f" ({self.reason})" if self.reason else ""
+        why = f" ({one_line(self.reason, 200)})" if self.reason else ""
         until = "until it is resumed" if self.until is None else f"until {self.until:%Y-%m-%d %H:%M:%S} UTC"
-        return f"paused by {self.by}{why}, {until}"
+        return f"paused by {one_line(self.by)}{why}, {until}"
 
 
 class PauseGuard:

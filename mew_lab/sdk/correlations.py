@@ -146,8 +146,8 @@ class Wait(Call, ABC):
             return f"{by} shut {names} down before it answered"
         return f"{names} left space {self._client.space!r} before answering"
 
-    def _end_lost(self, message: str, error: MewError | None) -> None:
-        self.fail(ConnectionLost(message, close_code=getattr(error, "close_code", None)))
+    def _end_lost(self, message: str, error: MewError | None, *, state: str = "failed") -> None:
+        self.fail(ConnectionLost(message, close_code=getattr(error, "close_code", None)), state=state)
 
     def _end_unheard(self, message: str, *, state: str = "failed", by: str = "") -> None:
         self.fail(NoReply(message, after_s=self.age, waiting_for=self.what), state=state, by=by)
@@ -408,8 +408,7 @@ class CallWait(Wait):
                 after_s=0.0,
                 waiting_for=self.what,
             )
-            self._withdraw_unanswerable()
-            self.fail(fault)
+            self._end_unanswerable(fault)
 
     def leave(self) -> None:
         if not self.accepted or not self.executing or self.present:
@@ -426,7 +425,8 @@ class CallWait(Wait):
         why = error or "the participant left the space"
         message = f"The connection ended before {self.what} was answered: {why}"
         if not self.executing:
-            self._end_lost(message, error)
+            message += ". It was not withdrawn, so it may be approved and run all the same"
+            self._end_lost(message, error, state="running")
             return
         message += f". {SENT_UNKNOWN}" if self.accepted else ". It may have been sent, and it may have run"
         code = getattr(error, "close_code", None)
@@ -460,8 +460,9 @@ class CallWait(Wait):
         )
         self.fail(running, state="running")
 
-    def _withdraw_unanswerable(self) -> None:
-        """Withdraws the call, where its kind can be withdrawn."""
+    def _end_unanswerable(self, fault: NoReply) -> None:
+        """Ends it because no addressee is there."""
+        self.fail(fault)
 
     def _stop_waiting(self, reason: str, what: str) -> None:
         message = (
@@ -517,11 +518,16 @@ class ProposalWait(CallWait):
     ) -> None:
         super().__init__(client, envelope, what=what, resilient=resilient)
         self._proposals = proposals
-        self._is_expired = False
+        self._gives_up = False  # what ends it then is told by `_give_up`
 
     @property
     def executing(self) -> bool:
         return self.state == "fulfilled"
+
+    def lose(self, error: MewError | None, *, final: bool) -> None:
+        # Else the wait for the withdrawal is lost too, and ends this one.
+        if not self._gives_up or self.executing:
+            super().lose(error, final=final)
 
     def follow(self, change: Change) -> None:
         """Applies a change of the proposal in the ledger of calls."""
@@ -531,26 +537,28 @@ class ProposalWait(CallWait):
         if change.what == "fulfilled" and proposal.request is not None:
             self.asked = proposal.request.to
             self.move("fulfilled", by=proposal.by)
-            if self.accepted and not self.present:  # it left before, so it got no request
-                self._end_unheard(f"{self._end_of_addressees} {self.what}")
+            if self.accepted and not self.present:  # when it is back, another approval of this may reach it
+                self.leave()
         elif change.what in ("answered", "unknown") and change.entry is proposal.response:
             self.conclude(proposal.response.envelope, by=proposal.by)
+        elif change.what == "unknown" and change.entry.kind == "mcp/request":
+            by = one_line(change.entry.sender, 80)
+            self._end_unknown(f"{by} used the id of the approval of {self.what} again. {SENT_UNKNOWN}")
         elif change.what == "withdrawn":
-            if self._is_expired:  # `expire` says so
+            if self._gives_up:
                 return
             reason = one_line(proposal.reason, MAX_REASON)
             ended = ProposalWithdrawn(proposal=proposal.id, by=proposal.by, reason=reason)
             self.fail(ended, state="withdrawn", by=proposal.by)
         elif change.what == "rejected":
             by, reason = proposal.rejections[-1]
+            self.move("rejected", by=by)
             if self.resilient:
-                self.move("rejected", by=by)
                 return
             # It gives up, so nobody shall approve it any more. Spec: §3.3.2.
-            if not self._is_expired:
-                self._post(self._withdrawal("rejected"))
             stated = one_line(reason, MAX_REASON) or "no reason given"
-            self.fail(ProposalRejected(proposal=proposal.id, by=by, reason=stated), state="rejected", by=by)
+            rejected = ProposalRejected(proposal=proposal.id, by=by, reason=stated)
+            self._give_up("rejected", lambda why: self.fail(rejected, state="rejected", by=by))
         elif change.what == "forgotten":
             self._end_unheard(
                 f"Too many proposals are open, so {self.what} was dropped here; its end is not known"
@@ -569,19 +577,17 @@ class ProposalWait(CallWait):
                 f"{proposal.by} approved {self.what}, but nobody answered within {waited:.3g} s"
             )
             return
-        self._is_expired = True
 
         def end(why: str) -> None:
-            if self.executing:  # in the gateway's order
-                self._end_running(
-                    f"{self.by} approved {self.what} before it could be withdrawn after {waited:.3g} s"
-                )
-                return
             message = f"Nobody approved {self.what} within {waited:.3g} s; the proposal was "
             message += f"not withdrawn: {why}" if why else "withdrawn"
             self.fail(NoReply(message, after_s=waited, waiting_for=self.what))
 
-        self._take_back_first(self._withdrawal("timeout"), end)
+        def end_running() -> None:
+            before = f"{self.by} approved {self.what} before it could be withdrawn after {waited:.3g} s"
+            self._end_running(before)
+
+        self._give_up("timeout", end, end_running)
 
     async def take_back(self, reason: str) -> None:
         if self.executing:
@@ -601,18 +607,37 @@ class ProposalWait(CallWait):
         if self.executing:
             self._stop_waiting(reason, f"{self.by} approved it")
             return
-        why = self._post(self._withdrawal(reason))
         me, stated = self._client.id, one_line(reason, MAX_REASON)
-        if why:
-            message = (
-                f"Stopped waiting for {self.what} ({stated}). It was not withdrawn: {why}, so it stays open"
-            )
-            self._end_unheard(message, by=me)
-            return
-        self.fail(ProposalWithdrawn(proposal=self.id, by=me, reason=stated), state="withdrawn", by=me)
 
-    def _withdraw_unanswerable(self) -> None:
-        self._post(self._withdrawal("invalid"))
+        def end(why: str) -> None:
+            if why:
+                message = f"Stopped waiting for {self.what} ({stated}). It was not withdrawn: {why}"
+                self._end_unheard(message, by=me)
+            else:
+                withdrawn = ProposalWithdrawn(proposal=self.id, by=me, reason=stated)
+                self.fail(withdrawn, state="withdrawn", by=me)
+
+        self._give_up(reason, end, lambda: self._stop_waiting(reason, f"{self.by} approved it"))
+
+    def _end_unanswerable(self, fault: NoReply) -> None:
+        self._give_up("invalid", lambda why: self.fail(fault))
+
+    def _give_up(
+        self,
+        reason: str,
+        end: Callable[[str], None],
+        end_running: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Withdraws it, once, and then calls `end` with the reason why it may still stand.
+
+        Where an approval came first, in the gateway's order, it calls `end_running` instead: the call goes on.
+        """
+        if self._gives_up:
+            return
+        self._gives_up = True
+        self._take_back_first(
+            self._withdrawal(reason), lambda why: end_running() if self.executing else end(why)
+        )
 
     def _withdrawal(self, reason: str) -> dict[str, Any]:
         return {"kind": "mcp/withdraw", "correlation_id": [self.id], "payload": {"reason": reason}}

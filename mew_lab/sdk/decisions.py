@@ -33,6 +33,7 @@ __all__ = [
     "draft_withdrawal",
     "edit_proposal",
     "rebuild_proposed",
+    "request_of",
 ]
 
 
@@ -76,12 +77,16 @@ def rebuild_proposed(proposal: Proposal, *, id: str) -> dict[str, Any]:
     The JSON-RPC id is `id`, never that of the proposer; a notification has none. `jsonrpc` is added where the
     proposal has none. Raises as `shown`.
     """
-    what = shown(proposal.envelope)
-    rest = {key: value for key, value in what["payload"].items() if key not in ("jsonrpc", "id")}
-    own: dict[str, Any] = {"jsonrpc": what["payload"].get("jsonrpc", "2.0")}
+    return request_of(shown(proposal.envelope), id=id)
+
+
+def request_of(proposed: Mapping[str, Any], *, id: str) -> dict[str, Any]:
+    """The same, of what `shown` has read of the proposal."""
+    rest = {key: value for key, value in proposed["payload"].items() if key not in ("jsonrpc", "id")}
+    own: dict[str, Any] = {"jsonrpc": proposed["payload"].get("jsonrpc", "2.0")}
     if not str(rest.get("method", "")).startswith("notifications/"):
         own["id"] = id
-    return {"to": what["to"], "payload": {**own, **rest}}
+    return {"to": proposed["to"], "payload": {**own, **rest}}
 
 
 def draft_fulfilment(proposal: Proposal, *, id: str, to: Sequence[str] | None = None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ How it works
 1. One attempt at a time for each participant (`_asked`), shared by all callers that want the list.
 2. One task at a time for each participant (`_schedule`) sleeps until its next attempt. A participant is settled once an
    attempt has succeeded or the last one failed; `wait_for_pending_discoveries` waits for the others.
-3. `read_tools` takes from a list the entries that are callable and unambiguous, within bounds.
+3. `ToolReader` takes from a list the entries that are callable and unambiguous, within bounds.
 
 Discovery never proposes, so a participant that may not send the request learns nothing. Without
 `enable_auto_discovery` only `discover_tools` sends requests. A list outlives a lost connection and the failure of a
@@ -23,15 +23,15 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoReply, ProtocolError
-from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.envelope import Envelope, canonical
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
-from mew_lab.protocol.permit import read_capabilities
-from mew_lab.protocol.text import utf8_size
+from mew_lab.protocol.permit import permits_some
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
@@ -45,8 +45,10 @@ __all__ = [
     "Discovery",
     "DiscoveryStatus",
     "State",
+    "ToolReader",
     "ToolReading",
     "ToolsChange",
+    "Written",
     "list_tools",
     "may_answer",
     "read_tools",
@@ -59,11 +61,14 @@ CHANGED = "notifications/tools/list_changed"
 MAX_KNOWN = 1000  # participants
 MAX_ERROR = 300  # characters
 MAX_TOOLS = 500  # of one participant
+MAX_ENTRIES = 2 * MAX_TOOLS  # of one list that are looked at
 MAX_NAME = 128  # characters
+MAX_EXAMPLE = 60  # characters of a name in the sentence about what was left out
 MAX_DESCRIPTION = 4096  # characters; what is longer is cut
 MAX_SCHEMA = 65_536  # bytes of JSON
 MAX_ANNOTATIONS = 4096  # bytes of JSON
 MAX_BYTES = 2_000_000  # of all entries of one participant
+BEYOND = f"beyond {MAX_TOOLS}"
 AT_MOST_EVERY = 1.0  # seconds between two attempts that notifications of one participant cause
 MAX_PAGES = 100  # bounds a list without an end
 PAGES_WITHIN = 6  # times the timeout of one page, for all pages
@@ -109,8 +114,7 @@ class _Known:
     """The discovery of one participant; times by the clock of Discovery."""
 
     status: DiscoveryStatus = field(default_factory=DiscoveryStatus)
-    tools: tuple[DiscoveredTool, ...] = ()
-    entries: tuple[dict[str, Any], ...] = ()
+    reading: ToolReading = field(default_factory=lambda: ToolReading())
     told_at: float | None = None
     asked_at: float = float("-inf")
     barred: bool = False
@@ -156,7 +160,7 @@ class Discovery:
 
     def get_available_tools(self) -> list[DiscoveredTool]:
         """Every known tool, grouped by participant. A list stays while it is being requested again."""
-        return [tool for known in self._known.values() for tool in known.tools]
+        return [tool for known in self._known.values() for tool in known.reading.tools]
 
     def get_discovery_status(self) -> dict[str, DiscoveryStatus]:
         """The status of each participant that was asked or may be asked, by name."""
@@ -226,7 +230,7 @@ class Discovery:
         self._client.check_loop()
         known = self._known.get(participant)
         if cached and known is not None and self._is_fresh(known):
-            return list(known.entries)
+            return list(known.reading.entries)
         entries = await self._attempt(participant)
         known = self._known.get(participant)
         if self._auto and known is not None:
@@ -304,7 +308,7 @@ class Discovery:
         known = self._known.pop(name, None)
         self._asked.pop(name, None)  # it fails by itself, as a call to a participant that left does
         self._schedule.cancel(name)
-        if known is not None and known.tools:
+        if known is not None and known.reading.tools:
             self._changes(ToolsChange(name, ()))
 
     # --- plans ---
@@ -386,34 +390,31 @@ class Discovery:
         if name in self._client.participants and len(self._known) < MAX_KNOWN:  # of others no leave comes
             self._known[name] = known
         attempts = 1 if known.status.state in ("completed", "no_tools") else known.status.attempts + 1
-        asking = DiscoveryStatus("in_progress", self._now(), attempts, bool(known.tools))
+        asking = DiscoveryStatus("in_progress", self._now(), attempts, bool(known.reading.tools))
         known.status, known.asked_at, known.outdated = asking, self._clock(), False
         try:
-            listed = await self._listed(name)
+            reading = await self._listed(name)
         except MewError as fault:
             known.barred = isinstance(fault, CapabilityViolation)
             why = f"{'may not ask: ' if known.barred else ''}{one_line(str(fault), MAX_ERROR)}"
             known.status = asking._replace(state="failed", error=why)
             raise
-        reading = read_tools(name, listed)
-        changed = known.tools != reading.tools
-        known.tools, known.entries, known.told_at = reading.tools, reading.entries, self._clock()
-        known.barred = False
+        changed = known.reading.written != reading.written  # a name is part of what is written of it
+        news = reading.omitted if reading.omitted != known.reading.omitted else ""
+        known.reading, known.told_at, known.barred = reading, self._clock(), False
         state: State = "completed" if reading.tools else "no_tools"
         known.status = asking._replace(state=state, has_tools=bool(reading.tools), error=reading.omitted)
-        if changed and reading.omitted:
-            logger.warning("of %s: %s", one_line(name, 80), reading.omitted)
+        if news:
+            logger.warning("of %s: %s", one_line(name, 80), news)
         if changed and self._known.get(name) is known:
             self._changes(ToolsChange(name, reading.tools))
         return list(reading.entries)
 
-    async def _listed(self, name: str) -> list[dict[str, Any]]:
+    async def _listed(self, name: str) -> ToolReading:
         limit = self.pace.timeout * PAGES_WITHIN
         try:
             async with asyncio.timeout(limit), self._slot():
-                return await list_tools(
-                    self._correlations, name, timeout=self.pace.timeout, limit=MAX_TOOLS + 1
-                )
+                return await list_tools(self._correlations, name, timeout=self.pace.timeout)
         except MewError:
             raise
         except TimeoutError:
@@ -444,90 +445,162 @@ class Discovery:
 
 def may_answer(patterns: list[dict[str, Any]]) -> bool:
     """Whether these capabilities permit some `mcp/response`."""
-    return any(
-        capability.kind.matches("mcp/response")
-        for capability in read_capabilities(patterns, edition=0)[0].capabilities
-    )
+    return permits_some(patterns, "mcp/response")
 
 
 # --- lists of tools ---
 
 
-async def list_tools(
-    correlations: Correlations, participant: str, *, timeout: float | None, limit: int | None = None
-) -> list[dict[str, Any]]:
-    """The entries of a participant's `tools/list`, of all pages; items that are no objects are left out.
+async def list_tools(correlations: Correlations, participant: str, *, timeout: float | None) -> ToolReading:
+    """Requests the list of a participant's tools, page by page.
 
     Args:
         timeout: seconds for each page.
-        limit: the number of entries from which no further page is requested; the last page counts whole.
 
     Raises:
         CapabilityViolation: the request is not permitted; it is never proposed.
         ToolFailed, NoReply, ConnectionLost: as a call.
     """
-    tools: list[dict[str, Any]] = []
+    reader = ToolReader(participant)
     params: dict[str, Any] = {}
-    followed: set[str] = set()
-    for _ in range(MAX_PAGES):
+    while True:
         payload = {"method": "tools/list", **({"params": params} if params else {})}
         what = f"{participant}/tools/list"
         answer = await correlations.call(
             (participant,), payload, what=what, timeout=timeout, kind="mcp/request"
         )
-        page = answer if isinstance(answer, dict) else {}
-        listed, cursor = page.get("tools"), page.get("nextCursor")
-        tools += [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
-        if not isinstance(cursor, str) or cursor in followed or (limit is not None and len(tools) >= limit):
-            break
-        followed.add(cursor)
-        params = {"cursor": cursor}
-    return tools
+        reader.take(answer)
+        if not reader.next_cursor:
+            return reader.reading()
+        params = {"cursor": reader.next_cursor}
+
+
+class Written(NamedTuple):
+    """What a list says of one name: the digest of its first entry, that of all of them, and their number."""
+
+    first: str
+    whole: str
+    times: int
+
+    def is_same(self, now: Written, *, whole: bool) -> bool:
+        """Whether `now` says the same; a list that is not `whole` may still lack further entries of the name."""
+        return self == now if whole or now.times >= self.times else self.first == now.first
 
 
 class ToolReading(NamedTuple):
-    """The tools, their entries, and a sentence about the entries that were left out; empty where there are none."""
+    """The tools of a list, and of each its entry and what the list says of its name.
 
-    tools: tuple[DiscoveredTool, ...]
-    entries: tuple[dict[str, Any], ...]
-    omitted: str
+    `omitted` is a sentence about the entries that were left out; empty where there are none.
+    """
+
+    tools: tuple[DiscoveredTool, ...] = ()
+    entries: tuple[dict[str, Any], ...] = ()
+    written: tuple[Written, ...] = ()
+    omitted: str = ""
 
 
-def read_tools(participant: str, entries: Iterable[Mapping[str, Any]]) -> ToolReading:
-    """Reads the entries of a participant's `tools/list`, within bounds.
+def read_tools(participant: str, entries: Iterable[object]) -> ToolReading:
+    """Reads the entries of a participant's `tools/list`, within bounds."""
+    reader = ToolReader(participant)
+    reader.take({"tools": list(entries)})
+    return reader.reading()
+
+
+class ToolReader:
+    """Reads one list of a participant's tools, page by page, within bounds.
 
     The list is untrusted and is shown to people and models. Entries beyond the bounds, with a name that cannot be
-    called, or with a name that is taken are left out.
+    called, or with a name that is taken are left out. `next_cursor` is that of the next page; empty where the list has
+    ended, or no further page is worth asking for. Everything that reads such lists reads them here, so that what is
+    shown, compared and called is the same.
     """
-    tools: dict[str, DiscoveredTool] = {}
-    kept: list[dict[str, Any]] = []
-    omissions: Counter[str] = Counter()
-    room = MAX_BYTES
-    for entry in entries:
-        if len(tools) >= MAX_TOOLS:
-            omissions[f"beyond {MAX_TOOLS}"] += 1
-            continue
+
+    def __init__(self, participant: str) -> None:
+        self.participant = participant
+        self.next_cursor = ""
+        self._tools: dict[str, DiscoveredTool] = {}
+        self._entries: list[dict[str, Any]] = []
+        self._first: list[str] = []
+        self._hashes: dict[str, Any] = {}  # of all entries that have the name
+        self._names: Counter[str] = Counter()
+        self._omissions: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}  # the first name that was left out, by the reason
+        self._room = MAX_BYTES
+        self._read = 0  # entries
+        self._followed: set[str] = set()
+
+    def take(self, result: object) -> None:
+        """Takes the result of one request. A result that holds no list of tools ends the list as an empty page."""
+        page = result if isinstance(result, Mapping) else {}
+        listed, cursor = page.get("tools"), page.get("nextCursor")
+        entries = listed if isinstance(listed, list) else []
+        room = max(0, MAX_ENTRIES - self._read)
+        for entry in entries[:room]:
+            self._take(entry)
+        if len(entries) > room:
+            self._omissions[BEYOND] += len(entries) - room
+        self._read += len(entries)
+        is_new = isinstance(cursor, str) and cursor not in self._followed
+        is_full = (
+            len(self._tools) >= MAX_TOOLS or self._read >= MAX_ENTRIES or len(self._followed) >= MAX_PAGES - 1
+        )
+        self.next_cursor = cursor if isinstance(cursor, str) and is_new and not is_full else ""
+        self._followed.add(self.next_cursor)
+
+    def reading(self) -> ToolReading:
+        """What was read so far."""
+        reasons = []
+        for why, count in self._omissions.items():
+            example = self._examples.get(why, "")
+            reasons.append(f"{count} {why}{f' (such as {example})' if example else ''}")
+        omitted = f"tools left out: {', '.join(reasons)}" if reasons else ""
+        written = tuple(
+            Written(first, self._hashes[name].hexdigest(), self._names[name])
+            for name, first in zip(self._tools, self._first, strict=True)
+        )
+        return ToolReading(tuple(self._tools.values()), tuple(self._entries), written, omitted)
+
+    def _take(self, entry: object) -> None:
+        if not isinstance(entry, dict):
+            self._omit("that are no objects")
+            return
         name, schema = entry.get("name"), entry.get("inputSchema")
         schema = schema if isinstance(schema, dict) else {"type": "object"}
         if not isinstance(name, str) or not _callable(name):
-            omissions["without a name that can be called"] += 1
-        elif name in tools:
-            omissions["with the name of another"] += 1
-        elif _size(schema) > MAX_SCHEMA:
-            omissions["with a schema that is too large"] += 1
-        elif (size := _size(entry)) > room:
-            omissions[f"beyond {MAX_BYTES} bytes"] += 1
+            self._omit("without a name that can be called", name)
+            return
+        is_known = name in self._tools
+        if not is_known and len(self._tools) >= MAX_TOOLS:
+            self._omit(BEYOND, name)
+            return
+        self._names[name] += 1
+        text = _canonical(entry)
+        if is_known:
+            self._omit("with the name of another", name)
+        elif text is None:
+            self._omit("that cannot be written as JSON", name)
+        elif len(text) > MAX_SCHEMA and _size(schema) > MAX_SCHEMA:
+            self._omit("with a schema that is too large", name)
+        elif len(text) > self._room:
+            self._omit(f"beyond {MAX_BYTES} bytes", name)
         else:
-            room -= size
-            description = entry.get("description")
+            description, annotations = entry.get("description"), entry.get("annotations")
             description = description[:MAX_DESCRIPTION] if isinstance(description, str) else ""
-            annotations = entry.get("annotations")
             if not isinstance(annotations, dict) or _size(annotations) > MAX_ANNOTATIONS:
                 annotations = {}
-            tools[name] = DiscoveredTool(participant, name, description, schema, annotations)
-            kept.append(dict(entry))
-    omitted = ", ".join(f"{count} {why}" for why, count in omissions.items())
-    return ToolReading(tuple(tools.values()), tuple(kept), f"tools left out: {omitted}" if omitted else "")
+            self._tools[name] = DiscoveredTool(self.participant, name, description, schema, annotations)
+            self._entries.append(dict(entry))
+            self._first.append(sha256(text).hexdigest())
+        counted = self._hashes.setdefault(name, sha256())
+        if text is not None and len(text) <= self._room:  # an entry that was left out counts as well
+            self._room -= len(text)
+            counted.update(text)
+        counted.update(b"\0")
+
+    def _omit(self, why: str, name: object = None) -> None:
+        self._omissions[why] += 1
+        if isinstance(name, str) and name and why not in self._examples:
+            self._examples[why] = one_line(name, MAX_EXAMPLE)
 
 
 def _callable(name: str) -> bool:
@@ -535,8 +608,13 @@ def _callable(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME and "/" not in name and name == visible(name) and name == name.strip()
 
 
-def _size(value: object) -> int:
+def _canonical(entry: object) -> bytes | None:
     try:
-        return utf8_size(compact(value))
+        return canonical(entry)
     except ProtocolError:
-        return MAX_BYTES + 1
+        return None
+
+
+def _size(value: object) -> int:
+    written = _canonical(value)
+    return MAX_BYTES + 1 if written is None else len(written)

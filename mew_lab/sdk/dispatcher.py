@@ -35,7 +35,7 @@ from mew_lab.protocol.payloads import KIND_OF
 from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.signal import Signal, run_later
 
 __all__ = ["Dispatcher"]
 
@@ -69,7 +69,10 @@ class Dispatcher:
         self._add(KIND_OF[model], handler)
 
     def on_any(self, handler: Callable[[Envelope], object]) -> None:
-        """Calls `handler(envelope)` for each well-formed message, also of the gateway and of unknown kinds."""
+        """Calls `handler(envelope)` for each well-formed message, also of the gateway and of unknown kinds.
+
+        The coroutine of a coroutine function runs as a task, as in all methods of this class.
+        """
         self._add("", handler)
 
     def on_entry(self, handler: Callable[[Entry], object]) -> None:
@@ -100,7 +103,7 @@ class Dispatcher:
         self._seen += 1
         entry = Entry.of(envelope, self._seen, malformed=bool(fault))
         for note in self._entry_handlers:
-            note(entry)
+            self._finish(note(entry))
         if fault:
             if not mine:
                 self._count_fault(envelope, fault)
@@ -110,11 +113,15 @@ class Dispatcher:
         handlers = self._handlers.get(kind)
         for handler, takes_payload in self._find_handlers(kind) if handlers is None else handlers:
             if not takes_payload:
-                handler(envelope)
+                self._finish(handler(envelope))
             elif typed:
                 if payload is None:
                     payload = read_payload(envelope)
-                handler(envelope, payload)
+                self._finish(handler(envelope, payload))
+
+    def _finish(self, later: object) -> None:
+        if later is not None:
+            run_later(later, self._client.report)
 
     def _add(self, kind: str, handler: Callable[..., object]) -> None:
         self._added.append((kind, handler))

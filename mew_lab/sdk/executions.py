@@ -11,6 +11,7 @@ these requests in one order (R1), so the executor knows the first one. It execut
     its proposal was fulfilled before                                refused, after the answer of the executed one
     its proposal was withdrawn                                       refused
     its proposal was never seen here                                 executed once, if this is written down; else refused
+    it has the id of one that is not answered yet                    passed over where it is the same, else refused
 
 What was executed is written into an `ExecutionFile` before it is executed. So a participant that starts again still
 knows it, although it has seen neither the proposal nor its fulfilment. The outcome of what it did not answer is unknown:
@@ -57,20 +58,22 @@ from mew_lab.ledger.calls import (
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.unknown_calls import call_key, has_effect
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.request_server import SERVER_ERROR, RequestServer
 from mew_lab.sdk.tools import RpcError
 
-__all__ = ["ExecutionFile", "Executions"]
+__all__ = ["ExecutionFile", "Executions", "SpaceIdentity"]
 
 logger = logging.getLogger(__name__)
 MAX_EXECUTED = 10_000  # proposals; beyond that, the participant with the most loses its oldest
 MAX_SEEN = 10_000  # ids of messages that are no proposals
 MAX_LATE = 1_000  # refusals that wait for an answer
 MAX_ID = 256  # characters of an id as it is noted; of a longer one its digest is
-MAX_LINE = 16 * 1024  # bytes, more than four such ids take
+MAX_TO = 16  # addressees that a report can name; of a request to more, it names not all
+MAX_LINE = 32 * 1024  # bytes, more than such ids and addressees take
 REFUSED_WITHIN = 240.0  # seconds; peers give up on a proposal after 300
 NOT_EXECUTED = -32001
 
@@ -86,6 +89,9 @@ class Executed(NamedTuple):
         same: The digest of its method, tool and arguments, by which a repeat is known (R35). Empty where it changes
             nothing, where a person found out what became of it, and in lines of earlier versions.
         at: When it was noted, in seconds.
+        to: The addressees of the request, as far as a report of what became of it can name them.
+        epoch: The run of the space in which it was executed, and `address` that of its gateway; empty where it is not
+            known, and in lines of earlier versions.
     """
 
     proposer: str
@@ -96,6 +102,14 @@ class Executed(NamedTuple):
     answered: bool = False
     same: str = ""
     at: float = 0.0
+    to: tuple[str, ...] = ()
+    epoch: str = ""
+    address: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """By which it is held: another space of the same name may have a proposal of the same id."""
+        return self.proposal, self.epoch or self.address
 
     @property
     def owner(self) -> str:
@@ -103,18 +117,31 @@ class Executed(NamedTuple):
         return self.proposer or self.by
 
 
+class SpaceIdentity(NamedTuple):
+    """What tells a space from another of its name: the epoch of its run, which a resumed space keeps, and the address of
+    its gateway, which a space that starts anew keeps. Either is empty where it is not known."""
+
+    epoch: str = ""
+    address: str = ""
+
+
 class ExecutionFile:
     """The file of one participant in which executed fulfilments are kept: one JSON object a line, private.
 
-    Each line is on the disk when `write` returns. Several processes may use the file.
+    Each line is on the disk when `write` returns. Several processes may use the file, and several spaces of one name:
+    each sees what was executed in a space of the same epoch or address, and what earlier versions noted without either.
 
     Args:
         folder: The folder, made where it is missing; `name` is the participant and its space.
+        space: Which space of that name it is, now.
     """
 
-    def __init__(self, folder: Path, *name: str) -> None:
+    def __init__(self, folder: Path, *name: str, space: Callable[[], SpaceIdentity] = SpaceIdentity) -> None:
+        self._space = space
         self.path = folder / "executions" / f"{hashlib.sha256(compact(name).encode()).hexdigest()[:32]}.jsonl"
-        self._executed: BoundedDict[str, Executed] = BoundedDict(MAX_EXECUTED, owner_of=lambda one: one.owner)
+        self._executed: BoundedDict[tuple[str, str], Executed] = BoundedDict(
+            MAX_EXECUTED, owner_of=lambda one: one.owner
+        )
         self._lock = threading.Lock()  # of this object; the lock of the file is between processes
         self._read: tuple[int, int] = (0, 0)  # the inode that was read, and so many bytes of it
         self._lines = 0
@@ -129,7 +156,11 @@ class ExecutionFile:
             return None
         with self._open() as file:
             self._catch_up(file)
-            return self._executed.get(proposal)
+            mine = self._space()
+            for space in (mine.epoch or mine.address, ""):
+                if (found := self._executed.get((proposal, space))) is not None:
+                    return found
+            return next((one for one in self._own() if one.proposal == proposal), None)
 
     def unanswered(self) -> list[Executed]:
         """What was executed, by whichever process, and has no answer that tells its outcome, the oldest first.
@@ -141,7 +172,20 @@ class ExecutionFile:
             return []
         with self._open() as file:
             self._catch_up(file)
-            return [one for one in self._executed.values() if one.same and not one.answered]
+            return [one for one in self._own() if one.same and not one.answered]
+
+    def tag(self, executed: Executed) -> Executed:
+        """The entry as one of this space."""
+        mine = self._space()
+        return executed._replace(epoch=mine.epoch, address=mine.address)
+
+    def _own(self) -> Iterator[Executed]:
+        """What was executed in this space, or may have been."""
+        mine = self._space()
+        for one in self._executed.values():
+            is_told = any(mine) and bool(one.epoch or one.address)
+            if not is_told or one.epoch == mine.epoch != "" or one.address == mine.address != "":
+                yield one
 
     def settle(self, request: str) -> None:
         """Notes that somebody found out what became of a request.
@@ -230,8 +274,8 @@ class ExecutionFile:
             for line in lines:
                 self._lines += 1
                 if (executed := _read_line(line)) is not None:
-                    self._executed.pop(executed.proposal, None)  # the newest is the last to be forgotten
-                    self._executed[executed.proposal] = executed
+                    self._executed.pop(executed.key, None)  # the newest is the last to be forgotten
+                    self._executed[executed.key] = executed
             if len(rest) > MAX_LINE:
                 rest = rest[-MAX_LINE:]
         self._read = status.st_ino, status.st_size
@@ -266,17 +310,23 @@ def _read_line(line: bytes) -> Executed | None:
         executed = Executed(**json.loads(line.decode("utf-8", "surrogatepass")))
     except (ValueError, TypeError, RecursionError):
         return None
-    *texts, answered, same, at = executed
-    if not all(isinstance(text, str) for text in (*texts, same)) or not isinstance(answered, bool):
+    *texts, answered, same, at, to, epoch, address = executed
+    if not isinstance(to, list) and to != ():
         return None
-    return executed if isinstance(at, int | float) and not isinstance(at, bool) else None
+    if not all(isinstance(text, str) for text in (*texts, same, *to, epoch, address)) or not isinstance(
+        answered, bool
+    ):
+        return None
+    if not isinstance(at, int | float) or isinstance(at, bool):
+        return None
+    return executed._replace(to=tuple(to))
 
 
 class _Execution:
     """The execution of one request: it is written down before, and afterwards the late requests are refused."""
 
     def __init__(self, executed: list[Executed], file: ExecutionFile | None) -> None:
-        self.executed = executed
+        self.executed = executed if file is None else list(map(file.tag, executed))
         self.is_over = False
         self.answered = False
         self._file = file
@@ -372,8 +422,7 @@ class Executions:
         server: Executes requests, and sends refusals.
         name: The id of the participant.
         file: Where executed fulfilments are kept, made at the first one; None keeps them in memory alone.
-        refuse_repeat: Called with a request by its sender's own right; answers and returns True where it repeats a call
-            of unknown outcome (R35).
+        take_own: Executes or refuses a request by its sender's own right; returns whether it is executed now.
     """
 
     def __init__(
@@ -383,9 +432,9 @@ class Executions:
         server: RequestServer,
         name: Callable[[], str],
         file: Callable[[], ExecutionFile | None],
-        refuse_repeat: Callable[[Envelope, McpRequest], bool] = lambda request, payload: False,
+        take_own: Callable[[Envelope, McpRequest], bool],
     ) -> None:
-        self._refuse_repeat = refuse_repeat
+        self._take_own = take_own
         self._proposals = proposals
         self._server = server
         self._name = name
@@ -394,6 +443,9 @@ class Executions:
         self._has_file = True  # until it turns out that there is none
         self._is_checked = False
         self._executed: BoundedDict[str, _Execution] = BoundedDict(
+            MAX_EXECUTED, owner_of=lambda one: one.executed[0].owner
+        )
+        self._replaced: BoundedDict[str, _Execution] = BoundedDict(
             MAX_EXECUTED, owner_of=lambda one: one.executed[0].owner
         )
         self._seen: BoundedDict[str, None] = BoundedDict(MAX_SEEN)
@@ -411,13 +463,17 @@ class Executions:
     def follow(self, change: Change) -> None:
         """Records a change of a proposal."""
         if change.what == "proposed":  # an id that was executed before names another proposal now
-            self._executed.pop(_short(change.call.id), None)
+            before = self._executed.pop(_short(change.call.id), None)
+            if before is not None and before.executed[0].same:
+                self._replaced[_short(change.call.id)] = before
         elif self._late and change.what in ("answered", "unknown", "forgotten"):
             for late in [late for late in self._late if late.proposal == change.call.id]:
                 late.refuse(unknown=change.what == "forgotten" or change.call.response is None)
 
     def take(self, request: Envelope, payload: McpRequest) -> bool:
         """Executes a request to this participant, or refuses it, now or later; returns whether it is executed."""
+        if (running := self._server.find(request.sender, request.id)) is not None:
+            return self._take_again(request, payload, running)
         if not request.correlation_id or payload.method.startswith("notifications/"):
             return self._take_own(request, payload)
         ids = list(dict.fromkeys(request.correlation_id))
@@ -425,6 +481,8 @@ class Executions:
         ended = find_ended(known, request, (self._name(),))
         if ended is not None and ended.state != "withdrawn":
             return self._refuse_late(request, payload, ended)
+        if (replaced := self._find_replaced(request, known)) is not None:
+            return self._refuse_executed(request, payload, replaced)
         fulfilled: list[tuple[str, str]] = []  # proposer, proposal
         for proposal in known:
             if proposal.request is None or proposal.request.envelope is not request:
@@ -449,7 +507,14 @@ class Executions:
         same = call_key(request.payload) if has_effect(payload.method) else ""
         executed = [
             Executed(
-                _short(proposer), _short(id), _short(request.id), _short(by), call, same=same, at=time.time()
+                _short(proposer),
+                _short(id),
+                _short(request.id),
+                _short(by),
+                call,
+                same=same,
+                at=time.time(),
+                to=tuple(map(_short, request.to[: MAX_TO + 1])),
             )
             for proposer, id in fulfilled
         ]
@@ -459,12 +524,28 @@ class Executions:
         self._server.take(request, payload, guard=execution)
         return True
 
-    def _take_own(self, request: Envelope, payload: McpRequest) -> bool:
-        """Executes a request by its sender's own right, unless it repeats a call of unknown outcome (R35)."""
-        if self._refuse_repeat(request, payload):
-            return False
-        self._server.take(request, payload)
-        return True
+    def _find_replaced(self, request: Envelope, known: list[Proposal]) -> _Execution | None:
+        """The execution of an earlier proposal, where a request approves that one, and not the one that has its id now.
+
+        It was on its way when the proposer took the id anew (R6). As an edit of the new proposal, it would run again.
+        """
+        for proposal in known:
+            replaced = self._replaced.get(_short(proposal.id))
+            same = "" if replaced is None else replaced.executed[0].same
+            if same and same == call_key(request.payload) and same != call_key(proposal.payload):
+                return replaced
+        return None
+
+    def _take_again(self, request: Envelope, payload: McpRequest, running: Envelope) -> bool:
+        """Takes a request under the id of one that is not answered yet; its sender may have joined anew since (R6)."""
+        is_sent_again = running.correlation_id == request.correlation_id and are_equal(
+            running.payload, request.payload
+        )
+        if not is_sent_again:  # nobody could tell their answers apart
+            id, sender = one_line(request.id, 80), one_line(request.sender, 80)
+            why = f"Not executed: request {id} of {sender} still runs, and has the same id; send it under another id"
+            self._answer(request, payload, why, {"code": "duplicate_id"})
+        return False
 
     def find_lost(self, payload: Mapping[str, Any], since: float) -> Executed | None:
         """The call that this one repeats, of those that an earlier process executed since then and did not answer."""

@@ -154,6 +154,7 @@ def _participants(value: Any) -> tuple[str, ...]:
 
 
 _SECONDS = _number("a number of seconds above 0, or nothing at all", lambda seconds: seconds > 0, none=True)
+_FROM_0 = _number("a number of seconds from 0 on", lambda seconds: seconds >= 0)
 
 OPTIONS: Mapping[str, Option] = {
     "gateway": Option("", _nonempty),
@@ -163,12 +164,12 @@ OPTIONS: Mapping[str, Option] = {
     "reconnect": Option("client", _boolean),
     "heartbeat_interval": Option("client", _SECONDS, seconds=True),
     "max_reconnect_attempts": Option("client", _whole_number(0)),
-    "reconnect_delay": Option(
-        "client", _number("a number of seconds from 0 on", lambda seconds: seconds >= 0), seconds=True
-    ),
+    "reconnect_delay": Option("client", _FROM_0, seconds=True),
     "while_down": Option("client", _choice("refuse", "queue")),
     "capabilities": Option("client", _capabilities),
     "request_timeout": Option("participant", _SECONDS, seconds=True),
+    "strict_unknown": Option("participant", _boolean),
+    "repeats_within": Option("participant", _FROM_0, seconds=True),
     "name": Option("agent", _nonempty),
     "system_prompt": Option("agent", _text),
     "model": Option("agent", _nonempty),
@@ -190,9 +191,7 @@ OPTIONS: Mapping[str, Option] = {
     "reasoning_stream": Option("agent", _boolean),
     "max_tokens": Option("agent", _whole_number(1)),
     "call_timeout": Option("agent", _SECONDS, seconds=True),
-    "discovery_wait": Option(
-        "agent", _number("a number of seconds from 0 on", lambda seconds: seconds >= 0), seconds=True
-    ),
+    "discovery_wait": Option("agent", _FROM_0, seconds=True),
     "temperature": Option("agent", _number("a number from 0 to 2", lambda number: 0 <= number <= 2)),
     "max_reply_tokens": Option("agent", _whole_number(1)),
     "model_timeout": Option("agent", _SECONDS, seconds=True),

@@ -20,6 +20,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -47,7 +48,8 @@ from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdrawal
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
-from mew_lab.sdk.executions import ExecutionFile, Executions
+from mew_lab.sdk.executions import ExecutionFile, Executions, SpaceIdentity
+from mew_lab.sdk.repeats import FirstCall, Repeats
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import AnswerMethod, MethodAnswerer, RequestServer
 from mew_lab.sdk.rights import OwnCapabilities
@@ -56,7 +58,7 @@ from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
-from mew_lab.sdk.tools import Answerer, ToolBox, unknown_outcome_error
+from mew_lab.sdk.tools import Answerer, ToolBox
 
 __all__ = ["Call", "MEWParticipant"]
 
@@ -112,12 +114,19 @@ class MEWParticipant:
         )
         self._answerer = MethodAnswerer(self.tools)
         self.request_server = RequestServer(self._answerer, post=self.client.post)
+        self._repeats = Repeats(
+            server=self.request_server,
+            find=self._find_first,
+            ask=lambda first: self.client.find_note(first.request, first.to),
+            resolve=self._take_report,
+            executed=lambda request: self._requests(request),
+        )
         self._executions = Executions(
             proposals=self.proposals,
             server=self.request_server,
             name=lambda: self.client.id or "",
             file=lambda: self._make_execution_file(state),
-            refuse_repeat=self._refuse_repeat,
+            take_own=self._repeats.take,
         )
         self.sender = MessageSender(self.client, self.correlations, self.ledger)
         self._deciding: set[str] = set()
@@ -196,6 +205,7 @@ class MEWParticipant:
         if self._notes:
             await asyncio.wait(self._notes, timeout=NOTES_WITHIN)
         await self.controls.leave()
+        self._repeats.stop()
         await self.request_server.stop(settle=settle)
         self._executions.stop()
         await self.client.disconnect()
@@ -350,13 +360,13 @@ class MEWParticipant:
         )
 
     async def list_tools(self, participant: str, *, timeout: float | None = 10.0) -> list[dict[str, Any]]:
-        """The tools of another participant: the entries of its `tools/list`, of all pages.
+        """The tools of another participant: the callable entries of its `tools/list`, of all pages.
 
         Raises:
             CapabilityViolation: this participant may not send the request.
             ToolFailed, NoReply, ConnectionLost: as a call.
         """
-        return await list_tools(self.correlations, participant, timeout=timeout)
+        return list((await list_tools(self.correlations, participant, timeout=timeout)).entries)
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None = None, *, to: Names = ()
@@ -500,10 +510,24 @@ class MEWParticipant:
             )
         return sent
 
-    async def reject(self, proposal_id: str, reason: str = "disagree") -> Envelope:
-        """Rejects a proposal of another with a standard code or any text; raises as `approve`. Spec: §3.3.2."""
+    async def reject(
+        self,
+        proposal_id: str,
+        reason: str = "disagree",
+        *,
+        receipt: Mapping[str, Any] | None = BY_SCRIPT,
+    ) -> Envelope:
+        """Rejects a proposal of another with a standard code or any text; `receipt`, and what it raises, as `approve`.
+
+        Spec: §3.3.2, ruling R42.
+        """
         draft = draft_rejection(self.proposals, proposal_id, me=self.client.id, reason=reason)
-        return await self._decide(proposal_id, draft)
+        sent = await self._decide(proposal_id, draft)
+        if receipt is not None:
+            self._report_quietly(
+                {"about": "receipt", "proposal": proposal_id, "decision": "reject", **receipt}
+            )
+        return sent
 
     async def withdraw(self, proposal_id: str, reason: str = "no_longer_needed") -> Envelope:
         """Withdraws an own proposal; raises as `approve`, also where an approval came first. Spec: §3.3.1, R18."""
@@ -654,8 +678,12 @@ class MEWParticipant:
         changes = self.ledger.calls.resolve(request_id, happened, by, note)
         for change in changes:
             self._follow_call(change)
+        self.unknown_calls.drop(request_id)  # also where the ledger has forgotten it
         self._executions.settle(request_id)
         return bool(changes)
+
+    def _take_report(self, first: FirstCall, found: Mapping[str, Any]) -> None:
+        self.resolve(first.request, found["happened"], by=found["by"], note=str(found.get("note", "")))
 
     def _take_request(self, envelope: Envelope, payload: McpRequest) -> None:
         if (
@@ -665,37 +693,32 @@ class MEWParticipant:
         ):
             self._requests(envelope)
 
-    def _refuse_repeat(self, request: Envelope, payload: McpRequest) -> bool:
-        """Refuses a request by its sender's own right that repeats a call of unknown outcome; returns whether it did.
-
-        Its sender may propose it instead, so that somebody decides. Spec: R35.
-        """
+    def _find_first(self, request: Envelope, payload: McpRequest) -> FirstCall | None:
+        """The call of unknown outcome that a request repeats; None where it repeats none. Spec: R35."""
         if not has_effect(payload.method):
-            return False
+            return None
         tool = tool_of(request.payload)
         hints = getattr(self.tools, "hints_of", None)
         if not self.strict_unknown and tool and hints is not None and may_repeat(hints(tool)):
-            return False
+            return None
         now = time.time()
         if (found := self.unknown_calls.find(request.to, request.payload, now, but=request.id)) is not None:
-            sender, first = found.request.sender, found.request.id
-        elif lost := self._executions.find_lost(request.payload, now - self.unknown_calls.within):
-            sender, first = lost.by, lost.request
-        else:
-            return False
-        error = unknown_outcome_error(
-            f"Not executed again: {one_line(sender, 80)} sent the same call before, as {one_line(first, 80)}, "
-            "and whether that took effect is not known. Propose it, so that somebody decides",
-            request=first,
-        )
-        self.request_server.refuse(request, payload, error)
-        return True
+            return FirstCall(found.request.id, found.request.sender, found.request.to)
+        if lost := self._executions.find_lost(request.payload, now - self.unknown_calls.within):
+            return FirstCall(lost.request, lost.by, lost.to or (self.client.id,))
+        return None
 
     def _make_execution_file(self, state: Callable[[], Path | None] | None) -> ExecutionFile | None:
         folder = state() if state is not None else None
         if folder is None:
             return None
-        return ExecutionFile(folder, self.client.space or "", self.client.id or "")
+        identity = partial(SpaceIdentity, address=self.client.gateway)
+        return ExecutionFile(
+            folder,
+            self.client.space or "",
+            self.client.id or "",
+            space=lambda: identity(epoch=self.client.epoch),
+        )
 
     def _take_proposal(self, envelope: Envelope, payload: McpProposal) -> None:
         if envelope.sender != self.client.id:

@@ -19,6 +19,7 @@ from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.sdk.discovery import may_answer
+from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["METHODS", "PeerEntry", "PeerLists"]
@@ -60,7 +61,7 @@ class PeerLists:
         """The entries of one list of every participant, by the names of the participants."""
         present = self._participant.client.participants
         names = sorted(name for name, patterns in present.items() if may_answer(patterns))
-        lists = await asyncio.gather(*(self._read_of(name, method) for name in names))
+        lists = await run_all(self._read_of(name, method) for name in names)
         return [entry for entries in lists for entry in entries]
 
     def kept(self, method: str) -> list[PeerEntry]:

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError
-from mew_lab.protocol.envelope import canonical, compact, read_strict
+from mew_lab.protocol.envelope import compact, read_canonical, read_strict, write_steps
+from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import visible
 
 __all__ = [
@@ -26,6 +27,9 @@ __all__ = [
     "escape_key",
     "find_mismatch",
     "is_routine",
+    "read_mismatch",
+    "read_rows",
+    "read_values",
     "rebuild_request",
     "routine_word",
     "row_name",
@@ -53,35 +57,66 @@ def escape_key(key: str) -> str:
 
 
 def rows_of(request: Mapping[str, Any]) -> Rows:
+    """The rows of a request, in one piece; see `read_rows`."""
+    return finish(read_rows(request))
+
+
+def read_rows(request: Mapping[str, Any]) -> Steps[Rows]:
     """The rows of `{"to", "payload"}`: first the arguments of a tool, then all other members, each in order."""
+
+    def row(pointer: str, value: Any) -> Steps[tuple[str, str]]:
+        text = yield from write_steps(value, write_value, comma=", ", colon=": ")
+        return pointer, text
+
     first: list[tuple[str, str]] = []
-    rest: list[tuple[str, str]] = [(TO, write_value(request["to"]))]
+    rest = [(yield from row(TO, request["to"]))]
     payload = request["payload"]
     if not payload:
         rest.append(("/payload", "{}"))
     for key, value in payload.items():
         if key != "params" or not isinstance(value, Mapping) or not value:
-            rest.append((f"/payload/{escape_key(key)}", write_value(value)))
+            rest.append((yield from row(f"/payload/{escape_key(key)}", value)))
             continue
         for name, inner in value.items():
             if name != "arguments" or not isinstance(inner, Mapping) or not inner:
-                rest.append((f"{PARAMS}/{escape_key(name)}", write_value(inner)))
+                rest.append((yield from row(f"{PARAMS}/{escape_key(name)}", inner)))
                 continue
-            first += [
-                (f"{ARGUMENTS}/{escape_key(argument)}", write_value(text)) for argument, text in inner.items()
-            ]
+            for argument, text in inner.items():
+                first.append((yield from row(f"{ARGUMENTS}/{escape_key(argument)}", text)))
+                yield
     return (*first, *rest)
 
 
-def rebuild_request(rows: Rows) -> dict[str, Any]:
-    """The request that the rows state.
+def read_values(rows: Rows) -> Steps[dict[str, Any]]:
+    """The value of each row, by its pointer.
 
     Raises:
-        LocalProtocolError: two rows have one place, or the text of a row is no JSON.
+        LocalProtocolError: The text of a row is no JSON.
+    """
+    values: dict[str, Any] = {}
+    for pointer, text in rows:
+        try:
+            values[pointer] = json.loads(text)
+        except (ValueError, RecursionError) as fault:
+            raise _unfaithful(f"the text at {pointer[:80]!r} is no JSON: {fault}") from None
+        yield
+    return values
+
+
+def rebuild_request(rows: Rows) -> dict[str, Any]:
+    """The request that the rows state, in one piece; see `read_request`."""
+    return finish(read_request(rows, finish(read_values(rows))))
+
+
+def read_request(rows: Rows, values: Mapping[str, Any]) -> Steps[dict[str, Any]]:
+    """The request that the rows with these values state.
+
+    Raises:
+        LocalProtocolError: Two rows have one place.
     """
     request: dict[str, Any] = {}
     taken: set[str] = set()
-    for pointer, text in rows:
+    for pointer, _ in rows:
         parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
         if pointer in taken or not parts:
             raise _unfaithful(f"two rows stand at {pointer[:80]!r}")
@@ -94,19 +129,32 @@ def rebuild_request(rows: Rows) -> dict[str, Any]:
             here = inner
         if parts[-1] in here:
             raise _unfaithful(f"another row lies inside of {pointer[:80]!r}")
-        try:
-            here[parts[-1]] = json.loads(text)
-        except (ValueError, RecursionError) as fault:
-            raise _unfaithful(f"the text at {pointer[:80]!r} is no JSON: {fault}") from None
+        here[parts[-1]] = values[pointer]
+        yield
     return request
 
 
 def find_mismatch(rows: Rows, request: Mapping[str, Any]) -> str:
-    """The reason why the rows do not state exactly the request that is sent; empty where they do."""
+    """The reason why the rows do not state the request, in one piece; see `read_mismatch`."""
+    return finish(read_mismatch(rows, request))
+
+
+def read_mismatch(
+    rows: Rows, request: Mapping[str, Any], *, values: Mapping[str, Any] | None = None
+) -> Steps[str]:
+    """The reason why the rows do not state exactly the request that is sent; empty where they do.
+
+    `values` are those of the rows, where they were read before.
+    """
     try:
-        text = compact({"to": request["to"], "payload": request["payload"]})
+        text = yield from write_steps({"to": request["to"], "payload": request["payload"]}, compact)
         as_sent = read_strict(text, limit=4 * len(text) + 1)
-        if canonical(rebuild_request(rows)) == canonical(as_sent):
+        yield
+        if values is None:
+            values = yield from read_values(rows)
+        stated = yield from read_request(rows, values)
+        by_rows = yield from read_canonical(stated)
+        if by_rows == (yield from read_canonical(as_sent)):
             return ""
         return "its rows do not state the request that would be sent"
     except Exception as fault:  # a request that cannot be compared is not approved

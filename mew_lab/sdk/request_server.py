@@ -24,7 +24,16 @@ from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError, unknown_outcome_error
 
-__all__ = ["ASKED", "MAX_RUNNING", "SERVER_ERROR", "AnswerMethod", "Guard", "MethodAnswerer", "RequestServer"]
+__all__ = [
+    "ASKED",
+    "MAX_RUNNING",
+    "SERVER_ERROR",
+    "AnswerMethod",
+    "Guard",
+    "MethodAnswerer",
+    "RequestServer",
+    "rpc_id",
+]
 
 logger = logging.getLogger(__name__)
 MAX_RUNNING = 64
@@ -77,7 +86,7 @@ class RequestServer:
     def __init__(self, answerer: Answerer, *, post: Callable[[Mapping[str, Any]], Envelope | None]) -> None:
         self._answerer = answerer
         self._post = post
-        self._running: dict[asyncio.Task[bool], tuple[str, Any]] = {}  # a task -> sender, JSON-RPC id
+        self._running: dict[asyncio.Task[bool], tuple[Envelope, Any]] = {}  # a task -> request, JSON-RPC id
         self._cancelled: set[asyncio.Task[Any]] = set()  # by their requesters
         self._held = False
         self._kept: deque[tuple[Envelope, McpRequest, Guard | None]] = deque()
@@ -108,8 +117,13 @@ class RequestServer:
             _end(guard, answered=True)
             return
         task = asyncio.get_running_loop().create_task(self._answer(request, payload, guard))
-        self._running[task] = (request.sender, _rpc_id(request, payload))
+        self._running[task] = (request, rpc_id(request, payload))
         task.add_done_callback(lambda done: self._note_end(done, guard))
+
+    def find(self, sender: str, id: str) -> Envelope | None:
+        """The request of that sender and that id which is not answered yet; None where there is none."""
+        open_ = (*(request for request, _ in self._running.values()), *(kept[0] for kept in self._kept))
+        return next((one for one in open_ if one.id == id and one.sender == sender), None)
 
     def refuse(self, request: Envelope, payload: McpRequest, error: RpcError) -> None:
         """Answers a request with an error, without executing it."""
@@ -151,14 +165,14 @@ class RequestServer:
         self._cancelled.discard(task)
         _end(guard, answered=not task.cancelled() and task.exception() is None and task.result())
 
-    def _cancel(self, sender: str, rpc_id: Any) -> None:
-        for task, key in self._running.items():
-            if key == (sender, rpc_id):
+    def _cancel(self, sender: str, cancelled: Any) -> None:
+        for task, (running, running_id) in self._running.items():
+            if (running.sender, running_id) == (sender, cancelled):
                 self._cancelled.add(task)
                 task.cancel()
         kept, self._kept = self._kept, deque()
         for request, payload, guard in kept:
-            if (request.sender, _rpc_id(request, payload)) != (sender, rpc_id):
+            if (request.sender, rpc_id(request, payload)) != (sender, cancelled):
                 self._kept.append((request, payload, guard))
                 continue
             if has_effect(payload.method):
@@ -198,7 +212,7 @@ class RequestServer:
             "kind": "mcp/response",
             "to": [request.sender],
             "correlation_id": [request.id],
-            "payload": {"jsonrpc": "2.0", "id": _rpc_id(request, payload), **outcome},
+            "payload": {"jsonrpc": "2.0", "id": rpc_id(request, payload), **outcome},
         }
         if request.context is not None:
             draft["context"] = request.context
@@ -230,6 +244,6 @@ def _end(guard: Guard | None, *, answered: bool) -> None:
         guard.end(answered)
 
 
-def _rpc_id(request: Envelope, payload: McpRequest) -> str | int:
+def rpc_id(request: Envelope, payload: McpRequest) -> str | int:
     """The JSON-RPC id of the answer; that of the envelope where the request has none."""
     return request.id if payload.id is None else payload.id

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.errors import OutcomeUnknown, ProtocolError, ToolFailed
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.intake import SENT_UNKNOWN, answer_fault, first_unknown, unknown_outcome
 from mew_lab.protocol.text import cut
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.visible import one_line, visible_lines
 
 __all__ = ["ToolResult", "raw_text", "result_of"]
 
@@ -20,7 +21,7 @@ class ToolResult:
     """The result of a tool.
 
     `content` is the list of MCP content blocks, `structured` the structured value or None, `raw` the unchanged
-    result, and `text` (also `str()`) the text of its text blocks.
+    result, and `text` the text of its text blocks. `str()` is that text with invisible characters as escapes.
 
     Spec: §3.1.2.
     """
@@ -51,13 +52,13 @@ class ToolResult:
         return "\n".join(text for text in texts if isinstance(text, str))
 
     def __str__(self) -> str:
-        return self.text
+        return visible_lines(self.text)
 
     def __repr__(self) -> str:
         return f"<ToolResult {cut(self.text, 80)!r}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ToolResult) and self.raw == other.raw
+        return isinstance(other, ToolResult) and are_equal(self.raw, other.raw)
 
     __hash__ = None  # type: ignore[assignment]
 

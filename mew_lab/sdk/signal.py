@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from mew_lab.errors import CannotWait, MewError
 
-__all__ = ["OwnEvent", "Signal", "Subscription", "check_loop"]
+__all__ = ["OwnEvent", "Signal", "Subscription", "check_loop", "run_later"]
 
 logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -45,6 +45,22 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def run_later(result: object, on_fault: Callable[[Exception], object]) -> None:
+    """Runs what a handler returned, where that is a coroutine, as a task; `on_fault` gets its exception."""
+    if not inspect.iscoroutine(result):
+        return
+
+    def end(task: asyncio.Task[Any]) -> None:
+        _running.discard(task)
+        fault = None if task.cancelled() else task.exception()
+        if isinstance(fault, Exception):
+            on_fault(fault)
+
+    task = asyncio.get_running_loop().create_task(result)
+    _running.add(task)
+    task.add_done_callback(end)
 
 
 class OwnEvent(asyncio.Event):
@@ -105,10 +121,8 @@ class Signal(Generic[Value]):
             except Exception as fault:
                 self._on_fault(fault)
                 continue
-            if later is not None and inspect.iscoroutine(later):
-                task = asyncio.get_running_loop().create_task(later)
-                _running.add(task)
-                task.add_done_callback(self._end)
+            if later is not None:
+                run_later(later, self._on_fault)
         if self._subscriptions:
             for subscription in tuple(self._subscriptions):
                 subscription.put(value)
@@ -120,12 +134,6 @@ class Signal(Generic[Value]):
 
     def _unsubscribe(self, subscription: Subscription[Value]) -> None:
         self._subscriptions.remove(subscription)
-
-    def _end(self, task: asyncio.Task[Any]) -> None:
-        _running.discard(task)
-        fault = None if task.cancelled() else task.exception()
-        if isinstance(fault, Exception):
-            self._on_fault(fault)
 
 
 def _log(fault: Exception) -> None:

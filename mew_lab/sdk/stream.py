@@ -22,6 +22,7 @@ from mew_lab.protocol.payloads.streams import (
     StreamWriteGranted,
     StreamWriteRevoked,
 )
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.reader import LIMIT, FrameReader, Overflow
 from mew_lab.sdk.sender import MessageSender
@@ -57,7 +58,9 @@ class Stream:
 
     def __repr__(self) -> str:
         state = f"closed: {self.closed}" if self.closed else "open"
-        return f"<Stream {self.id} of {self.owner}, {state}, {self.frames} frames>"
+        return (
+            f"<Stream {one_line(self.id)} of {one_line(self.owner)}, {one_line(state)}, {self.frames} frames>"
+        )
 
     # --- its facts ---
 

@@ -20,6 +20,7 @@ from mew_lab.settings.faults import place
 
 __all__ = [
     "INHERITED",
+    "cache_folder",
     "fill_settings",
     "fill_variables",
     "inherited_environment",
@@ -45,21 +46,32 @@ def state_folder(*, outside: Iterable[Path] = (), environ: Mapping[str, str] = o
     Returns:
         None where the folder would lie within one of `outside`, or the user has no home.
     """
-    stated, windows = Path(environ.get("XDG_STATE_HOME", "")), Path(environ.get("LOCALAPPDATA", ""))
     try:
-        if stated.is_absolute():
-            base = stated
-        elif os.name == "nt" and windows.is_absolute():
-            base = windows
-        elif sys.platform == "darwin":
-            base = Path.home() / "Library" / "Application Support"
-        else:
-            base = Path.home() / ".local" / "state"
+        base = _base_folder("XDG_STATE_HOME", ".local/state", "Application Support", environ)
         folder = (base / "mew-lab").resolve()
         is_within = any(folder.is_relative_to(Path(shared).resolve()) for shared in outside)
     except (OSError, RuntimeError):  # no home, or a link that leads to itself
         return None
     return None if is_within else folder
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The user's folder for what can be made again, such as `~/.cache/mew-lab`; None where the user has no home."""
+    try:
+        return (_base_folder("XDG_CACHE_HOME", ".cache", "Caches", environ) / "mew-lab").resolve()
+    except (OSError, RuntimeError):  # no home, or a link that leads to itself
+        return None
+
+
+def _base_folder(variable: str, usual: str, on_darwin: str, environ: Mapping[str, str]) -> Path:
+    stated, windows = Path(environ.get(variable, "")), Path(environ.get("LOCALAPPDATA", ""))
+    if stated.is_absolute():
+        return stated
+    if os.name == "nt" and windows.is_absolute():
+        return windows
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / on_darwin
+    return Path.home() / usual
 
 
 def fill_variables(text: str, environ: Mapping[str, str] = os.environ) -> str:

@@ -9,12 +9,14 @@ from typing import Final
 
 from mew_lab.errors import ConfigError
 
-__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "WITHDRAW_AFTER", "check_seconds"]
+__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "RUN_WITHIN", "WITHDRAW_AFTER", "check_seconds"]
 
 ANSWER_AFTER: Final = 45.0
 """Seconds after which a call that still waits is answered as pending; many clients give up after 60."""
 DECIDE_WITHIN: Final = 3600.0
 """Seconds after which a call that nobody decided is refused."""
+RUN_WITHIN: Final = 3600.0
+"""Seconds after which an approved call that its tool has not answered ends as unknown, and its place is free."""
 GRACE: Final = 300.0
 """Seconds that a call still waits for a client that is gone."""
 WITHDRAW_AFTER: Final = 3.0

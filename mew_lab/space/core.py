@@ -49,6 +49,7 @@ from mew_lab.protocol.envelope import (
     check_shape,
     compact,
     complete,
+    find_id,
     read_strict,
     values_in,
 )
@@ -264,7 +265,7 @@ class Space:
                 data = text.encode("utf-8", "surrogateescape")
                 who = (event.participant, event.runtime_id, event.via)
                 self._receive_oversize(
-                    turn, Oversize(event.connection, len(data), sha256(data).hexdigest(), *who)
+                    turn, Oversize(event.connection, len(data), sha256(data).hexdigest(), *who, find_id(text))
                 )
                 return
             if fault.code == "invalid_number":  # what it is called can be read all the same
@@ -460,7 +461,8 @@ class Space:
             return
         message = f"the message has {event.size} bytes; this gateway takes at most {self.limit}"
         payload = {"error": "invalid_request", "code": "message_too_large", "message": message}
-        refuse_unread(turn, sender, "oversize", {"size": event.size, "sha256": event.sha256}, payload)
+        about = {"size": event.size, "sha256": event.sha256, **({"id": event.id} if event.id else {})}
+        refuse_unread(turn, sender, "oversize", about, payload, named=event.id)
 
     def _repeat_refusal(self, turn: Turn, event: RefusedBefore) -> None:
         record = event.record

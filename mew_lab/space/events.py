@@ -115,7 +115,10 @@ class FrameReceived(NamedTuple):
 
 
 class Oversize(NamedTuple):
-    """A message over the limit arrived; only its size and SHA-256 are kept. Its sender is given as in `Received`."""
+    """A message over the limit arrived; only its size, its SHA-256 and its id are kept, if it has one that was found.
+
+    Its sender is given as in `Received`.
+    """
 
     connection: str | None
     size: int
@@ -123,6 +126,7 @@ class Oversize(NamedTuple):
     participant: str = ""
     runtime_id: str = ""
     via: str = "http"
+    id: str = ""
 
 
 class Limited(NamedTuple):

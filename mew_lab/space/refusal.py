@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from mew_lab.protocol.envelope import MAX_ID, Envelope, compact
+from mew_lab.protocol.envelope import MAX_ID, Envelope, compact, find_id
 from mew_lab.space.events import HttpReply, Outline, Record, outline
 from mew_lab.space.state import LiveConnection, Sender
 from mew_lab.space.turn import Turn
@@ -83,6 +83,8 @@ def refuse(
     raw, detail = _kept(text, refusal.pattern or str(refusal), turn.messages)
     _record(turn, sender, refusal.code, detail, raw)
     named = envelope.id if envelope else members.get("id", "")
+    if not members and turn.state.edition >= 4:  # it was refused before its members were read
+        named = find_id(text)
     correlation = (named,) if isinstance(named, str) and 0 < len(named) <= MAX_ID else ()
     error = complain(turn, sender, refusal.payload, correlation, kind=refusal.kind)
     if sender.connection is None:
@@ -157,9 +159,10 @@ def refuse_unread(
     about: Mapping[str, Any],
     payload: dict[str, Any],
     *,
+    named: str = "",
     tell: bool = True,
 ) -> None:
-    """Refuses data that was never read as an envelope, and so cannot be quoted."""
+    """Refuses data that was never read as an envelope, and so cannot be quoted; `named` is its id, where known."""
     code = payload.get("code", payload["error"])
     turn.record(
         what,
@@ -172,7 +175,7 @@ def refuse_unread(
         runtime_id=posing(sender),
     )
     if tell:
-        complain(turn, sender, payload)
+        complain(turn, sender, payload, (named,) if named else ())
     if sender.connection is None:
         turn.do(HttpReply(STATUSES.get(code, 400), payload))
 

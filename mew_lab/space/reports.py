@@ -1,34 +1,43 @@
 """Takes the notes that participants send beside their messages: a receipt of a decision, or what became of a call.
 
 A note goes to no participant. Its record has the name of the authenticated participant, and is that participant's own
-account: a *report*, and not what the gateway saw. A receipt is taken only for an id of its own, a resolution only from
-a participant that may send a request to the target. What a note says of its request is checked where a log is read.
+account: a *report*, and not what the gateway saw. A receipt of an approval is taken only for an id of its own, one of a
+rejection only from a participant that may reject the proposal, a resolution only from one that may send a request to
+the target. What a note says of its request is checked where a log is read.
 
-Spec: ruling R42.
+No message tells of a note. `Resolutions` keeps those that say what became of a call, for the executors of that call: an
+executor in another process asks before it refuses a repeat (R35).
+
+Spec: rulings R35, R42.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.envelope import compact, read_strict
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import compact, is_id, read_strict
 from mew_lab.protocol.text import timestamp
 from mew_lab.space.controls import held_back
 from mew_lab.space.ends import standing
-from mew_lab.space.events import NOTE_BYTES, REPORTED, HttpReply, Reported
+from mew_lab.space.events import NOTE_BYTES, REPORTED, HttpReply, Record, Reported
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.turn import Turn
 
-__all__ = ["HOW", "RECEIPT", "RESOLUTION", "report"]
+__all__ = ["ALL_DESPITE", "HOW", "RECEIPT", "RESOLUTION", "KeptResolution", "Resolutions", "report"]
 
 RECEIPT, RESOLUTION = "receipt", "resolution"
+_REJECTION = "receipt of a rejection"
 HOW: Final = ("click", "typed", "script", "policy")
+# What an approval disregarded on purpose: a rejection (R32), that it may run twice (R35).
+ALL_DESPITE: Final = (["rejected"], ["unknown"], ["rejected", "unknown"])
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _STATUS: Final = {"invalid_request": 400, "message_too_large": 413}
 _SINCE = 4  # edition
+MAX_RESOLUTIONS = 10_000  # of a space; beyond that, the participant with the most loses its oldest
 
 Check = Callable[[object], bool]
 
@@ -38,7 +47,11 @@ def _text(most: int, least: int = 0) -> Check:
 
 
 def _is_names(value: object) -> bool:
-    return isinstance(value, list) and 0 < len(value) <= 16 and all(map(_text(64, 1), value))
+    return (
+        isinstance(value, list)
+        and 0 < len(value) <= 16
+        and all(is_id(name) and len(name) <= 64 for name in value)
+    )
 
 
 def _is_policy(value: object) -> bool:
@@ -47,7 +60,13 @@ def _is_policy(value: object) -> bool:
     )
 
 
-_id, _bool = _text(256, 1), lambda value: isinstance(value, bool)
+_id, _bool, _how = is_id, lambda value: isinstance(value, bool), lambda value: value in HOW
+_SHOWN: Mapping[str, Check] = {
+    "by": _text(200),
+    "digest": lambda value: isinstance(value, str) and _DIGEST.match(value) is not None,
+    "typed": _text(64),
+    "policy": _is_policy,
+}
 # By what a note is about: its members, the required ones first.
 _FORMS: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {
     RECEIPT: (
@@ -55,17 +74,16 @@ _FORMS: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {
             "proposal": _id,
             "request": _id,
             "decision": lambda value: value == "approve",
-            "how": lambda value: value in HOW,
+            "how": _how,
         },
         {
-            "by": _text(200),
-            "digest": lambda value: isinstance(value, str) and _DIGEST.match(value) is not None,
-            "typed": _text(64),
+            **_SHOWN,
             "edited": _bool,
-            "policy": _is_policy,
             "to": _is_names,
+            "despite": lambda value: isinstance(value, list) and value in ALL_DESPITE,
         },
     ),
+    _REJECTION: ({"proposal": _id, "decision": lambda value: value == "reject", "how": _how}, _SHOWN),
     RESOLUTION: ({"request": _id, "to": _is_names, "happened": _bool}, {"note": _text(1000)}),
 }
 
@@ -89,8 +107,10 @@ def _read(text: str | bytes) -> dict[str, Any]:
         code = fault.code if fault.code in _STATUS else "invalid_request"
         raise Refusal("invalid_request", f"the note cannot be read: {fault}", code=code) from None
     about = note.get("about")
-    if not isinstance(about, str) or about not in _FORMS:
+    if about not in (RECEIPT, RESOLUTION):
         raise Refusal("invalid_request", f"a note is about a {RECEIPT} or a {RESOLUTION}; name one as about")
+    if about == RECEIPT and note.get("decision") == "reject":
+        about = _REJECTION
     required, optional = _FORMS[about]
     checks = {**required, **optional}
     missing = [name for name in required if name not in note]
@@ -109,6 +129,26 @@ def _check(turn: Turn, event: Reported, note: Mapping[str, Any]) -> None:
         raise Refusal("not_permitted", f"{event.participant} may send no notes to this space")
     if (held := held_back(member, "", turn.now)) is not None:
         raise held
+
+    def reaches(kind: str, to: tuple[str, ...]) -> bool:
+        rights = standing(state, member.name, turn.now, meter=turn.meter)
+        return rights.capabilities.reaches(kind, to, meter=turn.meter)
+
+    if note["about"] == RECEIPT and note["decision"] == "reject":
+        proposed = state.handle(note["proposal"])
+        if proposed is None or not proposed.proposal or proposed.participant == member.name:
+            raise Refusal(
+                "not_yours",
+                f"{note['proposal'][:80]!r} is no accepted proposal of another participant, so {member.name} cannot "
+                "have rejected it",
+            )
+        if not reaches("mcp/reject", (proposed.participant,)):
+            raise Refusal(
+                "capability_violation",
+                f"{member.name} may not send mcp/reject to {proposed.participant}, so it cannot have rejected "
+                f"{note['proposal'][:80]!r}",
+            )
+        return
     if note["about"] == RECEIPT:
         taken = state.handle(note["request"])
         if taken is None or taken.participant != member.name or taken.lasting or taken.proposal:
@@ -119,10 +159,82 @@ def _check(turn: Turn, event: Reported, note: Mapping[str, Any]) -> None:
             )
         return
     to = tuple(map(state.logical, note["to"]))
-    rights = standing(state, member.name, turn.now, meter=turn.meter)
-    if not rights.capabilities.reaches("mcp/request", to, meter=turn.meter):
+    if not reaches("mcp/request", to):
         raise Refusal(
             "capability_violation",
             f"{member.name} may not send mcp/request to {', '.join(to)[:200]}, so it cannot tell what became of a "
             "call there; ask a participant that may",
         )
+
+
+class KeptResolution(NamedTuple):
+    """What `by` reported of a request to `to`: whether the call `happened`. `record` is the record of the note."""
+
+    request: str
+    to: tuple[str, ...]
+    happened: bool
+    by: str
+    note: str
+    record: Record
+
+
+class Resolutions:
+    """What participants reported of calls whose outcome was unknown, the newest of each participant for each request."""
+
+    def __init__(self) -> None:
+        self._kept: BoundedDict[tuple[str, str], KeptResolution] = BoundedDict(
+            MAX_RESOLUTIONS,
+            owner_of=lambda kept: kept.by,
+            on_forget=lambda key, kept: self._unlink(*key),
+        )
+        self._reporters: dict[str, dict[str, None]] = {}  # request -> participants, the newest report last
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records of all that are kept, the oldest first."""
+        return (kept.record for kept in self._kept.values())
+
+    def take(self, record: Record) -> None:
+        """Keeps the resolution in a record `reported`; any other record is ignored."""
+        if record.event != REPORTED:
+            return
+        try:
+            note = _read(record.detail)
+        except Refusal:  # a journal that was changed
+            return
+        if note["about"] != RESOLUTION:
+            return
+        request, by = note["request"], record.participant
+        self._drop(request, by)
+        self._reporters.setdefault(request, {})[by] = None
+        self._kept[request, by] = KeptResolution(
+            request, tuple(note["to"]), note["happened"], by, note.get("note", ""), record
+        )
+
+    def forget(self, id: str) -> None:
+        """Takes that a message took this id: what was reported under it is about an earlier request (R6)."""
+        for by in tuple(self._reporters.get(id, ())):
+            self._drop(id, by)
+
+    def find(
+        self, request: str, to: Collection[str], logical: Callable[[str], str] = str
+    ) -> KeptResolution | None:
+        """The newest resolution of a request to these addressees that states them all; None where there is none."""
+        named = set(map(logical, to))
+        for by in reversed(self._reporters.get(request, ())):
+            kept = self._kept[request, by]
+            if named <= set(map(logical, kept.to)):
+                return kept
+        return None
+
+    def _drop(self, request: str, by: str) -> None:
+        if self._kept.pop((request, by), None) is not None:
+            self._unlink(request, by)
+
+    def _unlink(self, request: str, by: str) -> None:
+        reporters = self._reporters[request]
+        del reporters[by]
+        if not reporters:
+            del self._reporters[request]

@@ -56,6 +56,7 @@ __all__ = [
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
 MAX_VALUES = 1_000_000
+MAX_MILLISECONDS = 1e12  # of a time, about 30 years
 HALF = "it has half of a character, which cannot be sent"
 FIRST: Mapping[str, Any] = {
     "version": "0.1.0",
@@ -294,6 +295,10 @@ class _AgentReader:
 
     def settings(self, chapter: Mapping[str, Any]) -> AgentSettings:
         permission = self.choice(chapter, "toolPermission", "settings", PERMISSIONS, "tool")
+        within, strict = (
+            self.number(chapter, "repeatsWithin", 0, MAX_MILLISECONDS),
+            chapter.get("strictUnknown"),
+        )
         return AgentSettings(
             model=self.text(chapter, "model", "settings").strip() or "offline",
             tool_permission=cast(Permission, permission),
@@ -301,6 +306,8 @@ class _AgentReader:
             max_output_tokens=self.number(chapter, "maxOutputTokens", 1, 10_000_000, whole=True),
             temperature=self.number(chapter, "temperature", 0, 2),
             top_p=self.number(chapter, "topP", 0, 1),
+            strict_unknown=None if strict is None else self.flag(chapter, "strictUnknown", "settings", False),
+            repeats_within=None if within is None else within / 1000,
         )
 
     def session_settings(self, value: object, at: str) -> SessionSettings:

@@ -181,7 +181,11 @@ def _list_faults(schema: GivenSchema, value: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """The settings of its sessions. `model` is a name for `model_of`, optionally after its provider and a colon."""
+    """The settings of its sessions. `model` is a name for `model_of`, optionally after its provider and a colon.
+
+    `strict_unknown` and `repeats_within`, in seconds, are for its tools and those of the servers that are started with
+    it; None where the file does not state them. Spec: ruling R35.
+    """
 
     model: str = "offline"
     tool_permission: Permission = "tool"
@@ -189,6 +193,14 @@ class AgentSettings:
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    strict_unknown: bool | None = None
+    repeats_within: float | None = None
+
+    @property
+    def on_repeat(self) -> dict[str, Any]:
+        """What the file states about repeats of calls of unknown outcome, as arguments of `MEWParticipant`."""
+        stated = {"strict_unknown": self.strict_unknown, "repeats_within": self.repeats_within}
+        return {name: value for name, value in stated.items() if value is not None}
 
     @property
     def needs_address(self) -> bool:

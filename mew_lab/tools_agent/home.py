@@ -65,7 +65,8 @@ class Home:
         self._gateway.add_space(SpaceConfig(name=SPACE))
         me = participant_id(definition.name, taken=())
         servers = startable_servers(definition, me)
-        self._bridges = [self._bridge(name, server) for name, server in servers.items()]
+        repeats = definition.settings.on_repeat
+        self._bridges = [self._bridge(name, server, repeats) for name, server in servers.items()]
         self._owns_model = model is None
         self._model = model or model_for(definition, base_url=base_url, api_key=api_key)
         self.agent = ToolsAgent(
@@ -126,9 +127,9 @@ class Home:
 
         return MEWClient(space=SPACE, connect_link=link)
 
-    def _bridge(self, name: str, server: ServerDefinition) -> McpBridge:
+    def _bridge(self, name: str, server: ServerDefinition, repeats: Mapping[str, Any]) -> McpBridge:
         command, options = bridge_arguments(server, self._folder)
-        return McpBridge(name, command, **options)
+        return McpBridge(name, command, **options, **repeats)
 
 
 def startable_servers(agent: AgentDefinition, me: str) -> dict[str, ServerDefinition]:
@@ -180,6 +181,8 @@ def redefine(
     kept = {name: wanted[name] if name in same else server for name, server in started.items()}
     if _model_settings(definition) != _model_settings(running):
         later.append("settings of the model")
+    if definition.settings.on_repeat != running.settings.on_repeat:
+        later.append("settings of repeated calls")
     return replace(definition, servers=kept), later
 
 

@@ -26,7 +26,7 @@ _METADATA = (
 )  # fmt: skip
 _SETTINGS = (
     "maxChatTurns", "maxOutputTokens", "temperature", "topP", "theme", "systemPath", "model", "contextTopK",
-    "contextTopN", "contextIncludeScore", "toolPermission",
+    "contextTopN", "contextIncludeScore", "toolPermission", "strictUnknown", "repeatsWithin",
 )  # fmt: skip
 _TOOL = ("name", "description", "parameters", "prompt", "settings", "callers", "needs", "outputSchema")
 _SERVER = ("type", "command", "args", "env", "cwd", "url", "headers", "serverToolDefaults", "tools")

@@ -12,9 +12,10 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["KEPT", "hide", "open_below", "open_folder"]
+__all__ = ["KEPT", "find_tracked", "hide", "open_below", "open_folder"]
 
 KEPT = ".mew"
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -100,3 +101,68 @@ def hide(folder: Path) -> None:
                 os.write(fd, b"*\n")
             finally:
                 os.close(fd)
+
+
+# --- what git keeps -----------------------------------------------------------------------------------------------
+
+MAX_INDEX = 64 * 1024 * 1024  # bytes of an index of git that is read
+HASHES = (20, 32)  # bytes of the digests in such an index
+_HEAD = 40  # bytes of an entry before its digest
+
+
+def find_tracked(files: Iterable[Path]) -> list[Path]:
+    """The files that the index of the git repository around them names: whoever has the repository has them.
+
+    The index is read, and git is not run: the settings of a repository from elsewhere could start a program.
+    """
+    known: dict[Path, frozenset[bytes]] = {}
+    tracked = []
+    for file in files:
+        place = file.parent.resolve() / file.name
+        root = next((folder for folder in place.parents if os.path.lexists(folder / ".git")), None)
+        if root is None:
+            continue
+        if root not in known:
+            known[root] = frozenset(_read_index(root / ".git"))
+        if os.fsencode(place.relative_to(root).as_posix()) in known[root]:
+            tracked.append(file)
+    return tracked
+
+
+def _read_index(git: Path) -> Iterator[bytes]:
+    """The paths in the index of a repository that may be below a folder `tokens`; none where it cannot be read."""
+    try:
+        if git.is_file():  # of a worktree, or of a repository within another
+            with git.open("rb") as pointer:
+                git = git.parent / os.fsdecode(pointer.read(4096).partition(b"gitdir:")[2].strip())
+        index = os.open(git / "index", os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(index, "rb") as file:
+            data = file.read(MAX_INDEX) if stat.S_ISREG(os.fstat(index).st_mode) else b""
+    except (OSError, ValueError):
+        return
+    if data[:4] == b"DIRC" and b"token" in data:
+        for size in HASHES:
+            yield from (path for path in _paths(data, size) if b"tokens/" in path)
+
+
+def _paths(data: bytes, hash_size: int) -> Iterator[bytes]:
+    """The paths of an index of the versions 2 to 4, as far as it follows its form."""
+    version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
+    at, path = 12, b""
+    for _ in range(count):
+        flags = at + _HEAD + hash_size
+        begin = flags + (4 if int.from_bytes(data[flags : flags + 2]) & 0x4000 else 2)
+        if version == 4:  # each path is told by what it shares with the one before it
+            cut, more = 0, True
+            while more and begin < len(data):
+                cut, more = ((cut + 1 if cut else 0) << 7) | data[begin] & 0x7F, data[begin] >= 0x80
+                begin += 1
+            path = path[: max(0, len(path) - cut)]
+        else:
+            path = b""
+        end = data.find(b"\0", begin)
+        if end < 0:
+            return
+        path += data[begin:end]
+        yield path
+        at = end + 1 if version == 4 else at + ((end - at) // 8 + 1) * 8

@@ -5,6 +5,9 @@ the server's, because a server refuses requests for another; any other passes as
 still refuses a page that has another name (DNS rebinding). Nothing else is changed, and what is no HTTP/1.1 passes as it
 is. The messages in the bodies are shown to an observer.
 
+The server decides who may do what. A connection that it has answered without an error is admitted; one that has not sent
+the head of a request gets no connection to the server.
+
 Spec: RFC 9112; MCP transports, streamable HTTP.
 """
 
@@ -13,14 +16,16 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from typing import Final
+from math import inf
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mew_lab.errors import ConfigError
 from mew_lab.transport.http_bodies import BodyReader, Lost, Observer
 from mew_lab.transport.http_stream import HttpPart, HttpStream
+from mew_lab.transport.listener import AcceptedConnection, Listener
 
 __all__ = ["HttpRelay"]
 
@@ -42,17 +47,27 @@ class HttpRelay:
             there = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError:
             parts, there = urlsplit(""), 0
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or "@" in parts.netloc
+            or set(";=%").intersection(parts.path)
+            or parts.query
+            or parts.fragment
+        ):
+            # It is not quoted: it may hold a user, a password or a key.
             raise ConfigError(
-                f"Cannot relay to {to!r}: name an address such as http://127.0.0.1:8000/mcp", key="to"
+                "Cannot relay to that address: name one such as http://127.0.0.1:8000/mcp, without user, password and "
+                "query; clients send their headers through the relay",
+                key="to",
             )
         self.host, self.port, self.path = host, port, parts.path
         self._there = (parts.hostname, there)
-        self._authority = parts.netloc.rpartition("@")[2]
+        self._authority = parts.netloc
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._observe, self._lost = observe, lost
         self._count = 0
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._open: set[asyncio.Task[None]] = set()
 
     @property
@@ -62,40 +77,62 @@ class HttpRelay:
         return f"http://{host}:{self.port}{self.path}"
 
     async def __aenter__(self) -> HttpRelay:
-        try:
-            self._server = await asyncio.start_server(self._connect, self.host, self.port, limit=CHUNK)
-        except (OSError, OverflowError) as fault:
-            raise ConfigError(f"Cannot listen on {self.host}:{self.port}: {fault}", key="listen") from None
-        self.port = self._server.sockets[0].getsockname()[1]
+        loop = asyncio.get_running_loop()
+
+        def make_protocol(connection: AcceptedConnection) -> asyncio.BaseProtocol:
+            reader = asyncio.StreamReader(limit=CHUNK, loop=loop)
+
+            def begin(
+                reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+            ) -> Coroutine[Any, Any, None]:
+                return self._connect(reader, writer, connection)
+
+            return asyncio.StreamReaderProtocol(reader, begin, loop=loop)
+
+        self._listener = Listener(self.host, self.port, descriptors=2)
+        self.port = self._listener.port
+        self._listener.start(make_protocol)
         return self
 
     async def __aexit__(self, *fault: object) -> None:
-        assert self._server is not None
-        self._server.close()
+        assert self._listener is not None
+        self._listener.close()
         for task in self._open:
             task.cancel()
         if self._open:
             await asyncio.wait(self._open)
+        await self._listener.wait_closed()
 
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connect(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, accepted: AcceptedConnection
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
         self._count += 1
         try:
-            await self._relay(reader, writer, f"h{self._count}")
+            await self._relay(reader, writer, f"h{self._count}", accepted)
         except (OSError, ssl.SSLError):
             pass  # the client sees the end of its connection, as from the server itself
         finally:
             self._open.discard(task)
             writer.close()
+            accepted.lose()
 
     async def _relay(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: str
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        connection: str,
+        accepted: AcceptedConnection,
     ) -> None:
         host, port = self._there
-        from_server, to_server = await asyncio.open_connection(host, port, ssl=self._tls, limit=CHUNK)
         requests, responses = HttpStream(responses=False), HttpStream(responses=True)
+        first = await _read_first(reader, requests)
+        if not first:
+            return
+        accepted.handle(inf)  # the server has its own time for an answer
+        from_server, to_server = await asyncio.open_connection(host, port, ssl=self._tls, limit=CHUNK)
         asked = BodyReader("client", connection, self._observe, self._lost)
         answered = BodyReader("server", connection, self._observe, self._lost)
 
@@ -108,11 +145,15 @@ class HttpRelay:
 
         def pass_response(part: HttpPart) -> bytes:
             answered.take(part)
+            if part.unread or (part.head is not None and 200 <= part.head.status < 400):
+                accepted.admit()
+            elif part.head is not None and part.head.status >= 400:
+                accepted.answer()
             return part.data
 
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_pump(reader, to_server, requests, pass_request))
+                group.create_task(_pump(reader, to_server, requests, pass_request, first))
                 group.create_task(_pump(from_server, writer, responses, pass_response))
         except* OSError:
             pass
@@ -124,21 +165,38 @@ class HttpRelay:
                 await to_server.wait_closed()
 
 
+async def _read_first(reader: asyncio.StreamReader, stream: HttpStream) -> list[HttpPart]:
+    """The parts that come first, as soon as there are any; none of a client that leaves before."""
+    while data := await reader.read(CHUNK):
+        if parts := list(stream.feed(data)):
+            return parts
+    return list(stream.end())
+
+
 async def _pump(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     stream: HttpStream,
     show: Callable[[HttpPart], bytes],
+    first: Iterable[HttpPart] = (),
 ) -> None:
+    def write(parts: Iterable[HttpPart]) -> None:
+        for part in parts:
+            data = show(part)
+            if (
+                writer.is_closing()
+            ):  # a write to a closed transport is a fault of this program for some event loops
+                raise ConnectionResetError
+            writer.write(data)
+
+    write(first)
     while data := await reader.read(CHUNK):
-        for part in stream.feed(data):
-            writer.write(show(part))
+        write(stream.feed(data))
         await writer.drain()
-    for part in stream.end():
-        writer.write(show(part))
+    write(stream.end())
     await writer.drain()
     with suppress(OSError, NotImplementedError):
-        if writer.can_write_eof():
+        if not writer.is_closing() and writer.can_write_eof():
             writer.write_eof()
         else:
             writer.close()

@@ -26,6 +26,7 @@ lab = mew_lab.up("demo")
 tool = lab.join("web", can="tool")
 mail = lab.join("mail", can="tool")
 bot = lab.join("bot", can="proposer")
+early = lab.join("early", can="proposer")
 lab.chat("please summarise the page", to="bot")
 
 
@@ -45,9 +46,9 @@ def ok(text: str) -> dict[str, Any]:
     return {"result": {"content": [{"type": "text", "text": text}]}}
 
 
-def hinted(arguments: dict[str, Any]) -> tuple[bool, tuple[str, ...]]:
+def hinted(arguments: dict[str, Any], by: Any = bot) -> tuple[bool, tuple[str, ...]]:
     """Whether the card of a proposal with these arguments has a hint about one of them."""
-    sent = bot.send(
+    sent = by.send(
         "mcp/proposal",
         {"method": "tools/call", "params": {"name": "send", "arguments": arguments}},
         to="mail",
@@ -92,7 +93,8 @@ INJECTED = (  # one a case, so that none is found because of an earlier one
 def case(name: str, tell: Callable[[str], object], arguments: Callable[[str], dict[str, Any]]) -> None:
     injected = next(INJECTED)
     answer(ok("nothing of interest"), times=50)
-    before, warnings = hinted(arguments(injected))
+    # Of another proposer: words are of whoever sends them first, and quoted by others alone.
+    before, warnings = hinted(arguments(injected), early)
     reached(f"{name}: nothing was said yet, and no hint given: {warnings}", not before)
     tell(injected)
     found, warnings = hinted(arguments(injected))

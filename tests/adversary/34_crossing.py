@@ -11,13 +11,19 @@ import mew_lab
 from mew_lab.errors import MewError
 
 lab = mew_lab.up("demo", journal="j.jsonl")
-tool = lab.join("shell", can="tool")
-ran: dict[str, str] = {}
-tool.participant.client.on_message(
-    lambda one: ran.setdefault(one.correlation_id[0], one.id) if one.kind == "mcp/request" else None
-)
+shell = lab.join("shell", can="tool")
+ran: set[int] = set()
+
+
+@shell.participant.tools.tool
+def rm(n: int) -> str:
+    """Executes."""
+    ran.add(n)
+    return f"removed {n}"
+
+
 bot = lab.join("bot", can="proposer")
-crossed, untold, wordless = 0, 0, 0
+crossed, untold, wordless = 0, [], []
 for n in range(40):
     payload = {"method": "tools/call", "params": {"name": "rm", "arguments": {"n": n}}}
     sent = bot.send("mcp/proposal", payload, to="shell")
@@ -32,18 +38,19 @@ for n in range(40):
     withdraw.join()
     time.sleep(0.15)
     card = lab.decisions.card(sent.id)
-    if sent.id in ran and card.state == "withdrawn":
-        crossed += 1
-        untold += card.decision == "withdrawn" or ran[sent.id] not in said
-        row = next(row for row in lab.history() if f"n={n})" in row[1])
-        wordless += "shell" not in str(row[6]) or row[3] == "withdrawn"
-reached("an approval and a withdraw crossed", crossed > 0)
-verdict(
-    "what was executed in the person's name is not listed as withdrawn alone",
-    untold == 0,
-    f"{untold} of {crossed}",
-)
-verdict("the history says who answered it", wordless == 0, f"{wordless} of {crossed}")
+    row = next(row for row in lab.history() if f"n={n})" in row[1])
+    told = f"{said} {card.decision} {card.outcome} {row}"
+    crossed += "withdrawn after it was sent" in told
+    # What ran has its result, whatever was withdrawn; what did not run is nowhere said to have run.
+    if n in ran:
+        untold += [told] if card.decision == "withdrawn" or f"removed {n}" not in card.outcome else []
+        wordless += [told] if f"removed {n}" not in str(row[6]) or row[3] == "withdrawn" else []
+    else:
+        untold += [told] if "withdrawn" not in said else []
+        wordless += [told] if f"removed {n}" in told or "withdrawn" not in row[3] else []
+reached(f"an approval and a withdraw crossed, {len(ran)} executed", crossed > 0)
+verdict("what was executed is not called withdrawn, and what was not is", not untold, str(untold[:2]))
+verdict("the history says what became of it", not wordless, str(wordless[:2]))
 lab.down()
 
 lab = mew_lab.up("demo")

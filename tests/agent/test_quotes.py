@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from mew_lab.agent.quotes import MAX_DECODED, ToolOutputs, features_of, fold, leaves, query_of, spellings
+from mew_lab.agent.quotes import MAX_DECODED, ToolOutputs, features_of, leaves, query_of, spellings
+from mew_lab.protocol.steps import finish
+from mew_lab.protocol.text import fold
 
 
 @pytest.mark.parametrize(
@@ -42,12 +44,12 @@ def test_what_does_not_change_the_words_is_folded(text: str, folded: str) -> Non
     ],
 )
 def test_encodings_are_undone(written: str) -> None:
-    assert "the orchid ledger" in spellings(written)
+    assert "the orchid ledger" in finish(spellings(written))
 
 
 def test_what_decoding_adds_is_bounded() -> None:
     bombs = " ".join(base64.b64encode(f"{n} ".encode() * 9000).decode() for n in range(60))
-    assert sum(map(len, spellings(bombs)[1:])) <= MAX_DECODED
+    assert sum(map(len, finish(spellings(bombs))[1:])) <= MAX_DECODED
 
 
 def test_numbers_and_names_are_read_and_switches_are_not() -> None:

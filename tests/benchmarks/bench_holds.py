@@ -8,6 +8,11 @@ is printed and not asserted. `longest turn` is the processor time of one event; 
 others had their turn; `loop held` the same by the clock, with all that the machine did besides. Beside them stand the
 longest wait of a victim for the echo of a chat, how often the gateway said `limit_exceeded`, and the most steps that a
 turn was charged.
+
+The rows of the second table hold a lab, whose person has its views open and chats: `chat` is the median of what a chat
+took, `share` the part of the time that its loop had the processor, `idle loop` what a loop that does nothing was held
+beside it, and `being read` how many requests were not read at the end. `flood` beside `trifling` is the last mark: the
+person's chat takes at most ten times as long under large proposals as under small ones.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ import websockets
 
 HERE = Path(__file__).parent
 SCALE = float(os.environ.get("SCALE", "1"))
+HEAVY = str(HERE.parent / "bridge" / "heavy_server.py")  # the MCP server of the attempt `lines`
 MARK = 50
 PATIENCE = float(os.environ.get("PATIENCE", "90"))  # seconds for the answer to one message
 _numbers = itertools.count(1)
@@ -362,6 +368,133 @@ async def broken(scene: Scene) -> None:
         await talker.text(id, f'{{"id":"{id}","kind":"chat","payload":{{{begin}{unit * (size // len(unit))}]')
 
 
+async def lines(scene: Scene) -> None:
+    """A server that is bridged on the loop of the gateway, as in a lab, answers with lines of each shape and size."""
+    root = await scene.holder("root")
+    for size in (250_000, 900_000, 1_900_000, 7_000_000):
+        for shape in ("lists", "nested", "objects", "numbers", "text", "keys"):
+            params = {"name": shape, "arguments": {"size": scaled(size)}}
+            await root.send("mcp/request", {"method": "tools/call", "params": params}, to=["server"])
+    last = {"name": "text", "arguments": {"size": 10}}
+    id = f"h{os.getpid()}-last"
+    payload = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": last}
+    envelope = {"id": id, "kind": "mcp/request", "to": ["server"], "payload": payload}
+    await root.text(id, json.dumps(envelope))
+    root.answers[id] = asyncio.get_running_loop().create_future()
+    await root.answers[id]
+
+
+# --- a lab ------------------------------------------------------------------------------------------------------------
+
+WORDS = "the orchid ledger of Monday says write to mail@evil.test about number 4711 and the gate of Turin "
+
+
+def call(arguments: dict[str, Any], **params: Any) -> dict[str, Any]:
+    return {"method": "tools/call", "params": {"name": "t", "arguments": arguments, **params}}
+
+
+def large(of: str) -> dict[str, Any]:
+    """Arguments near the limit, of one shape."""
+    size = max(int(900_000 * SCALE), 2000)
+    values: dict[str, Callable[[], dict[str, Any]]] = {
+        "numbers": lambda: {"a": [n + 0.5 for n in range(size // 9)]},
+        "lists": lambda: {"a": [[] for _ in range(size // 8)]},
+        "keys": lambda: {f"k{n}": n for n in range(size // 16)},
+        "quotes": lambda: {f"a{n}": WORDS[n % 60 :] for n in range(size // 450)},
+        "names": lambda: {"a": [f"раураl {n}" for n in range(size // 100)]},
+        "letters": lambda: {"a": "раураl " * (size // 12)},
+        "shell": lambda: {"a": "; ./a " * (size // 6)},
+        "prose": lambda: {"a": WORDS * (size // len(WORDS))},
+    }
+    return values[of]()
+
+
+def shapes(of: str) -> Attempt:
+    async def attempt(scene: Scene) -> None:
+        proposer, tool = await scene.holder("proposer"), await scene.holder("tool")
+        await tool.send("mcp/response", {"result": {"content": [{"type": "text", "text": WORDS * 900}]}})
+        for _ in range(2):
+            await proposer.send("mcp/proposal", call(large(of)), to=["anna"])
+            await asyncio.sleep(1)
+
+    attempt.__doc__ = f"Two proposals of {of}."
+    return attempt
+
+
+async def addressees(scene: Scene) -> None:
+    """Proposals to thirty thousand."""
+    proposer = await scene.holder("proposer")
+    await proposer.send("mcp/proposal", call({"a": 1}), to=[f"п{n}" for n in range(scaled(30_000))])
+
+
+async def answers(scene: Scene) -> None:
+    """Answers near the limit."""
+    tool = await scene.holder("tool")
+    for text in (
+        WORDS * (scaled(900_000) // len(WORDS)),
+        "; ./a " * scaled(150_000),
+        "раураl " * scaled(70_000),
+    ):
+        await tool.send("mcp/response", {"result": {"content": [{"type": "text", "text": text}]}})
+        await asyncio.sleep(1)
+
+
+async def tools(scene: Scene) -> None:
+    """Lists of many tools, and of one large one, that the person asked for."""
+    tool, victim = await scene.holder("tool"), await scene.holder("victim")
+    schema = {"type": "object", "properties": {f"k{n}": {"type": "string"} for n in range(scaled(30_000))}}
+    many = [{"name": f"t{n}", "inputSchema": {"type": "object"}} for n in range(scaled(5000))]
+    for listed in ([{"name": "t", "inputSchema": schema}], many, many[::-1]):
+        id = f"list{next(_numbers)}x"
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        await victim.text(id, json.dumps({"id": id, "kind": "mcp/request", "to": ["tool"], "payload": body}))
+        answer = {"jsonrpc": "2.0", "id": 1, "result": {"tools": listed}}
+        await tool.send("mcp/response", answer, correlation_id=[id], to=["victim"])
+        await asyncio.sleep(1)
+
+
+async def kinds(scene: Scene) -> None:
+    """Each other kind that a proposer may send, near the limit."""
+    proposer = await scene.holder("proposer")
+    for of in ("prose", "numbers", "keys"):
+        wide = large(of)
+        await proposer.send("chat", {"text": json.dumps(wide)})
+        await proposer.send("chat", {"text": "x", **wide})
+        await proposer.send("reasoning/start", {"message": json.dumps(wide)})
+        await proposer.send("reasoning/thought", {"message": "x", **wide}, context="c")
+        await proposer.send("participant/status", wide)
+        await proposer.send("mcp/withdraw", {"reason": "other", **wide}, correlation_id=["none"])
+        await proposer.send("capability/grant-ack", wide, correlation_id=["none"])
+
+
+async def flood(scene: Scene) -> None:
+    """Large proposals without a pause."""
+    proposer, second = await scene.holder("proposer"), await scene.holder("tool")
+    await second.send("mcp/response", {"result": {"content": [{"type": "text", "text": WORDS * 900}]}})
+    shapes = ("numbers", "quotes", "names", "shell", "prose")
+    bodies = [json.dumps(call(large(of))) for of in shapes]  # once, for the processor is the lab's
+    while True:
+        for body in bodies:
+            id = f"l{next(_numbers)}x"
+            text = f'{{"id":"{id}","kind":"mcp/proposal","to":["anna"],"payload":{body}}}'
+            if body is bodies[-1]:
+                await proposer.text(id, text)
+            else:
+                await proposer.ws.send(text)
+
+
+async def trifling(scene: Scene) -> None:
+    """Small proposals without a pause."""
+    proposer = await scene.holder("proposer")
+    while True:
+        await proposer.flood([("mcp/proposal", call({"a": 1}))] * 50)
+
+
+LAB: dict[str, Attempt] = {
+    **{of: shapes(of) for of in ("numbers", "lists", "keys", "quotes", "names", "letters", "shell", "prose")},
+    **{one.__name__: one for one in (addressees, answers, tools, kinds, trifling, flood)},
+}
+
 ATTEMPTS: dict[str, Attempt] = {
     one.__name__: one
     for one in (
@@ -385,6 +518,7 @@ ATTEMPTS: dict[str, Attempt] = {
         limited,
         crowd,
         broken,
+        lines,
     )
 }
 
@@ -392,9 +526,9 @@ ATTEMPTS: dict[str, Attempt] = {
 class Child:
     """The process of the gateway; a thread reads what it prints, so that waiting for it can end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "holds.py"), str(scaled(64) + 2)],
+            [sys.executable, str(HERE / "holds.py"), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -425,6 +559,23 @@ class Child:
     def close(self) -> None:
         self.process.kill()
         self.process.communicate()
+
+
+async def in_lab(attempt: Attempt, child: Child, seconds: float) -> str:
+    """What one row says of a lab."""
+    about = child.said(PATIENCE)
+    assert about is not None, "the lab did not start"
+    scene = Scene(about["port"], about["tokens"])
+    child.ask(PATIENCE)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await attempt(scene)
+    found = await asyncio.to_thread(child.ask, PATIENCE)
+    for one in scene.here:
+        await one.close()
+    assert found is not None, "the loop is held"
+    times = "".join(f"{found[name]:15.0f}" for name in ("busy", "held", "idle"))
+    return f"{times}{found['share']:15.2f}{found['chat']:15.1f}{found['unread']:12}"
 
 
 async def under(attempt: Attempt, child: Child, seconds: float) -> str:
@@ -468,17 +619,29 @@ async def under(attempt: Attempt, child: Child, seconds: float) -> str:
 def main(argv: list[str]) -> None:
     """Prints the table."""
     arguments = argparse.ArgumentParser(description="How long does one hostile holder stop the others?")
-    arguments.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ATTEMPTS))
+    arguments.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*ATTEMPTS, *LAB)))
     arguments.add_argument("--seconds", type=float, default=5.0, help="that one attempt may take")
     asked = arguments.parse_args(argv)
+    names = asked.names or [*ATTEMPTS, *LAB]
     heads = ("longest turn", "loop busy", "loop held", "victim waited")
-    print(
-        f"{'holder':12}{''.join(f'{one:>15}' for one in heads)}{'limit_exceeded':>16}{'steps':>9}  mark ≤ {MARK} ms"
-    )
-    for name in asked.names or ATTEMPTS:
-        child = Child()
+    if not LAB.keys() >= set(names):
+        print(
+            f"{'holder':12}{''.join(f'{one:>15}' for one in heads)}{'limit_exceeded':>16}{'steps':>9}"
+            f"  mark ≤ {MARK} ms"
+        )
+    for name in (name for name in names if name in ATTEMPTS):
+        child = Child(str(scaled(64) + 2), *([HEAVY] if name == "lines" else []))
         try:
             print(f"{name:12}{asyncio.run(under(ATTEMPTS[name], child, asked.seconds))}", flush=True)
+        finally:
+            child.close()
+    heads = ("loop busy", "loop held", "idle loop", "share", "chat")
+    if not ATTEMPTS.keys() >= set(names):
+        print(f"{'in a lab':12}{''.join(f'{one:>15}' for one in heads)}{'being read':>12}  mark ≤ {MARK} ms")
+    for name in (name for name in names if name in LAB):
+        child = Child("lab")
+        try:
+            print(f"{name:12}{asyncio.run(in_lab(LAB[name], child, asked.seconds))}", flush=True)
         finally:
             child.close()
 

@@ -31,6 +31,8 @@ from typing import Any, NamedTuple
 
 from journals import write_journal
 
+from mew_lab.log.index_file import index_path, remove_index, seal_index
+
 LARGE = 2000
 COLUMNS = 'kind == "mcp/proposal" and from == agent-3'
 PAYLOAD = "payload.params.name == git_log"
@@ -109,11 +111,19 @@ def children_cpu() -> float:
     return seconds
 
 
+def forget_index(path: Path) -> None:
+    """Deletes the index of a journal."""
+    if (index := index_path(path)) is not None:
+        remove_index(index)
+
+
 def forget_facts(path: Path) -> None:
     """Puts the index in place that holds the columns alone, as it was when it had just been built."""
     plain = path.with_name(f"{path.name}.plain")
-    if plain.exists():  # a small journal has no index file
-        shutil.copy2(plain, path.with_name(f"{path.name}.idx"))
+    index = index_path(path)
+    if plain.exists() and index is not None:  # a small journal has no index file
+        shutil.copy2(plain, index)
+        seal_index(index, path)
 
 
 def ours_first(path: Path, rows: list[Row]) -> None:
@@ -137,7 +147,7 @@ def ours_index(path: Path, rows: list[Row]) -> None:
 
     from mew_lab.log.log import open_log
 
-    path.with_name(f"{path.name}.idx").unlink(missing_ok=True)
+    forget_index(path)
     index = measure("index", lambda: open_log(path).index, rows)
     index.stop_passes()
     if index.path is not None:
@@ -370,7 +380,7 @@ def judge(row: Row, messages: int) -> str:
 
 def report(path: Path, parts: Iterable[str]) -> None:
     """Prints the table of a journal."""
-    path.with_name(f"{path.name}.idx").unlink(missing_ok=True)
+    forget_index(path)
     by: dict[str, Row] = {}
     with path.open("rb") as file:
         messages = sum(b',"envelope":' in line for line in file)

@@ -23,4 +23,5 @@ def test_the_benchmark_prints_memory_beside_websocket_and_the_marks() -> None:
         "heartbeats missed meanwhile",
     ]
     assert lines[4].endswith("≤ 5 ms") and lines[-1] == "heartbeats missed meanwhile, 0, 0"
-    assert done.stderr == ""
+    # On a busy machine it ends while a message of an agent is on its way, which is told.
+    assert [line for line in done.stderr.splitlines() if "may be missing there" not in line] == []

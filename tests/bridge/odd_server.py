@@ -134,6 +134,10 @@ for line in sys.stdin:
             result["nextCursor"] = str(at + 3)
         if MODE == "lists_text":
             result = {"tools": "none"}
+        if MODE == "lists_unsendable":  # one tool is larger than a message, and two together are
+            large = {"name": "large", "description": "x" * 1_060_000, "inputSchema": {"type": "object"}}
+            half = {**large, "name": "half", "description": "x" * 520_000}
+            result = {"tools": [large, *TOOLS, half, {**half, "name": "other", "description": "x" * 480_000}]}
         if MODE == "lists_oddly":
             result = {
                 "tools": [

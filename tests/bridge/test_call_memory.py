@@ -1,8 +1,11 @@
-"""What a gate remembers over a crash: a small private file that may be damaged, and never fails it."""
+"""What a gate remembers over a crash: small private files that may be damaged, and never fail it."""
 
 from __future__ import annotations
 
 import json
+import re
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,70 +16,285 @@ from hypothesis import strategies as st
 from mew_lab.bridge import call_memory
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 
-WAITS = RememberedCall("k1", "p1", "calc/add", True)
-DONE = RememberedCall("k2", "p2", "calc/add", True, {"content": []})
-REFUSED = RememberedCall("k3", "p3", "calc/add", True, None, "no")
+KEYS = ["a" * 64, "b" * 64, "c" * 64]
+WAITS = RememberedCall(KEYS[0], "p1", "calc/add", True)
+DONE = RememberedCall(KEYS[1], "p2", "calc/add", True, {"content": []})
+REFUSED = RememberedCall(KEYS[2], "p3", "calc/add", True, None, "no")
+KB = 1024
 
 
 def loaded(path: Path, max_age: float = 60.0) -> list[RememberedCall]:
-    return [call._replace(at=0.0) for call in CallMemory(path).load(max_age=max_age)]
+    memory = CallMemory(path)
+    calls = [call._replace(at=0.0) for call in memory.load(max_age=max_age)]
+    memory.close()
+    return calls
+
+
+def put(path: Path, *calls: RememberedCall) -> None:
+    """Remembers calls as a gate does: first that each waits, then its outcome. Then the gate is gone."""
+    memory = CallMemory(path)
+    for call in calls:
+        memory.put(call._replace(result=None, refusal=""))
+        if not call.waits:
+            memory.put(call)
+    memory.close()
 
 
 def test_what_was_put_is_there_after_a_crash_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "a" / "calls.json"
     assert loaded(path) == []
+    put(path, WAITS, DONE, REFUSED)
+    assert sorted(loaded(path)) == [WAITS, DONE, REFUSED]
+    files = [file for file in path.parent.rglob("*") if file.is_file()]
+    folders = [path.parent, *(file for file in path.parent.rglob("*") if file.is_dir())]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600} and len(files) == 3
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
     memory = CallMemory(path)
-    for call in (WAITS, DONE, REFUSED):
-        memory.put(call)
-    assert loaded(path) == [WAITS, DONE, REFUSED]
-    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    memory.load(max_age=60.0)
     memory.drop("p2")
-    memory.put(WAITS._replace(refusal="rejected"))
-    assert loaded(path) == [WAITS._replace(refusal="rejected"), REFUSED]
+    memory.close()
+    assert sorted(loaded(path)) == [WAITS, REFUSED]
+    assert len([file for file in path.parent.rglob("*") if file.is_file()]) == 2
 
 
 def test_old_outcomes_are_forgotten_and_what_waited_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "calls.json"
-    memory = CallMemory(path)
-    for call in (WAITS, DONE, REFUSED):
-        memory.put(call)
+    path = tmp_path / "a" / "calls.json"
+    put(path, WAITS, DONE, REFUSED)
     assert loaded(path, max_age=0.0) == [WAITS]
 
 
-def test_a_large_result_is_not_kept_but_told(tmp_path: Path) -> None:
-    path = tmp_path / "calls.json"
-    CallMemory(path).put(DONE._replace(result={"content": [{"text": "x" * call_memory.MAX_OUTCOME}]}))
+@pytest.mark.parametrize(
+    "result, why",
+    [
+        ({"content": [{"text": "x" * call_memory.MAX_OUTCOME}]}, "too large to be kept"),
+        ({"content": [float("nan")]}, "could not be kept"),
+        ({"content": ["\ud800"]}, "could not be kept"),
+    ],
+)
+def test_a_result_that_cannot_be_kept_is_told(tmp_path: Path, result: Any, why: str) -> None:
+    path = tmp_path / "a" / "calls.json"
+    put(path, DONE._replace(result=result))
     [call] = loaded(path)
-    assert call.result is None and "too large to be kept" in call.refusal
+    assert call.result is None and why in call.refusal
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+TEXTS = st.text(st.characters(), max_size=40) | st.just("\ud800" * 300) | st.just('é"\\' * 300)
+CALLS = st.builds(
+    RememberedCall,
+    key=st.sampled_from(KEYS),
+    id=st.text(st.characters(), min_size=1, max_size=256),
+    what=TEXTS,
+    is_tool=st.booleans(),
+    result=st.none()
+    | st.recursive(
+        st.booleans() | st.integers() | st.floats() | TEXTS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+        max_leaves=8,
+    ).map(lambda value: {"content": [value]})
+    | st.sampled_from([100 * KB, 250 * KB, 900 * KB]).map(lambda size: {"content": ["x" * size]}),
+    refusal=TEXTS,
+)
+
+
+@pytest.mark.threat(27)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(CALLS, st.sampled_from(["waits", "ended", "dropped"])),
+        max_size=12,
+        unique_by=lambda drawn: drawn[0].id,
+    )
+)
+def test_what_is_written_can_be_read_always(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[RememberedCall, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("memory") / "a" / "calls.json"
+    memory, states = CallMemory(path), {}
+    for call, state in calls:
+        memory.put(call._replace(result=None, refusal=""))
+        states[call.id] = "waits"
+        if state != "waits" and not call.waits:
+            memory.put(call)
+            states[call.id] = "ended"
+        if state == "dropped":
+            memory.drop(call.id)
+            del states[call.id]
+    memory.close()
+    again = {call.id: "waits" if call.waits else "ended" for call in loaded(path)}
+    assert again == states
+
+
+@pytest.mark.threat(27)
+def test_outcomes_of_any_number_and_size_leave_the_waiting_calls_readable(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "calls.json"
+    large = {"content": ["x" * 250_000]}
+    ended = [DONE._replace(id=f"e{n}", what="é" * 400, result=large) for n in range(120)]
+    waiting = [WAITS._replace(id=f"w{n}", what="\u202e" * 400) for n in range(200)]
+    put(path, *ended, *waiting)
+    assert path.stat().st_size <= call_memory.MAX_FILE
+    outcomes = sum(file.stat().st_size for file in path.parent.rglob("*/*.json"))
+    assert 0 < outcomes <= call_memory.MAX_OUTCOMES
+    calls = {call.id: call for call in loaded(path)}
+    assert all(calls[call.id].waits for call in waiting)
+    assert all(not calls[call.id].waits for call in ended)
+    kept = [call for call in calls.values() if call.result is not None]
+    assert kept and {call.id for call in kept} == {f"e{n}" for n in range(120 - len(kept), 120)}
+
+
+def test_a_small_call_costs_the_loop_the_same_beside_many_large_outcomes(tmp_path: Path) -> None:
+    def cost(memory: CallMemory) -> float:
+        times = []
+        for n in range(15):
+            begin = time.thread_time()
+            memory.put(WAITS._replace(id=f"s{n}"))
+            times.append(time.thread_time() - begin)
+        return sorted(times)[7]
+
+    alone = CallMemory(tmp_path / "a" / "calls.json")
+    beside = CallMemory(tmp_path / "b" / "calls.json")
+    for n in range(60):
+        call = DONE._replace(id=f"e{n}", result={"content": ["x" * 250_000]})
+        alone.put(call._replace(result=None))
+        beside.put(call._replace(result=None))
+        beside.put(call)
+    beside.close()
+    assert cost(beside) < 3 * cost(alone) + 0.001
+    alone.close()
+
+
+def test_an_outcome_is_written_by_another_thread_than_that_of_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = {}
+    replace = call_memory.replace_small
+
+    def note(root: Path, name: str, data: bytes) -> None:
+        threads[len(data) > 100_000] = threading.current_thread()
+        replace(root, name, data)
+
+    monkeypatch.setattr(call_memory, "replace_small", note)
+    put(tmp_path / "a" / "calls.json", DONE._replace(result={"content": ["x" * 200_000]}))
+    assert threads[True] is not threading.current_thread()
+
+
+@pytest.mark.ruling("R35")
+def test_what_an_earlier_process_left_waiting_stays_unknown_after_its_client_was_told(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "calls.json"
+    put(path, WAITS)
+    for _ in range(2):  # its client was told by the first process, and asks a later one
+        memory = CallMemory(path)
+        memory.load(max_age=60.0)
+        memory.put(WAITS._replace(refusal="it is not known"))
+        found = memory.find_unknown(KEYS[0])
+        assert found is not None and found.id == "p1" and memory.find_unknown(KEYS[1]) is None
+        memory.drop("p1")
+        assert memory.find_unknown(KEYS[0]) is not None
+        memory.close()
+        assert loaded(path) == []
+
+
+def test_a_damaged_index_is_told_with_the_calls_that_it_held(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a" / "calls.json"
+    put(path, WAITS, WAITS._replace(id="p4", key=KEYS[1]), WAITS._replace(id="p5", key=KEYS[2]))
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first[:-20] + second + b"\0\xff{garbage\n" + third)
+    calls = loaded(path)
+    assert {call.id for call in calls} == {"p1", "p4", "p5"} and all(call.waits for call in calls)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert (
+        "it is damaged. It held calc/add (p1), calc/add (p4): whether these were executed is not known"
+        in line
+    )
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(max_size=200)
     | st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=5),
         lambda inner: (
             st.lists(inner, max_size=4)
-            | st.dictionaries(st.sampled_from([*RememberedCall._fields, "x"]), inner, max_size=8)
+            | st.dictionaries(
+                st.sampled_from(["key", "id", "what", "is_tool", "at", "state", "x"]), inner, max_size=8
+            )
         ),
         max_leaves=20,
     ).map(lambda value: json.dumps(value).encode())
 )
 def test_a_file_of_any_content_is_read_without_a_fault_and_replaced(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "calls.json"
+    path = tmp_path / "a" / "calls.json"
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     memory = CallMemory(path)
     assert all(isinstance(call.what, str) for call in memory.load(max_age=60.0))
     memory.put(DONE)
+    memory.close()
     assert DONE in loaded(path)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200) | st.sampled_from([b'{"result":{"a":"\\ud800"},"refusal":""}', b"[" * 5000]))
+def test_an_outcome_of_any_content_costs_that_outcome_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a" / "calls.json"
+    put(path, DONE, REFUSED)
+    [place] = [file for file in path.parent.rglob("*/*.json") if b"content" in file.read_bytes()]
+    place.write_bytes(content)
+    calls = {call.id: call for call in loaded(path)}
+    assert calls["p3"] == REFUSED
+    assert calls["p2"].result is None and "its outcome was not kept" in calls["p2"].refusal
 
 
 def test_a_folder_that_cannot_be_written_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    memory = CallMemory(tmp_path / "file" / "calls.json")
-    memory.put(WAITS)
-    memory.put(DONE)
+    put(tmp_path / "file" / "calls.json", WAITS, DONE)
     lines: list[Any] = [record for record in caplog.records if "cannot be written" in record.getMessage()]
     assert len(lines) == 1
+
+
+@pytest.mark.threat(27)
+@pytest.mark.parametrize("link", [".mew", ".mew/mcp", ".mew/mcp/calls", ".mew/mcp/calls/x.json.outcomes"])
+def test_no_folder_that_is_a_link_is_written_or_read(
+    tmp_path: Path, link: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere, work = tmp_path / "elsewhere", tmp_path / "work"
+    elsewhere.mkdir()
+    (work / link).parent.mkdir(parents=True)
+    (work / link).symlink_to(elsewhere)
+    path = work / ".mew" / "mcp" / "calls" / "x.json"
+    put(path, WAITS, DONE)
+    assert list(elsewhere.iterdir()) == []
+    assert [record for record in caplog.records if re.search("cannot be written", record.getMessage())]
+    loaded(path)
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.threat(27)
+@pytest.mark.parametrize(
+    "at", ["1" + "0" * 400, "-1" + "0" * 400, "NaN", "Infinity", "-1", "1e300", "9" * 14]
+)
+@pytest.mark.parametrize("state", ["waits", "unknown"])
+def test_a_call_with_any_time_is_known_for_a_day_from_now(tmp_path: Path, at: str, state: str) -> None:
+    path = tmp_path / "a" / "calls.json"
+    put(path, WAITS)
+    line = path.read_text(encoding="utf-8")
+    line = re.sub('"at":[^,]+', f'"at":{at}', line).replace('"state":"waits"', f'"state":"{state}"')
+    path.write_text(line, encoding="utf-8")
+    memory = CallMemory(path)
+    memory.load(max_age=60.0)
+    found = memory.find_unknown(WAITS.key)
+    assert found is not None and 0 <= found.at <= time.time()
+    memory.close()
+
+
+@pytest.mark.threat(27)
+def test_what_is_told_of_a_damaged_index_has_no_control_characters(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "calls.json"
+    path.write_text(f'{{"key":"{"0" * 64}","id":"p\x9b2J","what":"a\x9b2J\u202eb"\n', encoding="utf-8")
+    CallMemory(path).load(max_age=60.0)
+    assert not set("\x9b\u202e") & set(caplog.text)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, MCPError
 from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
 
-from mew_lab.bridge.gate import PENDING, REFUSED
+from mew_lab.bridge.call_memory import CallMemory, RememberedCall
+from mew_lab.bridge.gate import PENDING, REFUSED, McpGate
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.offers import LISTING
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
-from .conftest import until
+from ..failing import How, failing
+from .conftest import Site, until
 from .desk import PROPOSER, Desk, give_up, text
 from .over_http import TOKEN, client_over_http, open_session, send_raw
 
@@ -185,6 +188,90 @@ async def test_a_pending_call_can_be_withdrawn(desk: Desk) -> None:
     assert again.is_error and text(again).startswith("calc/add has ended, so it cannot be withdrawn")
     [proposal] = desk.human.proposals
     assert (proposal.state, proposal.reason, desk.executed) == ("withdrawn", "changed my mind", [])
+
+
+ENDS = {
+    "the client withdraws it": "The withdrawal of calc/add was accepted",
+    "it is rejected": "human rejected calc/add: no. It was not executed",
+    "nobody decides": "Nobody decided on calc/add within 0.5 s, so it was refused and not executed",
+    "its client cancels it": "Its client cancelled calc/add, so it was withdrawn",
+}
+
+
+@pytest.mark.parametrize("how", [None, "refused", "swallowed", "cut off"])
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_call_is_called_withdrawn_or_not_executed_once_its_withdrawal_was_accepted(
+    site: Site, end: str, how: How | None, leap: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails, desk = failing(monkeypatch), Desk(site)
+    desk.human = await site.seat("human")
+    await desk.seat()
+    times = {"decide_within": 0.5 if end == "nobody decides" else 600.0, "withdraw_after": 0.2}
+    async with desk.gate(answer_after=0.05, **times) as gate, Client(gate.server, mode="legacy") as client:
+        call = asyncio.ensure_future(client.call_tool("calc_add", {"a": 2, "b": 3}))
+        id = await desk.proposed()
+        if how is not None:
+            fails["mcp/withdraw"] = how
+        said = ""
+        if end == "its client cancels it":
+            call.cancel()
+        else:
+            await call
+        waiting = gate.calls.by_id(id)
+        assert waiting is not None
+        if end == "it is rejected":
+            await desk.human.reject(id, "no")
+        elif end == "the client withdraws it":
+            asked = asyncio.ensure_future(client.call_tool("proposal_withdraw", {"proposal": id}))
+            await until(lambda: waiting.why)
+            if how == "swallowed":
+                await asyncio.sleep(0)
+                leap(30.0)
+            said = text(await asked)
+        await until(lambda: waiting.why)
+        if how is None:
+            await waiting.ended.wait()
+        said += text(await client.call_tool("proposal_result", {"proposal": id}))
+        assert (ENDS[end] in said) is (how is None), said
+        if how is not None:
+            lost = "The connection ended before calc/add was answered" if how == "cut off" else "\0"
+            assert "The withdrawal of calc/add is not confirmed" in said or lost in said
+            assert "not executed" not in said and "was withdrawn" not in said
+        fails.clear()
+
+
+@pytest.mark.parametrize("how", [None, "refused", "swallowed", "cut off"])
+async def test_a_gate_that_starts_again_says_whether_a_withdrawal_was_accepted(
+    site: Site,
+    how: How | None,
+    leap: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    fails, desk = failing(monkeypatch), Desk(site)
+    desk.human = await site.seat("human")
+    await desk.seat()
+    before = await site.seat("coder", PROPOSER)
+    id = before.call("calc/add", {"a": 2, "b": 3}).id
+    await desk.proposed()
+    await before.client.disconnect()
+    CallMemory(tmp_path / "calls.json").put(RememberedCall("key", id, "calc/add", True))
+    if how is not None:
+        fails["mcp/withdraw"] = how
+    gate = McpGate(MEWParticipant(site.client("coder", PROPOSER)), memory=CallMemory(tmp_path / "calls.json"))
+    started = asyncio.ensure_future(gate.start())
+    if how == "swallowed":
+        await until(lambda: gate.participant.client.state == "ready")
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            leap(1.0)
+    await started
+    waiting = gate.calls.by_id(id)
+    assert waiting is not None and waiting.outcome is not None
+    so = "was accepted now" if how is None else "is not confirmed"
+    assert f"and the withdrawal of proposal {id} {so}. Whether it was approved" in waiting.outcome.refusal
+    fails.clear()
+    await gate.stop()
 
 
 @pytest.mark.parametrize(

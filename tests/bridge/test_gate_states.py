@@ -77,7 +77,7 @@ async def _with_other_arguments(rounds: Rounds) -> Any:
 
 
 async def _with_arguments_that_look_alike(rounds: Rounds) -> Any:
-    return await rounds.again({"a": 2, "b": 3.0}, state=rounds.state)
+    return await rounds.again({"a": 2, "b": "3"}, state=rounds.state)
 
 
 async def _with_one_argument_more(rounds: Rounds) -> Any:

@@ -38,7 +38,7 @@ async def test_the_git_server_answers_a_fulfilled_proposal(site: Site, repositor
     result = await call
     assert "The first of them" in result.text
     assert set(result.raw) <= {"content", "isError", "structuredContent"}
-    assert bridge.annotations["git_log"]["readOnlyHint"] is True
+    assert bridge.hints_of("git_log")["readOnlyHint"] is True
     with pytest.raises(ToolFailed):
         await human.call("git/git_log", {"repo_path": str(repository.parent / "elsewhere")})
     await bridge.stop()
@@ -224,7 +224,7 @@ async def test_a_malformed_answer_of_the_server_leaves_its_call_unknown_at_once(
 
 async def test_a_server_without_tools_is_a_server(site: Site) -> None:
     await site.odd("toolless")
-    assert site.bridges[0].annotations == {}
+    assert site.bridges[0].listed.tools == ()
 
 
 # --- what goes wrong ---

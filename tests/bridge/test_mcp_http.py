@@ -94,7 +94,7 @@ async def test_only_so_many_sessions_are_there_at_once_and_idle_ones_end(surface
 
 async def test_a_port_that_is_taken_is_told(surface: Surface) -> None:
     async with served(surface) as server:
-        with pytest.raises(ConfigError, match=f"cannot listen on port {server.port}"):
+        with pytest.raises(ConfigError, match=f"port {server.port} of 127.0.0.1 is in use already; choose"):
             async with served(surface, port=server.port):
                 pass
 

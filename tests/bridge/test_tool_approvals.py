@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from mew_lab.bridge.tool_approvals import ToolApprovals
-from mew_lab.errors import CapabilityViolation, ToolFailed
+from mew_lab.bridge.tool_approvals import PendingCall, ToolApprovals
+from mew_lab.errors import CapabilityViolation, ConnectionLost, ToolFailed
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
@@ -154,6 +154,68 @@ async def test_an_agent_that_may_not_propose_is_told(seats: Seats) -> None:
     agent, tools = await seats.seat("agent", "observer"), await seats.seat("agent-tools", "tool")
     with pytest.raises(CapabilityViolation):
         await ToolApprovals(agent, tools).decide("write", WRITE)
+
+
+@pytest.mark.parametrize(
+    ("proposed", "sent"), [(0, False), (1, 1.5), (1, True), ([1], [True]), ({"a": 0}, {"a": False})]
+)
+async def test_arguments_that_only_python_calls_equal_are_edited(
+    seats: Seats, proposed: Any, sent: Any
+) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide("pay", {"x": proposed}))
+    (proposal,) = await open_proposals(person, 1)
+    await person.approve(proposal.id, params={"name": "pay", "arguments": {"x": sent}})
+    decision = await asyncio.wait_for(deciding, 10)
+    assert decision.approved and decision.edited
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [PendingCall("no tool!", {}), PendingCall("pay", None), PendingCall(None, {}), PendingCall("pay", [1])],
+)
+async def test_a_call_that_cannot_be_asked_for_is_refused_and_the_others_are_decided(
+    seats: Seats, odd: PendingCall
+) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    calls = [PendingCall("pay", {"n": 10}), odd, PendingCall("pay", {"n": 20})]
+    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide_all(calls))
+    for proposal in await open_proposals(person, 2):
+        await person.approve(proposal.id)
+    first, refused, last = await asyncio.wait_for(deciding, 10)
+    assert (first.arguments, last.arguments) == ({"n": 10}, {"n": 20}) and first.approved and last.approved
+    assert not refused.approved and refused.reason.startswith("Not approved: ")
+
+
+async def test_where_a_run_cannot_go_on_the_cards_of_its_other_calls_are_withdrawn(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    approvals = ToolApprovals(agent, tools)
+    decide = approvals.decide
+
+    async def fail_second(name: str, arguments: Any) -> Any:
+        if arguments["n"] == 2:
+            await until(lambda: len([one for one in person.proposals if one.state == "open"]) == 2)
+            raise ConnectionLost("it is gone")
+        return await decide(name, arguments)
+
+    vars(approvals)["decide"] = fail_second
+    with pytest.raises(ConnectionLost, match="it is gone"):
+        await approvals.decide_all([PendingCall("pay", {"n": n}) for n in (1, 2, 3)])
+    await until(lambda: all(one.state == "withdrawn" for one in person.proposals))
+    assert len(list(person.proposals)) == 2
+
+
+async def test_who_gives_up_a_run_withdraws_all_its_proposals(seats: Seats) -> None:
+    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
+    person = await seats.seat("person", "human")
+    calls = [PendingCall("pay", {"n": n}) for n in range(3)]
+    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide_all(calls))
+    await open_proposals(person, 3)
+    deciding.cancel()
+    await until(lambda: all(one.state == "withdrawn" for one in person.proposals))
 
 
 # --- the real frameworks, each in an environment of its own ---

@@ -137,7 +137,7 @@ class Seat:
 
     def rows(self, proposal: str, digest: str) -> tuple[tuple[str, str], ...] | None:
         card = self.cards.get(proposal)
-        return card.arguments if card is not None and card.is_open and card.digest == digest else None
+        return card.arguments if card is not None and card.can_be_approved and card.digest == digest else None
 
     def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
         if self.rows(proposal, digest) is None:
@@ -201,7 +201,7 @@ class Seat:
             return
         with self._lock:
             card = self.cards[proposal]
-            if not card.is_open or card.digest != digest:
+            if not card.can_be_approved or card.digest != digest:
                 done.set_exception(RuntimeError(f"{proposal} is {card.state} already, by {card.by}"))
                 return
             self.fulfilled.append((proposal, decision, reason, target))
@@ -214,6 +214,7 @@ class Seat:
                 outcome=outcome,
                 decided_at=time.time(),
                 edited=bool(target),
+                rejected="",
             )
             self.put(card)
         done.set_result(card.state)
@@ -238,7 +239,6 @@ class Rows_:
         self._lock = threading.Lock()
 
     sign = "#"
-    dropped = (0, 0)
 
     @property
     def last_seq(self) -> int:
@@ -275,6 +275,12 @@ class Rows_:
 
     def since(self, seq: int, limit: int) -> list[Row]:
         return self.rows[seq : seq + limit]
+
+    def numbers(self, after: int, limit: int) -> list[int]:
+        return [row.seq for row in self.since(after, limit)]
+
+    def back(self, seq: int, rows: int) -> int:
+        return max(0, seq - rows)
 
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
         named = ((row.seq, (row.correlates, *row.also)) for row in self.rows[seq:])

@@ -55,6 +55,7 @@ def approve(book: Notebook, cell: int, by: str) -> None:
         book.tab.keyboard.press("a")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("by", ["click", "key"])
 @pytest.mark.parametrize("host", HOSTS)
 def test_after_an_approval_shift_enter_runs_the_next_cell(

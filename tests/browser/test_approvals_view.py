@@ -89,6 +89,131 @@ async def firm(path):
     assert "Approved by you" in one.inner_text()
 
 
+SEATS = """
+ada = lab.join("ada", can="human")
+def propose(tool, path, **more):
+    # A proposer that neither goes on asking nor gives up, unless it says so.
+    payload = {"method": "tools/call", "params": {"name": tool, "arguments": {"path": path}}}
+    draft = {"kind": "mcp/proposal", "to": ["notebook"], "payload": payload}
+    return bot.run(bot.participant.send_accepted(draft)).id
+def reject(*ids):
+    for id in ids: ada.run(ada.participant.reject(id, "unsafe"))
+"""
+WIRE = "print(json.dumps([[r['correlation_id'][0], r['payload']['params']['arguments']['path']] for r in sent('mcp/request') if r.get('correlation_id')]))"
+
+
+@pytest.mark.ruling("R32")
+@pytest.mark.parametrize("by", ["mouse", "keys"])
+def test_what_a_rejection_alone_has_ended_is_approved_from_its_line_by_two_presses_once(
+    notebook: Callable[..., Notebook], by: str
+) -> None:
+    begin = """
+kept, gone = propose("write_note", "a.txt"), propose("read_file", "b.txt")
+reject(kept, gone)
+_ = bot.run(bot.participant.withdraw(gone))
+"""
+    book = notebook([SETUP + SEATS, SHOW, begin, WIRE]).run(0).run(1).run(2)
+    area = book.area(1)
+    lines, again = area.locator("li.mew-past"), area.locator("li.mew-past button.mew-again")
+    line = lines.filter(has_text="write_note")
+    book.page.until(lambda: lines.count() == 2 and again.count() == 1, "the way past the one rejection")
+    assert line.locator("button.mew-again").count() == 1, "and none past what was withdrawn"
+    one = area.locator("li.mew-card:not(.mew-past)")
+
+    def open_again() -> None:
+        if by == "mouse":
+            book.click(again)
+        else:
+            line.focus()
+            book.tab.keyboard.press("Tab")
+            book.tab.keyboard.press("Enter")
+        one.wait_for()
+
+    def approve() -> None:
+        button = one.locator("button.mew-approve")
+        if by == "mouse":
+            press(book, button)
+            return
+        one.focus()
+        book.page.until(lambda: button.get_attribute("aria-disabled") != "true", "the button to arm")
+        book.tab.keyboard.press("a")
+
+    open_again()
+    assert "a.txt" in one.locator("table.mew-arguments").first.inner_text(), "all that is sent is shown"
+    assert "rejected by ada; a second press" in one.locator(".mew-told").inner_text()
+    assert one.locator("button.mew-reject, button.mew-allow:visible").count() == 0
+    assert one.evaluate("n => n === document.activeElement")
+    leave = one.get_by_role("button", name="Leave it rejected")
+    book.click(leave)
+    one.wait_for(state="detached")
+    assert line.evaluate("n => n === document.activeElement") and "Rejected by ada" in line.inner_text()
+    if by == "mouse":  # the history leads to the line, also to one that is out of sight
+        book.click(area.locator("button.mew-history"))
+        book.click(area.locator(".mew-ledger").get_by_role("button", name="Open"))
+        book.page.until(lambda: line.evaluate("n => n === document.activeElement"), "the line")
+        assert area.locator(".mew-ledger").is_hidden()
+    open_again()
+    assert one.locator("button.mew-approve").get_attribute("aria-disabled") == "true", "not before it is read"
+    approve()
+    book.page.until(
+        lambda: "Approve all the same" in one.locator("button.mew-approve").inner_text(), "the question"
+    )
+    assert said(book, 3) == []
+    approve()
+    book.page.until(lambda: "Approved by you" in line.inner_text(), "the approval")
+    assert [path for _, path in said(book, 3)] == ["a.txt"]
+    assert again.count() == 0
+    book.execute("seen = str(lab.log.verify())")
+    book.execute("assert '1 despite=rejected' in seen, seen")
+    assert book.page.errors == []
+
+
+@pytest.mark.slow
+@pytest.mark.ruling("R32")
+def test_rows_of_a_table_that_somebody_rejected_say_so_and_have_their_way_past_it(
+    notebook: Callable[..., Notebook],
+) -> None:
+    begin = """
+async def firm(path): return bot.participant.call("notebook/write_note", {"path": path}, resilient=True).id
+firms = [bot.run(firm(f"firm-{n}.txt")) for n in range(3)]
+plain = [propose("read_file", f"plain-{n}.txt") for n in range(3)]
+"""
+    some = "reject(firms[1], plain[1])"
+    book = notebook([SETUP + SEATS, begin, SHOW, some, WIRE]).run(0).run(1).run(2)
+    area = book.area(2)
+    firm, plain = (area.locator("li.mew-group").filter(has_text=name) for name in ("firm-0", "plain-0"))
+    firm.wait_for()
+    plain.wait_for()
+    book.run(3)
+    row = firm.locator(".mew-rows tbody tr").filter(has_text="firm-1")
+    row.get_by_text("rejected by ada; still asked for").wait_for()
+    review_all(book, area)
+    press(book, firm.locator("button.mew-approve-all"))
+    book.page.until(
+        lambda: "Approve all the same" in firm.locator("button.mew-approve-all").inner_text(), "the question"
+    )
+    assert said(book, 4) == []
+    # What was asked about was this row as well.
+    row.locator("input").uncheck()
+    assert "Approve 2" in firm.locator("button.mew-approve-all").inner_text()
+    row.locator("input").check()
+    press(book, firm.locator("button.mew-approve-all"))
+    press(book, firm.locator("button.mew-approve-all"))
+    firm.wait_for(state="detached")
+    assert sorted(path for _, path in said(book, 4)) == ["firm-0.txt", "firm-1.txt", "firm-2.txt"]
+    # The row that a rejection alone has ended leads to its card, and the others stay.
+    book.click(plain.locator(".mew-rows tbody tr").filter(has_text="plain-1").locator("button.mew-again"))
+    one = area.locator("li.mew-card:not(.mew-past):not(.mew-group)")
+    one.wait_for()
+    assert plain.locator(".mew-rows tbody tr").count() == 2
+    press(book, one.locator("button.mew-approve"))
+    assert "Approve all the same" in one.locator("button.mew-approve").inner_text()
+    press(book, one.locator("button.mew-approve"))
+    one.wait_for(state="detached")
+    assert [path for _, path in said(book, 4)][3:] == ["plain-1.txt"]
+    assert book.page.errors == []
+
+
 @pytest.mark.slow
 @pytest.mark.threat(14)
 def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_press(

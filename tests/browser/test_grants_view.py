@@ -193,7 +193,7 @@ async def probe(lab, to, text, *, wanted):
         examples=tuple(Example(1.0, p, (p,), p, p) for p in PAYLOADS), barred=PAYLOADS[4], warnings=tuple(PAYLOADS))
 part.probe = probe
 async def gather(lab, who, *, patience):
-    return [(p, {'name': p}) for p in PAYLOADS], list(PAYLOADS)
+    return [(p, {'name': p}) for p in PAYLOADS], list(PAYLOADS), list(PAYLOADS)
 part.gather_tools = gather
 view.wake()
 """
@@ -279,7 +279,7 @@ def test_a_grant_and_a_revoke_are_undone_by_one_press(notebook: Callable[..., No
     book.click(row.locator("button", has_text="Revoke…"))
     book.click(armed(book, row.locator("button.mew-danger")))
     row.wait_for(state="detached")
-    book.page.until(lambda: "may no longer" in view.locator(".mew-toasts").inner_text(), "the toast")
+    book.page.until(lambda: "is revoked" in view.locator(".mew-toasts").inner_text(), "the toast")
     book.click(undo)
     row.wait_for()
     book.run(2)

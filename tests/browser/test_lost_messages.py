@@ -105,3 +105,13 @@ def test_a_lost_card_comes_again_and_a_button_whose_answer_was_lost_works_again(
     book.page.until(lambda: feed.get_attribute("data-rows") == "82", "every row")
     # Both views have asked for what was lost, and neither has failed.
     assert book.run(4).text(4).strip().endswith("]] ['approvals', 'feed'] 0 0")
+
+
+@pytest.mark.slow
+@pytest.mark.trap("T-13")
+def test_earlier_rows_that_were_lost_come_again(notebook: Callable[..., Notebook]) -> None:
+    book = notebook([SETUP, "for n in range(9000): log.add()\nlose(feed, 'earlier')\nfeed", TOLD])
+    book.run(0).run(1)
+    feed = book.area(1).locator("section.mew-feed")
+    book.page.until(lambda: feed.get_attribute("data-rows") == "9000", "every row")
+    assert book.run(2).text(2).strip() == "[['earlier']] [] 0 0"

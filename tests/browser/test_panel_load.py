@@ -36,7 +36,7 @@ FILL = f"""
 for part in range(20):
     lab.loop.submit(say({ENVELOPES} // 20, part * {ENVELOPES} // 20)).result(60)
 seats += [lab.join(f"bot-{{n}}", can=[{{"kind": "*"}}]) for n in range(1, {PARTICIPANTS} - 1)]
-print(len(lab.log))
+print(lab.rows.last_seq)
 """
 WATCH = """
 parts = lab.view.panel._parts | {"panel": lab.view.panel}
@@ -52,13 +52,14 @@ for name, part in parts.items():
 TOLD = """
 import json
 worst = {name: max((sum(1 for s in times if t <= s < t + 1) for t in times), default=0) for name, times in sent.items()}
-print(json.dumps({"last": len(lab.log), "worst": worst, "faults": {name: len(part.faults) for name, part in parts.items()}}))
+print(json.dumps({"last": lab.rows.last_seq, "worst": worst, "faults": {name: len(part.faults) for name, part in parts.items()}}))
 """
 
 FLOOD, LONG = 5000, 30
 FLOODED_BY = """
 import json, resource
 from datetime import UTC, datetime
+from mew_lab.log.numbering import numbered
 from mew_lab.space.events import Record
 
 def used():
@@ -79,7 +80,7 @@ async def rows(count, rate):
     for n in range(first, first + count):
         kind = {7: "participant/status", 13: "reasoning/start"}.get(n % 20, "chat")
         raw = TEXT % (n, kind, PAYLOADS[kind] % n)
-        lab.observe(Record(10**6 + n, datetime.now(UTC), "received", "demo", "bot-0", verdict="accepted", pattern='{"kind":"*"}', raw=raw))
+        lab.observe(Record(lab.rows.last_seq + 1, datetime.now(UTC), "received", "demo", "bot-0", verdict="accepted", pattern='{"kind":"*"}', raw=raw))
         if n % 50 == 0:
             await asyncio.sleep(max(0, began + (n - first) / rate - time.monotonic()))
     return time.monotonic() - began
@@ -99,9 +100,8 @@ took = x.result(90)
 watched = (used() - a) / (time.monotonic() - began)
 for name, times in sent.items():
     times[:] = [t for t in times if t >= began]
-held = [record.now.timestamp() for record in lab.log.held if record.raw is not None]
-gone = len(lab.log) - len(held)
-ages = {tab: sorted(at - held[last - gone - 1] for last, at in seen if last > gone) for tab, seen in json.loads(SEEN).items()}
+held = {entry.seq: entry.t for entry in numbered(lab.log.held)}
+ages = {tab: sorted(at - held[last] for last, at in seen if last in held) for tab, seen in json.loads(SEEN).items()}
 ages["all"] = sorted(sum(ages.values(), []))
 print(json.dumps({"took": took, "alone": alone, "watched": watched, "log": len(lab.log), "before": before,
                   "ages": {tab: some[int(len(some) * .95)] for tab, some in ages.items() if some}}))
@@ -128,21 +128,21 @@ def test_thirty_participants_and_a_hundred_thousand_envelopes(notebook: Callable
     book = notebook([SETUP, FILL, "%mew panel", WATCH, run, f"x.result(60)\n{TOLD}"])
     empty = book.tab.evaluate(FRAMES, 3)
     book.run(0, deadline=60).run(1, deadline=400)
-    total = int(book.text(1))
-    assert total >= ENVELOPES
+    newest = int(book.text(1))
+    assert newest >= ENVELOPES
     began = book.tab.evaluate("performance.now()")
     book.run(2, wait=False)
     opened = book.tab.evaluate(
-        """([index, total, members]) => new Promise(done => { const look = () => {
+        """([index, newest, members]) => new Promise(done => { const look = () => {
           const area = document.querySelectorAll('.jp-Notebook .jp-Cell')[index];
           const part = name => area.querySelector('section.mew-panel section.mew-' + name);
-          const feed = part('feed'), here = feed && Number(feed.dataset.last) >= total;
+          const feed = part('feed'), here = feed && Number(feed.dataset.last) >= newest;
           if (here && part('approvals') && Number(part('roster')?.dataset.rows) >= members) done(performance.now());
           else requestAnimationFrame(look); }; look(); })""",
-        [2, total, PARTICIPANTS],
+        [2, newest, PARTICIPANTS],
     )
     print(
-        f"\nopened with {total} envelopes of {PARTICIPANTS} participants: {(opened - began) / 1000:.2f} s (mark 1 s)"
+        f"\nopened with {ENVELOPES} envelopes of {PARTICIPANTS} participants: {(opened - began) / 1000:.2f} s (mark 1 s)"
     )
     book.page.until(
         lambda: int(panel(book, 2).locator("section.mew-feed").get_attribute("data-rows") or 0) >= HELD,

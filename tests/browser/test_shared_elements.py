@@ -173,3 +173,29 @@ def test_a_new_request_that_is_out_of_sight_is_told_and_shown(bare: Callable[...
     page.counts[0] = RoomCounts(1, 3, 0)  # type: ignore[attr-defined]
     page.view.wake()
     page.until(lambda: not page.tab.title().startswith("("), "the title to be as before")
+
+
+def test_a_line_that_tells_covers_no_button_and_moves_none_under_a_pointer(bare: Callable[..., Bare]) -> None:
+    page = bare(0, width=800, height=300)
+    page.tab.evaluate("document.body.style.paddingTop = '2000px'; window.scrollTo(0, 0)")
+    page.counts[0] = RoomCounts(1, 3, 2)  # type: ignore[attr-defined]
+    page.view.wake()
+    toast, room = page.tab.locator(".mew-toast"), page.tab.locator(".mew-room")
+    page.until(lambda: toast.count() == 1, "the line that tells of it")
+    page.tab.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+
+    def edges() -> tuple[float, float]:
+        line, above = toast.bounding_box(), room.bounding_box()
+        assert line and above
+        return above["y"] + above["height"], line["y"]
+
+    page.until(lambda: edges()[0] <= edges()[1], "the line to stand below the parts")
+    page.tab.mouse.move(5, 5)
+    height = page.tab.evaluate("document.body.scrollHeight")
+    toast.get_by_role("button", name="Dismiss").click()
+    page.until(lambda: not toast.is_visible(), "the line to go")
+    assert page.tab.evaluate("document.body.scrollHeight") == height, "while the pointer is in the view"
+    page.tab.evaluate("window.scrollTo(0, 0)")
+    page.tab.mouse.move(5, 5)
+    page.until(lambda: toast.count() == 0, "its room to go")
+    assert page.tab.evaluate("document.body.scrollHeight") < height

@@ -338,9 +338,9 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     book.click(one.get_by_role("button", name="Edit as JSON"))
     text = field(book, 1, "Arguments as JSON")
     assert json.loads(text.input_value()) == {
-        "repo_path": ".", "message": "Fix typo\nin README", "files": ["c.py", "b.py"], "sign": True, "amend": False, "author": "",
+        "repo_path": ".", "message": "Fix typo\nin README", "files": ["c.py", "b.py"], "sign": True, "author": "",
     }  # fmt: skip
-    text.fill(text.input_value().replace('"amend": false', '"amend": 12345678901234567890'))
+    text.fill(text.input_value().replace('"sign": true', '"sign": true, "amend": 12345678901234567890'))
     book.click(one.get_by_role("button", name="Edit as form"))
     book.page.until(lambda: "must be a boolean" in one.locator(".mew-form").inner_text(), "the fault")
     assert field(book, 1, "amend").input_value() == "12345678901234567890"

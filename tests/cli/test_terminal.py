@@ -25,6 +25,8 @@ from mew_lab.log.journal import Journal
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Record
 
+from ..failing import How, failing
+
 
 def row(**changes: Any) -> Row:
     one = Row(3, 102.5, "bot", ("git",), "mcp/request", "tools/call x", "", 0, "accepted", "", "e-1", 10)
@@ -277,3 +279,35 @@ def test_a_mistake_is_one_sentence(lab: Lab, line: str, words: str) -> None:
     with pytest.raises(MewError, match=words) as caught:
         obey(lab, line)
     assert "\n" not in str(caught.value)
+
+
+LINES = {
+    '{"kind": "chat", "payload": {"text": "hi"}}': ("chat", "sent "),
+    "/approve": ("mcp/request", "Approved: "),
+    "/reject": ("mcp/reject", "Rejected "),
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("how", [None, "refused", "cut off", "swallowed"])
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_says_that_something_was_sent_or_decided_where_the_gateway_accepted_it(
+    line: str, how: How | None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    fails, (kind, done) = failing(monkeypatch) if how is not None else {}, LINES[line]
+    lab: Lab = request.getfixturevalue("lab")
+    request.getfixturevalue("adding")
+    if line.startswith("/"):
+        id = lab.join("bot", can="proposer").call("notebook/add", {"a": 1, "b": 2}).id
+        with pytest.raises(NotApproved):
+            obey(lab, f"/approve {id}")
+        line = f"{line} {id}"
+    if how is not None:
+        fails[kind] = how
+    try:
+        said = obey(lab, line)
+    except MewError as fault:
+        said = str(fault)
+    assert said.startswith(done) is (how is None), said
+    assert said and (how is None or "took longer" in said or "gateway" in said or "connection" in said)
+    fails.clear()

@@ -70,7 +70,7 @@ async def serve() -> AsyncIterator[Serve]:
         running.append(ours)
         return ours
 
-    async with asyncio.timeout(55):
+    async with asyncio.timeout(200):
         yield started
         for ours in running:
             await ours.server.stop()

@@ -19,7 +19,7 @@ import pytest
 from mew_lab.cli.conform import conform
 from mew_lab.conformance.rows import MAY, MUST, SHOULD
 from mew_lab.conformance.suite import FAILED, NOT_OFFERED, UNSEEN
-from mew_lab.conformance.wire import Address, HttpAnswer
+from mew_lab.conformance.wire import GatewayAddress, HttpAnswer
 from mew_lab.gateway import sockets
 from mew_lab.gateway.admission import Identity, identify
 from mew_lab.gateway.auth import Tokens
@@ -196,6 +196,7 @@ FAULTS = (
 
 
 @pytest.mark.sampled
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.break_.__name__)
 async def test_a_gateway_that_does_this_is_caught_on_the_right_row(
     fault: Fault, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -301,7 +302,7 @@ async def test_further_faults_are_caught_too(
     assert await (await serve(second=False)).failed(*rows) == set(rows)
 
 
-async def answer_404(address: Address, *about: Any, **how: Any) -> HttpAnswer:
+async def answer_404(address: GatewayAddress, *about: Any, **how: Any) -> HttpAnswer:
     """What a gateway without HTTP answers to each request."""
     return HttpAnswer(404, "", None)
 
@@ -310,7 +311,7 @@ async def test_a_gateway_without_http_fails_no_row_for_it(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """§5.3 is optional: its rows cannot be told, and no other row needs it."""
-    monkeypatch.setattr(Address, "request", answer_404)
+    monkeypatch.setattr(GatewayAddress, "request", answer_404)
     results = await (await serve()).play()
     assert {id for id, one in results.items() if one.result == FAILED} == set()
     assert {one.result for id, one in results.items() if id.startswith("P-5.3")} == {UNSEEN}

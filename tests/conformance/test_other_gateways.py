@@ -17,7 +17,7 @@ from mew_lab.cli.conform import conform
 from mew_lab.conformance.profile import fresh
 from mew_lab.conformance.rows import ROWS
 from mew_lab.conformance.suite import FAILED, NOT_OFFERED, PASSED, UNSEEN, Result, decides
-from mew_lab.conformance.wire import Address, HttpAnswer
+from mew_lab.conformance.wire import GatewayAddress, HttpAnswer
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.protocol.envelope import Draft, Envelope
 from mew_lab.space import controls, core
@@ -136,10 +136,10 @@ def gives_nothing_by_birth(patch: Patch) -> None:
 
 
 def offers_nothing_that_is_optional(patch: Patch) -> None:
-    async def answer_404(address: Address, *about: Any, **how: Any) -> HttpAnswer:
+    async def answer_404(address: GatewayAddress, *about: Any, **how: Any) -> HttpAnswer:
         return HttpAnswer(404, "", None)
 
-    patch.setattr(Address, "request", answer_404)
+    patch.setattr(GatewayAddress, "request", answer_404)
     held_back = controls.held_back
 
     def soft(*about: Any) -> Refusal | None:

@@ -6,13 +6,13 @@ import pytest
 
 from mew_lab.conformance.profile import fresh
 from mew_lab.conformance.session import CheckGroup, CheckSession, all_in, open_session
-from mew_lab.conformance.wire import Address, NotObserved
+from mew_lab.conformance.wire import GatewayAddress, NotObserved
 
 from .conftest import Serve
 
 
 def stage_at(url: str = "ws://127.0.0.1:1", **how: object) -> CheckSession:
-    return CheckSession(Address(url), how.get("profile", fresh()), timeout=5.0, run="r")  # type: ignore[arg-type]
+    return CheckSession(GatewayAddress(url), how.get("profile", fresh()), timeout=5.0, run="r")  # type: ignore[arg-type]
 
 
 def test_a_chapter_keeps_its_checks_in_order_and_with_their_rows() -> None:

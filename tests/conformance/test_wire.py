@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mew_lab.conformance.transcript import WireTranscript
-from mew_lab.conformance.wire import BARRIER, Address, NotObserved, WirePeer
+from mew_lab.conformance.wire import BARRIER, GatewayAddress, NotObserved, WirePeer
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import Link
 from mew_lab.transport.memory import pair
@@ -171,7 +171,7 @@ async def nobody() -> AsyncIterator[str]:
 @pytest.mark.parametrize("form", ["ws://{}", "ws://{}/", "ws://{}/ws", "http://{}", "ws://{}/ws?space=other"])
 async def test_every_form_of_a_url_leads_there(serve: Serve, form: str) -> None:
     ours = await serve()
-    address = Address(form.format(f"127.0.0.1:{ours.server.port}"))
+    address = GatewayAddress(form.format(f"127.0.0.1:{ours.server.port}"))
     transcript = WireTranscript()
     how = {"token": ours.profile.tokens["human"], "transcript": transcript, "timeout": 5.0}
     peer = await address.open("human", space=ours.profile.space, **how)
@@ -187,7 +187,7 @@ async def test_every_form_of_a_url_leads_there(serve: Serve, form: str) -> None:
 
 
 async def test_who_says_nothing_is_waited_for_no_longer_than_was_said(nobody: str) -> None:
-    address = Address(f"ws://{nobody}")
+    address = GatewayAddress(f"ws://{nobody}")
     how: dict[str, Any] = {"token": Token("x"), "transcript": WireTranscript(), "timeout": TIMEOUT}
     with pytest.raises(NotObserved):
         await address.open("human", space="s", **how)

@@ -137,12 +137,25 @@ class Served:
 
     @classmethod
     async def start(
-        cls, folder: Path, people: Iterable[str], *, profile: str = "human", journal: str = "journal.jsonl"
+        cls,
+        folder: Path,
+        people: Iterable[str],
+        *,
+        profile: str = "human",
+        journal: str = "journal.jsonl",
+        resume: int | None = None,
     ) -> Served:
+        """Starts a gateway with these people, each `name` or `name=profile`; with `resume`, the one that wrote the
+        journal again, on that port."""
         people = list(people)
-        words = [word for name in people for word in ("--enrol", f"{name}={profile}")]
+        words = [
+            word for name in people for word in ("--enrol", name if "=" in name else f"{name}={profile}")
+        ]
+        how = (
+            ["--journal", journal, *words] if resume is None else ["--resume", journal, "--port", str(resume)]
+        )
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "mew_lab.cli", "serve", "--journal", journal, *words,
+            sys.executable, "-m", "mew_lab.cli", "serve", *how,
             cwd=folder, env=ENVIRONMENT, stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
 import kosoku
 import pytest
 
-from mew_lab.gateway.server import Uvicorn, settings
+from mew_lab.gateway.http_server import HttpServer
+from mew_lab.gateway.sockets import OVERSIZE
 
 LARGEST = 16 * 1024 * 1024  # bytes of the largest message in the cases
 # After a close frame came, the rest of an unfinished message is no fault of its own (RFC 6455 §5.5.1 is silent on
@@ -30,14 +29,11 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    listener.setblocking(False)
-    server = Uvicorn(settings(echo, message_bytes=LARGEST))
-    running = asyncio.create_task(server.serve(sockets=[listener]))
-    await server.listening.wait()
-    yield f"ws://127.0.0.1:{listener.getsockname()[1]}"
-    server.leave.set()
-    await running
+    server = HttpServer(echo, frame_bytes=OVERSIZE * LARGEST)
+    port = server.bind("127.0.0.1", 0)
+    await server.start()
+    yield f"ws://127.0.0.1:{port}"
+    await server.stop(within=1.0)
 
 
 async def results(address: str, cases: list[str]) -> list[kosoku._kosoku.CaseResult]:

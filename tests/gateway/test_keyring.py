@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import Tokens
-from mew_lab.gateway.keyring import Key, issue, variable
+from mew_lab.gateway.keyring import Key, issue, remarks, variable
 from mew_lab.gateway.space_file import parse_space_file
 from mew_lab.protocol.token import Token
+from mew_lab.transport.folder import find_tracked
 
 TWO = "space: {id: s}\nparticipants: {my-bot: {tokens: [first-of-bot, second-of-bot]}, eve: {}}"
 
@@ -80,3 +85,82 @@ def test_every_token_that_cannot_be_used_is_named_in_one_message(tmp_path: Path)
     assert "chmod 600" in told
     assert "MEW_TOKEN_A_B: the token tok_… of participant 'a_b' in space 's' belongs to 'a-b' already" in told
     assert "one-for-two" not in told and "readable-by-all" not in told
+
+
+# --- remarks ---
+
+
+@pytest.mark.threat(1)
+@pytest.mark.parametrize("secret", ["x", "fifteen-letters"])
+@pytest.mark.parametrize("where", ["file", "environment"])
+def test_a_token_that_could_be_guessed_has_a_remark_with_the_way_back(
+    tmp_path: Path, secret: str, where: str
+) -> None:
+    environ = {"MEW_TOKEN_EVE": secret} if where == "environment" else {}
+    file = None if environ else kept(tmp_path / "tokens" / "eve.token", secret)
+    _, keys = issued(tmp_path, **environ)
+    [told] = remarks(keys)
+    assert told.startswith(
+        f"the token of eve, {f'in {file}' if file else 'from MEW_TOKEN_EVE'}, has fewer than 16"
+    )
+    assert ("delete the file" if file else "unset the variable") in told and f" {secret} " not in told
+    if file:
+        file.unlink()
+        assert list(remarks(issued(tmp_path)[1])) == []
+
+
+@pytest.mark.threat(1)
+@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_token_that_git_keeps_has_a_remark_with_the_way_back(
+    tmp_path: Path, version: int, nested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "inner" if nested else tmp_path
+    folder.mkdir(exist_ok=True)
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, capture_output=True, env=environ)
+
+    git("init")
+    _, keys = issued(folder)
+    own = keys["eve"].file
+    assert own is not None and list(remarks(keys)) == []
+    for name in ("a.txt", "my.token", "z" * 200):
+        (folder / name).write_text("x")
+    git("add", "-f", ".")
+    git("update-index", "--index-version", str(version))
+    if version == 3:
+        git("update-index", "--skip-worktree", str(own))  # only an entry with more flags makes one
+    _, keys = issued(folder)
+    told = list(remarks(keys))
+    assert len(told) == 2 and all("git rm --cached" in one and "under version control" in one for one in told)
+    assert not any(key.token.reveal() in one for key in keys.values() for one in told)
+    git("update-index", "--no-skip-worktree", str(own))
+    git("rm", "--cached", str(own))
+    assert [one for one in remarks(issued(folder)[1]) if one.startswith("the token of eve")] == []
+
+
+@pytest.mark.threat(1)
+@given(st.binary(max_size=200), st.integers(0, 5), st.integers(0, 2**32 - 1))
+def test_an_index_of_any_content_is_read_to_an_end(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, version: int, count: int
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    (folder / ".git").mkdir()
+    head = b"DIRC" + version.to_bytes(4) + count.to_bytes(4)
+    (folder / ".git" / "index").write_bytes(head + b"tokens/" + content)
+    assert find_tracked([folder / ".mew" / "tokens" / "s" / "eve.token"]) == []
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "link to itself", "points nowhere"])
+def test_what_is_no_index_is_not_waited_for(tmp_path: Path, what: str) -> None:
+    git = tmp_path / ".git"
+    if what == "points nowhere":
+        git.write_bytes(b"gitdir: \xff\0/x")
+    elif what == "link to itself":
+        git.symlink_to(git)
+    else:
+        git.mkdir()
+        os.mkfifo(git / "index") if what == "pipe" else (git / "index").mkdir()
+    assert find_tracked([tmp_path / "eve.token"]) == []

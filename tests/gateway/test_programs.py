@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mew_lab.errors import ConfigError
 from mew_lab.gateway.keyring import Key
 from mew_lab.gateway.programs import Program, programs_of
 from mew_lab.gateway.space_file import parse_space_file
@@ -82,6 +83,20 @@ def test_a_bridge_has_its_token_in_the_environment_and_its_server_only_what_is_n
     assert (files.env["ROOT"], files.env["PYTHONPATH"]) == ("/home/a/data", "/ours")
     assert "SECRET_OF_OURS" not in files.env
     assert (files.cwd, files.restart, files.restarts) == (Path("/spaces/one/sub"), "on-failure", 2)
+
+
+@pytest.mark.ruling("R35")
+def test_a_bridge_is_told_what_counts_as_a_repeat_of_an_unknown_call() -> None:
+    server = "type: mcp-bridge, mcp_server: {command: x}"
+    found = programs(
+        f"  a: {{{server}, bridge_config: {{strict_unknown: true, repeats_within: 90}}}}\n"
+        f"  b: {{{server}, bridge_config: {{strict_unknown: false}}}}\n"
+    )
+    settings = {name: one.command[one.command.index("20") + 1 : -2] for name, one in found.items()}
+    assert settings == {"a": ("--strict-unknown", "--repeats-within", "90.0"), "b": ()}
+    for bad in ("repeats_within: -1", "repeats_within: .nan", "strict_unknown: 1 h", "repeats_within: .inf"):
+        with pytest.raises(ConfigError, match=bad.partition(":")[0]):
+            programs(f"  a: {{{server}, bridge_config: {{{bad}}}}}\n")
 
 
 @pytest.mark.threat(1)

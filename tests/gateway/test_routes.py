@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import timedelta, timezone
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -155,6 +156,31 @@ async def test_a_body_that_a_web_page_could_send_is_refused(house: House, conten
     headers = {**house.bearer("anna"), "Content-Type": content_type}
     response = await house.http("POST", "/participants/anna/messages", content=b"{}", headers=headers)
     assert response.status_code == 415
+
+
+REFUSED = {
+    "without a token": ("/participants/anna/messages", "", "application/json", 401),
+    "by another": ("/participants/bert/messages", "anna", "application/json", 403),
+    "of another type": ("/participants/anna/messages", "anna", "text/plain", 415),
+    "nowhere": ("/nowhere", "anna", "application/json", 404),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+async def test_who_sends_its_body_after_the_head_receives_its_refusal(house: House, why: str) -> None:
+    path, name, type_, status = REFUSED[why]
+    head = f"POST {path} HTTP/1.1\r\nHost: {house.at}\r\nContent-Type: {type_}\r\nContent-Length: 60000\r\n"
+    if name:
+        head += f"Authorization: {house.bearer(name)['Authorization']}\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(house.at.rpartition(":")[2]))
+    for part in (head + "\r\n", "x" * 30_000, "x" * 30_000):
+        writer.write(part.encode())
+        await writer.drain()
+        await asyncio.sleep(0.05)
+    answer = await reader.read()
+    writer.close()
+    assert answer.split()[1] == str(status).encode()
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
 
 
 async def test_a_body_over_the_limit_is_refused_and_one_far_over_it_is_not_even_read(
@@ -505,3 +531,36 @@ async def test_notes_take_from_the_bucket_of_messages(open_house: Open) -> None:
     ]
     assert statuses == [400, 400, 400, 429]
     assert (await house.post("anna", CHAT)).status_code == 429
+
+
+@pytest.mark.ruling("R35", "R42")
+async def test_a_target_learns_what_was_reported_of_a_call_to_it_and_nobody_else_does(house: House) -> None:
+    await house.join("anna")
+    note = {"about": "resolution", "request": "q/1 é", "to": ["bert"], "happened": False, "note": "looked"}
+    headers = {"Content-Type": "application/json", **house.bearer("anna")}
+    sent = await house.http("POST", "/participants/anna/notes", headers=headers, content=json.dumps(note))
+    assert sent.status_code == 200
+
+    async def ask(name: str, *query: tuple[str, str], of: str = "") -> Any:
+        path = f"/participants/{of or name}/notes?{urlencode(query)}"
+        return await house.http("GET", path, headers=house.bearer(name))
+
+    about = ("request", "q/1 é")
+    found = {"request": "q/1 é", "happened": False, "by": "anna", "note": "looked"}
+    assert (await ask("bert", about, ("to", "bert"))).json() == {"resolution": found}
+    for name, *query in (
+        ("anna", about, ("to", "bert")),
+        ("bert", about, ("to", "anna")),
+        ("bert", about, ("to", "bert"), ("to", "cora")),
+        ("bert", ("request", "q"), ("to", "bert")),
+    ):
+        assert (await ask(name, *query)).json() == {"resolution": None}  # type: ignore[arg-type]
+    assert (await ask("anna", about, ("to", "bert"), of="bert")).status_code == 403
+    for bad in (
+        [],
+        [about],
+        [("to", "bert")],
+        [("request", "q" * 257), ("to", "bert")],
+        [about, *[("to", "bert")] * 17],
+    ):
+        assert (await ask("bert", *bad)).status_code == 400

@@ -13,12 +13,12 @@ import time
 import pytest
 
 from mew_lab.errors import ConfigError
-from mew_lab.gateway import server
 from mew_lab.gateway.config import ParticipantConfig, SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.gateway.server import Server
 from mew_lab.transport.link import HandshakeRefused, Link
+from mew_lab.transport.listener import Listener
 
 from .conftest import CHAT, UPGRADE, House, Open, closed_with, raw_request, take, until
 
@@ -143,10 +143,10 @@ async def test_a_server_starts_once(house: House) -> None:
 
 
 async def test_a_server_that_cannot_start_leaves_its_port_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def no_sockets(self: object, sockets: list[socket.socket]) -> None:
+    def no_sockets(self: object, make_protocol: object) -> None:
         raise NotImplementedError("no sockets here")
 
-    monkeypatch.setattr(server.Uvicorn, "startup", no_sockets)
+    monkeypatch.setattr(Listener, "start", no_sockets)
     one = Server(Gateway())
     with pytest.raises(NotImplementedError):
         await one.start()

@@ -12,7 +12,7 @@ from mew_lab.gateway import delivery
 from mew_lab.gateway import wire as wire_module
 from mew_lab.gateway.coalescer import WriteCoalescer
 from mew_lab.gateway.delivery import DeliveryQueue
-from mew_lab.gateway.wire import hang_up, silent, wire_of
+from mew_lab.gateway.wire import wire_of
 
 from .conftest import CHAT, House, closed_with, take, until
 from .fakes import FakeProtocol, FakeServer, turn
@@ -90,17 +90,6 @@ async def test_an_inside_that_lacks_something_is_not_used() -> None:
     assert wire_of(protocol.send) is None
     assert wire_of(FakeServer().send) is None
     assert wire_of(lambda message: None) is None
-
-
-async def test_hanging_up_and_silence_are_known_of_whatever_the_library_holds() -> None:
-    class Http:
-        def __init__(self, cycle: object) -> None:
-            self.cycle = cycle
-
-    quiet, busy, upgraded = Http(None), Http(object()), FakeProtocol()
-    assert silent([quiet, busy, upgraded]) == {quiet}
-    hang_up([quiet, upgraded])
-    assert upgraded.transport.aborted
 
 
 @pytest.mark.ruling("R23")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from mew_lab.errors import CapabilityViolation, MewError, NoReply
 from mew_lab.lab.actions import ACTIONS, Agents, ParticipantActions
+from mew_lab.lab.decisions.cards import Click
+from mew_lab.lab.decisions.grant_preview import GrantOffers
 from mew_lab.lab.lab import Lab
-from mew_lab.lab.labs import connect
+from mew_lab.lab.labs import connect, up
 from mew_lab.lab.standing import ParticipantStanding, find_kept, standings
 from mew_lab.protocol.permit import Capability
 from mew_lab.sdk.controls import Compacted
+
+from ..failing import HOWS, How, failing
 
 Do = Callable[..., str]
 
@@ -236,3 +241,122 @@ def test_a_pause_of_all_that_is_refused_says_of_whom(lab: Lab) -> None:
     lab.enrol("human", can=[{"kind": "chat"}, {"kind": "participant/pause", "to": "nobody"}])
     with pytest.raises(MewError, match=r"Cannot pause 1 of 1 agent \(0 done\)\. a: "):
         lab.pause_all()
+
+
+# --- each effect is made to fail, and the sentence is read ---
+
+
+def act(name: str, **options: Any) -> Callable[[Lab], str]:
+    def perform(lab: Lab) -> str:
+        work = ParticipantActions(lab).perform(name, "agent", options)
+        return lab.loop.run(work, timeout=lab.timeout, doing=f"the {name}")
+
+    return perform
+
+
+def propose(lab: Lab) -> Any:
+    id = lab.seats["agent"].call("notebook/add", {"a": 1, "b": 2}).id
+    until(lambda: [one for one in lab.proposals() if one.id == id])
+    [proposal] = [one for one in lab.proposals() if one.id == id]
+    return proposal
+
+
+def seen(lab: Lab, id: str, digest: str) -> Click:
+    lab.decisions.record_shown(id, view="v", digest=digest)
+    return lab.decisions.click("v")
+
+
+def approve_edited(lab: Lab) -> str:
+    id = propose(lab).id
+    changes: list[dict[str, Any]] = [{"index": 1, "json": "40"}]
+    edit = lab.loop.call(lambda: lab.decisions.editing.review(id, changes))
+    decided = lab.decisions.decide(
+        id, digest=edit.digest, decision="approve", click=seen(lab, id, edit.digest)
+    )
+    return decided.result(30)
+
+
+def undo(lab: Lab) -> str:
+    lab.loop.submit(lab.granting.grant("agent", [{"kind": "chat"}])).result(20)
+    return str(lab.undo())
+
+
+def allow(lab: Lab) -> str:
+    id, offers = propose(lab).id, GrantOffers(lab, lab.granting)
+    shown = lab.loop.submit(offers.offer(id, values=True, limit="1 use", opened=True, aware=True)).result(20)
+    digest = lab.decisions.card(id).digest
+    taken = offers.take(id, digest=digest, offer=shown.digest, click=seen(lab, id, digest))
+    return str(lab.loop.submit(taken).result(30))
+
+
+class Verb(NamedTuple):
+    """A verb, the kind of its message, what it says where that has its effect, and what it may say only then.
+
+    `enforced`: only of a gateway of ours is it known that it carries out the message.
+    """
+
+    act: Callable[[Lab], str]
+    kind: str
+    done: str
+    claim: str
+    enforced: bool = False
+
+
+VERBS = {
+    "pause": Verb(act("pause"), "participant/pause", "agent is paused until it is resumed", "is paused", True),
+    "pause for a time": Verb(act("pause", timeout_seconds=9), "participant/pause", "agent is paused until ", "is paused", True),
+    "resume": Verb(act("resume"), "participant/resume", "agent may send again", "may send", True),
+    "pause all": Verb(lambda lab: str(lab.pause_all()), "participant/pause", "1 agent paused: agent", "agent paused", True),
+    "forget": Verb(act("forget"), "participant/forget", "agent was asked to forget", "was asked"),
+    "clear": Verb(act("clear"), "participant/clear", "agent was asked to erase", "was asked"),
+    "restart": Verb(act("restart"), "participant/restart", "agent was asked to restart", "was asked"),
+    "shutdown": Verb(act("shutdown"), "participant/shutdown", "agent was asked to shut down", "was asked"),
+    "remove": Verb(act("kick"), "space/kick", "agent was removed, and its tokens are invalid", "removed|invalid", True),
+    "approve": Verb(lambda lab: str(lab.approve(propose(lab))), "mcp/request", "Approved: ", "^Approved"),
+    "approve an edit": Verb(approve_edited, "chat", "Approved: ", "edited; the changes were sent"),
+    "allow": Verb(allow, "capability/grant", "Approved: ", "; granted to"),
+    "reject": Verb(lambda lab: str(lab.reject(propose(lab))), "mcp/reject", "Rejected ", "^Rejected"),
+    "withdraw": Verb(lambda lab: str(lab.withdraw(propose(lab).id)), "mcp/withdraw", "agent has withdrawn ", "has withdrawn"),
+    "undo": Verb(undo, "capability/revoke", "the permission that agent got at ", "is revoked"),
+}  # fmt: skip
+AGENT = ({"kind": "mcp/proposal"}, {"kind": "mcp/withdraw"}, {"kind": "participant/status"})
+
+
+def seat_agent(lab: Lab) -> None:
+    @lab.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    lab.enrol("human", can="admin")
+    lab.join("agent", can=AGENT)
+    until(lambda: agents(lab).running)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_says_what_it_did(lab: Lab, name: str) -> None:
+    seat_agent(lab)
+    said = VERBS[name].act(lab)
+    assert said.startswith(VERBS[name].done) and re.search(VERBS[name].claim, said)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_whose_effect_fails_does_not_say_that_it_has_one(
+    name: str, how: How, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails, verb = failing(monkeypatch), VERBS[name]
+    lab = up()
+    seat_agent(lab)
+    lab.timeout, fails[verb.kind] = 0.5 if how == "swallowed" else 20.0, how
+    try:
+        said = verb.act(lab)
+    except MewError as fault:
+        said = str(fault)
+        assert how != "relayed"
+    if how == "relayed" and not verb.enforced:
+        assert re.search(verb.claim, said)
+    else:
+        assert said and not re.search(verb.claim, said)
+    if how in ("swallowed", "cut off"):
+        assert not re.search("nothing was|was not|could not", said)

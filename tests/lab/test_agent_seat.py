@@ -122,6 +122,15 @@ def test_a_seat_that_is_no_agent_is_called_so(lab: mew_lab.Lab) -> None:
         as_agent_seat(lab.seat("bot"))
 
 
+def test_a_request_that_has_not_ended_is_not_called_cancelled(
+    lab: mew_lab.Lab, helper: AgentSeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.ask("helper", "What is the weather in Tokyo?")
+    waiting(lab)
+    monkeypatch.setattr("mew_lab.agent.agent.ENDS_WITHIN", 0.0)
+    assert str(helper.cancel()) == "helper: 0 requests cancelled, 1 still ending"
+
+
 def test_cancelling_takes_its_proposal_back(lab: mew_lab.Lab, helper: AgentSeat) -> None:
     answer = lab.ask("helper", "What is the weather in Tokyo?")
     waiting(lab)

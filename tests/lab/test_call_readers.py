@@ -123,7 +123,10 @@ def tells(payload: dict[str, Any]) -> bool:
 
 @dataclass
 class Truth:
-    """One call, from the sentences of the rulings; `state` in the words of the ledger."""
+    """One call, from the sentences of the rulings; `state` in the words of the ledger.
+
+    `late`: a request after the end of its proposal, of which no addressee has told yet whether it executed it.
+    """
 
     message: dict[str, Any]
     state: str
@@ -131,6 +134,7 @@ class Truth:
     asked: list[str] = field(default_factory=list)
     decisions: int = 0
     rejected: bool = False
+    late: bool = False
 
     @property
     def shown(self) -> str:
@@ -163,7 +167,7 @@ def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str,
             for call in (*requests.values(), *proposals.values()):
                 notifies = call.message["payload"]["method"].startswith("notifications/")  # nothing waits
                 if (
-                    call.state in ("waiting", "fulfilled")
+                    (call.state in ("waiting", "fulfilled") or call.late)
                     and set(call.asked) == {message["from"]}
                     and not notifies
                 ):
@@ -193,15 +197,16 @@ def truths(delivered: list[dict[str, Any]]) -> tuple[dict[str, Truth], dict[str,
                     proposal.decisions += 1
             fulfils = any(one.fulfilment == id for one in wanted) and not used_up
             if waits and (used_up or (not fulfils and any(one.state == "withdrawn" for one in wanted))):
-                requests[id].state = "refused"
+                requests[id].state, requests[id].late = "refused", True
         elif kind == "mcp/response":
             for one in dict.fromkeys(message["correlation_id"]):
                 request = requests.get(one)
                 data = message["payload"].get("error", {}).get("data", {})
                 told = "answered" if tells(message["payload"]) else "unknown"
-                if request and request.state == "refused" and sender in request.asked:
-                    if data.get("code") != "already_fulfilled":
-                        request.state = told  # a foreign executor carried it out all the same
+                if request and (request.late or request.state == "refused") and sender in request.asked:
+                    # A foreign executor carried it out all the same, or says so.
+                    request.state = "refused" if data.get("code") == "already_fulfilled" else told
+                    request.late = False
                     request = None
                 fulfilled = [proposal for proposal in proposals.values() if proposal.fulfilment == one]
                 for call in (*([request] if request else []), *fulfilled):

@@ -12,10 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mew_lab.lab.decisions.card_queue import CardStore
-from mew_lab.lab.decisions.cards import MAX_CALLS, Card, LastCalls, answer_of, card_of, folded
+from mew_lab.lab.decisions.cards import (
+    MAX_CALLS,
+    Card,
+    LastCalls,
+    answer_of,
+    folded,
+    read_card,
+    unread_card,
+)
+from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, WRITES
 from mew_lab.lab.decisions.risks import risks, stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.steps import finish
 
 from ..holding import most_held
 from ..ledger.book import Book
@@ -56,7 +66,7 @@ def test_a_card_is_open_until_somebody_has_decided() -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"url": "see https://evil.test/x?y"}, "address in url: https://evil.test/x?y"),
+        ({"url": "see http://evil.test/x?y"}, "address in url: http://evil.test/x?y"),
         ({"path": "../../etc/passwd"}, "path that leaves its folder in path: ../../etc/passwd"),
         ({"repo": ".."}, "path that leaves its folder in repo: .."),
         ({"path": "/etc/shadow"}, "absolute path in path: /etc/shadow"),
@@ -141,10 +151,9 @@ def test_the_place_of_a_risk_is_cut_in_its_middle() -> None:
 
 
 def test_what_a_tool_says_of_itself_is_one_line_the_worst_first() -> None:
-    destroys, writes = {"destructiveHint": True}, {"readOnlyHint": False}
-    assert stated_risks([writes, destroys]) == ("destroys: the tool says so itself (annotations)",)
-    assert stated_risks([{}, writes]) == ("writes: the tool is not read-only (annotations)",)
-    assert stated_risks([{"readOnlyHint": True, "destructiveHint": "yes"}]) == () == stated_risks([])
+    assert stated_risks({WRITES, DESTRUCTIVE}) == ("destroys: the tool says so itself (annotations)",)
+    assert stated_risks({WRITES}) == ("writes: the tool is not read-only (annotations)",)
+    assert stated_risks(()) == ()
 
 
 def message(kind: str, payload: Any, id: str = "p", to: tuple[str, ...] = ("git",), **more: Any) -> Envelope:
@@ -166,15 +175,15 @@ def card_from(
     proposal = book.get("p")
     assert proposal is not None
     known = (last or LastCalls()).of(proposal)
-    return card_of(
+    steps = read_card(
+        unread_card(proposal, since=1.0, request_id="r-1"),
         proposal,
-        since=1.0,
         of_the_tool=("writes",),
         sources=Sources(book.ledger.requests),
         last=known,
-        request_id="r-1",
         **(given or {}),
     )
+    return finish(steps)
 
 
 AT = "/payload/params/arguments/"

@@ -28,7 +28,9 @@ def propose(lab: Lab, id: str, *, by: str = "bot", **arguments: Any) -> Card:
     draft = {"kind": "mcp/proposal", "id": id, "to": ["notebook"], "payload": payload}
     seat.run(seat.participant.send_accepted(draft))
     cards = lab.decisions.pending
-    return eventually(lambda: [one for one in cards() if one.id == id and one.digest not in before])[0]
+    return eventually(
+        lambda: [one for one in cards() if one.id == id and one.is_read and one.digest not in before]
+    )[0]
 
 
 def anew(lab: Lab, id: str, **arguments: Any) -> Card:
@@ -115,11 +117,11 @@ def test_threat_12_an_id_that_is_used_again_has_a_card_of_its_own_and_the_decide
     propose(lab, "p-1", a=1, b=2)
     approve(lab, "p-1")
     eventually(lambda: [card for card in lab.decisions.decided() if card.outcome == "3"])
-    card = anew(lab, "p-1", a=20, b="see https://evil.test/x")
-    assert card.call == 'add(a=20, b="see https://evil.test/x")' and card.state == "open"
+    card = anew(lab, "p-1", a=20, b="see http://evil.test/x")
+    assert card.call == 'add(a=20, b="see http://evil.test/x")' and card.state == "open"
     assert card.warnings == (
         "another proposal under the same id: its proposer has used this id before",
-        "address in b: https://evil.test/x",
+        "address in b: http://evil.test/x",
     )
     [earlier] = lab.decisions.decided()
     assert earlier.id.startswith("p-1 (earlier ") and (earlier.state, earlier.outcome) == ("done", "3")
@@ -127,7 +129,7 @@ def test_threat_12_an_id_that_is_used_again_has_a_card_of_its_own_and_the_decide
     click(lab, "p-1", card.digest)
     assert sent(lab, "mcp/request")[1]["payload"]["params"]["arguments"] == {
         "a": 20,
-        "b": "see https://evil.test/x",
+        "b": "see http://evil.test/x",
     }
     assert [row[3] for row in lab.history()] == ["approved", "approved"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -159,7 +159,9 @@ def notes(lab: Lab) -> list[dict[str, Any]]:
 def proposed(lab: Lab, **arguments: Any) -> Card:
     bot = lab.seats.get("bot") or lab.join("bot")
     pending = bot.call("notebook/add", arguments)
-    return eventually(lambda: [one for one in lab.decisions.pending() if one.id == pending.id])[0]
+    return eventually(
+        lambda: [one for one in lab.decisions.pending() if one.id == pending.id and one.is_read]
+    )[0]
 
 
 @pytest.mark.threat(36)
@@ -291,8 +293,12 @@ def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobod
 ) -> None:
     from mew_lab.lab.decisions import cards
 
-    whole = cards.rows_of
-    monkeypatch.setattr(cards, "rows_of", lambda request: whole(request)[1:])
+    whole = cards.read_rows
+
+    def without_the_first(request: Any) -> Generator[None, None, Any]:
+        return (yield from whole(request))[1:]
+
+    monkeypatch.setattr(cards, "read_rows", without_the_first)
     one = proposed(lab, a=1, b=2)
     assert "do not state the request that would be sent" in one.refusal
     lab.decisions.record_shown(one.id, view="v", digest=one.digest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,17 @@ from looking import eventually, sent
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.alike import AlikeCalls
 from mew_lab.lab.decisions.grant_preview import (
+    EITHER,
     JUDGED_HERE,
     NOTHING_ELSE,
+    OPEN_BESIDE,
+    OPEN_WITHIN,
     OPEN_WORLD,
     GrantOffer,
     GrantOffers,
     literal,
     narrowest,
+    remarks_of_values,
 )
 from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
 from mew_lab.lab.lab import Lab
@@ -261,9 +265,9 @@ def test_a_rule_for_alike_calls_ends_by_time_by_uses_and_with_its_tool() -> None
     alike.count(rule, 1)
     assert not find(repo=".")
     alike.allow("bot", pattern, warnings=["odd"], minutes=None, uses=None)
-    alike.end_of_tool("git", "git_push")
+    alike.end_of_tools("git", ["git_push"])
     assert find(repo=".")
-    alike.end_of_tool("git", "git_log")
+    alike.end_of_tools("git", ["git_log"])
     assert not find(repo=".")
 
 
@@ -406,6 +410,60 @@ def test_threat_22_a_call_that_names_no_tool_grants_no_tool_at_all(
     asked = {"method": "tools/call", "params": params and {**params, "arguments": {"a": 1}}}
     with pytest.raises(MewError, match="names no tool"):
         narrowest(("git",), asked, values=values)
+
+
+VALUES = st.recursive(
+    st.integers(-9, 9) | st.booleans() | st.text("ab/.", max_size=3),
+    lambda inner: st.dictionaries(st.sampled_from("ab"), inner, min_size=1, max_size=2),
+    max_leaves=4,
+)
+
+
+def widened(payload: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The call with one more member in each place, and the remark that is due where that is allowed."""
+
+    def more(value: dict[str, Any], *path: str) -> dict[str, Any]:
+        return {**value, path[0]: more(value[path[0]], *path[1:])} if path else {**value, "added": "x"}
+
+    def objects(value: Any, *path: str) -> Iterator[tuple[str, ...]]:
+        if isinstance(value, dict):
+            yield path
+            for key, inner in value.items():
+                yield from objects(inner, *path, key)
+
+    yield OPEN_BESIDE, more(payload)
+    yield OPEN_BESIDE, more(payload, "params")
+    yield OPEN_BESIDE, {**payload, "params": {**payload["params"], "_meta": {"added": 1}}}
+    for path in objects(payload["params"]["arguments"]):
+        yield OPEN_WITHIN if path else OPEN_WORLD, more(payload, "params", "arguments", *path)
+
+
+@pytest.mark.threat(22)
+@pytest.mark.ruling("R34")
+@given(st.dictionaries(st.sampled_from("ab"), VALUES, min_size=1, max_size=2), st.booleans())
+def test_threat_22_each_member_that_an_exact_grant_leaves_free_has_its_remark(
+    arguments: dict[str, Any], closed: bool
+) -> None:
+    payload = call(**arguments)
+    held = CapabilitySet([narrowest(("git",), payload, values=True, closed=closed)])
+    remarks = remarks_of_values(payload, closed=closed)
+    assert held.permit("mcp/request", ("git",), payload)
+    allowed = {remark for remark, more in widened(payload) if held.permit("mcp/request", ("git",), more)}
+    assert allowed == set(remarks) & {OPEN_WORLD, OPEN_WITHIN, OPEN_BESIDE}
+    assert (NOTHING_ELSE in remarks) == (not allowed) == closed
+
+
+@pytest.mark.threat(22)
+def test_threat_22_that_one_of_several_addressees_may_be_called_alone_is_remarked(lab: Lab) -> None:
+    offers, bot = GrantOffers(lab, lab.granting), lab.join("bot", can="proposer")
+    payload = call(a=1)
+    id = bot.send("mcp/proposal", payload, to=["git", "web"]).id
+    eventually(lambda: lab.me.participant.proposals.get(id))
+    for values in (True, False):
+        made = offer(lab, offers, id, values=values)
+        assert EITHER in made.remarks and CapabilitySet([made.pattern]).permit(
+            "mcp/request", ("web",), payload
+        )
 
 
 def test_a_method_without_a_tool_and_several_addressees() -> None:

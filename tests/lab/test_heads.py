@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from mew_lab.cli import main
-from mew_lab.errors import JournalError
+from mew_lab.errors import HeadsDiffer, JournalError, MewError
 from mew_lab.lab.heads import HeadKeeper
 from mew_lab.lab.labs import up
 from mew_lab.lab.resuming import Past
 from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
-from mew_lab.log.kept_heads import heads_path, keep_pruned, kept_heads
+from mew_lab.log.kept_heads import KeptHead, heads_path, keep_head, keep_head_of, kept_heads
+from mew_lab.log.line import NO_CHAIN
+from mew_lab.log.log import open_log
 from mew_lab.log.prune import prune
 from mew_lab.space.events import Noted, Record
 
@@ -88,7 +95,7 @@ def test_the_heads_of_another_place_are_named(tmp_path: Path, capsys: pytest.Cap
     assert "no head was kept elsewhere" in capsys.readouterr().out
     assert main(["journal", "verify", str(journal), "--heads", str(file)]) == 0
     assert "kept heads found" in capsys.readouterr().out
-    assert main(["journal", "verify", str(journal), "--heads", "none"]) == 1
+    assert main(["journal", "verify", str(journal), "--heads", "none"]) == 2
 
 
 async def test_a_head_is_kept_each_while_and_only_when_it_changed(tmp_path: Path) -> None:
@@ -117,7 +124,7 @@ async def test_a_head_is_kept_each_while_and_only_when_it_changed(tmp_path: Path
             await asyncio.sleep(0.01)
     append()
     keeper.stop()
-    assert [len(line.split(" ")) for line in file.read_text().splitlines()] == [4, 4, 4]
+    assert [len(line.split(" ")) for line in file.read_text().splitlines()] == [5, 5, 5]
     assert verify_chain(journal.path, kept_heads(journal.path, file)).kept == 3
 
 
@@ -165,7 +172,7 @@ def test_a_lab_goes_on_from_a_pruned_journal(tmp_path: Path) -> None:
         JournalError, match="it is a snapshot, and heads of this journal were kept, but none after it"
     ):
         Past(journal)
-    keep_pruned(journal, None, done.head)
+    keep_head_of(journal, None, done.head)
     assert len(list(journal.parent.glob("*.jsonl"))) == 2
     past = Past(journal)
     assert str(past.port) in url and past.is_enrolled("bot", past_of("proposer"))
@@ -181,6 +188,242 @@ def test_a_lab_goes_on_from_a_pruned_journal(tmp_path: Path) -> None:
         again.down()
     assert verify_chain(journal, kept_heads(journal)).flaw is None
     assert main(["replay", str(journal)]) == 0
+
+
+# --- journals that somebody else wrote, who cannot write beside the tokens ---
+
+Lines = list[bytes]
+
+
+def chained(lines: Lines, before: bytes = NO_CHAIN) -> Lines:
+    """The lines with a chain in order, also where a line tells a head, as whoever knows how it is made can make it."""
+    done, anew = [], dict[bytes, bytes]()
+    for line in lines:
+        body, _, old = line.rstrip(b"}\n").rpartition(b',"chain":"')
+        body = re.sub(rb"\b[0-9a-f]{64}\b", lambda head: anew.get(head[0], head[0]), body)
+        before = anew[old.rstrip(b'"')] = sha256(before + body).hexdigest().encode()
+        done.append(body + b',"chain":"' + before + b'"}\n')
+    return done
+
+
+def cut(lines: Lines) -> Lines:
+    """The lines before the right is taken back."""
+    return lines[: next((n for n, line in enumerate(lines) if b"capability/revoke" in line), None)]
+
+
+def altered(old: bytes, new: bytes) -> Callable[[Lines], Lines]:
+    """All lines up to that one, with another text throughout, and a chain that is in order."""
+
+    def alter(lines: Lines) -> Lines:
+        assert re.search(old, b"".join(lines))
+        return chained([re.sub(old, new, line) for line in cut(lines)])
+
+    return alter
+
+
+def unchained(lines: Lines) -> Lines:
+    return [line[: line.rindex(b',"chain":"')] + b"}\n" for line in lines]
+
+
+def another_run(lines: Lines) -> Lines:
+    found = re.search(rb'\\"epoch\\":([0-9]+)', lines[0])
+    assert found is not None
+    lines = [line.replace(b"%016x" % int(found[1]), b"%016x" % 12345) for line in lines]
+    return altered(rb'epoch\\":[0-9]+', rb'epoch\\":12345')(lines)
+
+
+def of_the_past(lines: Lines) -> Lines:
+    return altered(b"20[0-9]{2}(-[0-9]{2}-[0-9]{2}T)", rb"2019\1")(another_run(lines))
+
+
+KEPT_ONES = "no head was kept of"
+UNCHAINED = "lines? before the chain (is|are) unchained"
+FORGERIES: dict[str, tuple[Callable[[Lines], Lines], int, str]] = {
+    "cut": (cut, 1, "the end of the journal is missing"),
+    "of another run": (another_run, 2, KEPT_ONES),
+    "a text as epoch": (altered(rb'epoch\\":([0-9]+)', rb'epoch\\":\\"\1\\"'), 2, KEPT_ONES),
+    "a float as epoch": (altered(rb'epoch\\":([0-9]+)', rb'epoch\\":\1.0'), 2, KEPT_ONES),
+    "without an epoch": (altered(rb'\\"epoch\\":[0-9]+,', b""), 2, KEPT_ONES),
+    "of another space": (altered(b'"space":"demo"', b'"space":"omed"'), 1, "is not in the chain"),
+    "of no space": (altered(b'"space":"demo"', b'"space":""'), 1, "is not in the chain"),
+    "of another space and run": (
+        lambda lines: altered(b'"space":"demo"', b'"space":"omed"')(another_run(lines)),
+        2,
+        KEPT_ONES,
+    ),
+    "seen by a tap": (
+        lambda lines: altered(rb'\\"vantage\\":\\"gateway', rb'\\"vantage\\":\\"tap')(another_run(lines)),
+        2,
+        KEPT_ONES,
+    ),
+    "of another run whose last line is dated back": (
+        lambda lines: chained([*another_run(lines)[:-1], re.sub(rb'"now":"20..', b'"now":"2001', another_run(lines)[-1])]),
+        2,
+        KEPT_ONES,
+    ),
+    "without its first line": (lambda lines: chained(cut(lines)[1:]), 2, "does not open a journal"),
+    "another event in front": (lambda lines: chained([lines[5], *cut(lines)]), 2, "does not open a journal"),
+    "unchained lines in front": (lambda lines: [*unchained(another_run(lines))[:3], *lines], 2, UNCHAINED),
+    "an unchained first line in front": (lambda lines: [*unchained(another_run(lines))[:1], *lines], 2, UNCHAINED),
+    "of another run and unchained": (lambda lines: unchained(another_run(lines)), 2, KEPT_ONES),
+    "unchained and cut": (lambda lines: unchained(cut(lines)), 2, "the journal went on"),
+    "that begins with a blank line": (lambda lines: [b"\n", *lines], 1, ""),
+}  # fmt: skip
+
+
+@pytest.fixture
+def revoked(tmp_path: Path) -> tuple[Path, Lines]:
+    """The journal of a session in which a right was given and taken back, and its lines."""
+    lab = up("demo", port=None)
+    assert lab.host is not None and lab.host.journal is not None
+    lab.enrol("bot", "proposer")
+    lab.join("boss", can="admin")
+    for kind in ("grant", "revoke"):
+        rights = {"recipient": "bot", "capabilities": [{"kind": "chat"}]}
+        lab.send(f"capability/{kind}", rights, as_id="boss")
+    journal = lab.host.journal.path
+    lab.down()
+    return journal, journal.read_bytes().splitlines(keepends=True)
+
+
+@pytest.mark.threat(45)
+@pytest.mark.parametrize(
+    "place",
+    [
+        "where it was",
+        "beside it",
+        "of another space",
+        "in the lab's folder",
+        "packed",
+        "in a .mew within .mew",
+    ],
+)
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_whatever_a_forged_journal_says_of_itself_the_kept_heads_are_found(
+    forgery: str, place: str, revoked: tuple[Path, Lines], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal, lines = revoked
+    forge, status, told = FORGERIES[forgery]
+    target = {
+        "where it was": journal,
+        "beside it": journal.with_name("20200101T000000_000000Z.jsonl"),
+        "of another space": tmp_path / ".mew" / "other" / journal.name,
+        "in the lab's folder": tmp_path / "log.jsonl",
+        "packed": journal.with_name("packed.jsonl.gz"),
+        "in a .mew within .mew": journal.parent / ".mew" / "demo" / journal.name,
+    }[place]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if place == "in a .mew within .mew":  # where its forger keeps heads as well
+        last = forge(lines)[-1]
+        own = target.parents[1] / "tokens" / "demo" / "journal.heads"
+        keep_head(own, 12345, KeptHead(datetime.now(UTC), len(lines), last[-67:-3].decode()), target)
+    target.write_bytes((gzip.compress if place == "packed" else bytes)(b"".join(forge(lines))))
+    try:
+        found = open_log(target).verify()
+    except MewError as fault:
+        assert not told, fault
+        return
+    assert (found.status(), found.ok) == (status, status == 0), str(found)
+    assert re.search(told, str(found))
+    if place == "packed":
+        return
+    with contextlib.suppress(SystemExit):
+        main(["journal", "verify", str(target)])
+    assert re.search(told, capsys.readouterr().out)
+    before = heads_path(tmp_path, "demo").read_bytes()
+    with pytest.raises(MewError) as refused:
+        Past(target)
+    if told and "does not open" not in told and "tap" not in forgery:
+        assert isinstance(refused.value, HeadsDiffer), refused.value
+        assert re.search(told, " ".join(refused.value.missing))
+    assert heads_path(tmp_path, "demo").read_bytes() == before
+
+
+@pytest.mark.threat(45)
+def test_a_run_that_calls_itself_older_than_the_first_kept_head_is_remarked_upon(
+    revoked: tuple[Path, Lines],
+) -> None:
+    journal, lines = revoked
+    journal.write_bytes(b"".join(of_the_past(lines)))
+    found = open_log(journal).verify()
+    assert found.ok and "ends before the first head was kept here" in str(found)
+    lab = up(resume=journal, port=None)
+    assert any("by its own account" in fault for fault in lab.faults)
+    lab.down()
+
+
+@pytest.mark.threat(45)
+def test_a_journal_of_others_is_not_suspected_for_the_name_of_its_space(
+    revoked: tuple[Path, Lines], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A lab here kept heads of its own space `demo`, and the journal that came from elsewhere has that name, too."""
+    _, lines = revoked
+    theirs = tmp_path_factory.mktemp("theirs") / "journal.jsonl"
+    theirs.write_bytes(b"".join(another_run(lines)))
+    found = open_log(theirs).verify()
+    assert found.ok and "no head was kept elsewhere" in str(found)
+    up(resume=theirs, port=None).down()
+    assert open_log(theirs).verify().integrity[0].kept
+    lines = another_run(theirs.read_bytes().splitlines(keepends=True))
+    for forged in lines, altered(b'"space":"demo"', b'"space":"omed"')(lines):
+        theirs.write_bytes(b"".join(altered(b"12345", b"54321")(forged)))
+        found = open_log(theirs).verify()
+        assert found.status() == 2 and re.search(KEPT_ONES, str(found)), str(found)
+        with pytest.raises(HeadsDiffer):
+            up(resume=theirs, port=None)
+
+
+@pytest.mark.threat(45)
+def test_an_earlier_run_in_the_place_of_a_later_one_is_not_verifiable_and_elsewhere_it_is(
+    tmp_path: Path,
+) -> None:
+    """Each line of it is genuine, and a right that was revoked since would be back."""
+    earlier, _ = a_session()
+    later, _ = a_session()
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(earlier.read_bytes())
+    for whole in (earlier, later, copy):
+        assert open_log(whole).verify().ok, str(open_log(whole).verify())
+    later.write_bytes(earlier.read_bytes())
+    found = open_log(later).verify()
+    assert found.status() == 2 and "may be an earlier journal that was put there" in str(found)
+    with pytest.raises(HeadsDiffer, match="an earlier journal that was put there"):
+        up(resume=later, port=None)
+    # Where a person says so, it goes on, and is the latest run of that place from then on.
+    up(resume=later, port=None, heads="ignore").down()
+    assert open_log(later).verify().ok
+
+
+@pytest.mark.threat(45)
+def test_who_says_so_goes_on_from_a_journal_for_which_no_head_vouches(revoked: tuple[Path, Lines]) -> None:
+    journal, lines = revoked
+    for forge in (cut, another_run):
+        journal.write_bytes(b"".join(forge(lines)))
+        with pytest.raises(HeadsDiffer) as differ:
+            up(resume=journal, port=None)
+        assert len(differ.value.missing) == 1 and differ.value.missing[0] in str(differ.value)
+        lab = up(resume=journal, port=None, heads="ignore")
+        assert lab.space == "demo"
+        lab.down()
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b'"event"', b'"Event"')
+    journal.write_bytes(b"".join(lines))
+    with pytest.raises(JournalError, match="line 4 of") as changed:
+        up(resume=journal, port=None, heads="ignore")
+    assert not isinstance(changed.value, HeadsDiffer)
+
+
+@pytest.mark.threat(45)
+def test_a_space_that_goes_on_from_a_moment_has_a_head_of_its_own_from_its_first_line(
+    revoked: tuple[Path, Lines],
+) -> None:
+    journal, _ = revoked
+    lab = up(resume=open_log(journal).at(9), port=None)
+    assert lab.host is not None and lab.host.journal is not None
+    path = lab.host.journal.path
+    lab.down()
+    found = open_log(path).verify()
+    assert found.intact and found.integrity[0].kept > 1, str(found)
 
 
 def past_of(profile: str) -> list[dict[str, object]]:

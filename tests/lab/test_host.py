@@ -19,6 +19,7 @@ from mew_lab.gateway.auth import read_token_file
 from mew_lab.gateway.space_file import read_space_file
 from mew_lab.lab.host import Host, join_line, make_generators
 from mew_lab.lab.labs import labs, up
+from mew_lab.lab.resuming import Past
 from mew_lab.log.reading import read_journal
 from mew_lab.protocol.filename import is_space_id
 from mew_lab.sdk.client import MEWClient
@@ -261,3 +262,47 @@ def test_without_a_seed_nothing_repeats(monkeypatch: pytest.MonkeyPatch) -> None
     one = make_generators("bot")
     assert one.new_id() != one.new_id() and one.new_epoch() != make_generators("bot").new_epoch()
     assert abs(one.clock() - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+# --- remarks at the start ---
+
+
+@pytest.mark.threat(1)
+def test_a_lab_says_at_its_start_which_tokens_could_be_guessed(tmp_path: Path) -> None:
+    text = "space: {id: desk}\nparticipants: {human: {}, bot: {tokens: [x]}, eve: {}}\n"
+    (tmp_path / "space.yaml").write_text(text)
+    (tmp_path / "tokens").mkdir()
+    kept = tmp_path / "tokens" / "eve.token"
+    kept.write_text("z9")
+    kept.chmod(0o600)
+    lab = up(str(tmp_path / "space.yaml"))
+    assert len([text for text in lab.faults if "fewer than 16 characters" in text]) == 2
+    assert "participants.bot.tokens[0]" in lab.faults[0] and "eve.token" in lab.faults[1]
+    assert not any("z9" in text for text in lab.faults)
+
+
+@pytest.mark.parametrize("year", [1999, 2126])
+def test_a_clock_that_is_hardly_right_is_remarked(
+    tmp_path: Path, year: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Host("desk", folder=tmp_path, journal=None)
+    assert there.remarks() == []
+    wrong = datetime(year, 11, 28, tzinfo=UTC)
+    generators = make_generators("x")._replace(clock=lambda: wrong)
+    monkeypatch.setattr("mew_lab.lab.host.make_generators", lambda owner: generators)
+    [told] = Host("desk", folder=tmp_path, journal=None).remarks()
+    assert told.startswith(f"the clock of this machine says {year}-11-28") and "Set the clock" in told
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=36_500)])
+def test_a_journal_from_the_future_is_remarked_with_the_way_back(tmp_path: Path, ahead: timedelta) -> None:
+    lab = up("office")
+    path = journal_of(tmp_path)
+    lab.down()
+    now = datetime.now(UTC)
+    past = Past(path)
+    past.journal.close()
+    past.since = now + ahead
+    told = Host("office", folder=tmp_path, journal=None, past=past).remarks()
+    assert len(told) == (1 if ahead.days else 0)
+    assert not told or ("which this machine's clock has not reached" in told[0] and "resume=" in told[0])

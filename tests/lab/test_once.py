@@ -7,10 +7,14 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx2
 import pytest
 from looking import eventually
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.cli.join import obey
 from mew_lab.errors import MewError, NotApproved, ProposalRejected
@@ -19,6 +23,7 @@ from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
 from mew_lab.lab.loop import the_loop
+from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
@@ -29,6 +34,7 @@ RACES = [
     pytest.param(20, id="short"),
     pytest.param(1000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
 ]
+AT_ONCE = 50
 LOST = re.compile(
     r"already approved by \w+; not executed|\w+ approved it before|(?:fulfilled|being decided) already by \w+"
 )
@@ -47,10 +53,11 @@ def joined(lab: Lab) -> Callable[[str], Lab]:
 
 @pytest.mark.req("C-22")
 @pytest.mark.parametrize("calls", RACES)
-def test_two_labs_a_policy_a_program_and_a_terminal_execute_each_proposal_once(
+def test_two_labs_a_policy_a_program_a_terminal_and_gates_execute_each_proposal_once(
     lab: Lab, joined: Callable[[str], Lab], calls: int
 ) -> None:
     executed: Counter[str] = Counter()
+    by_right: Counter[int] = Counter()
 
     @lab.tool
     def count(n: int) -> int:
@@ -58,6 +65,8 @@ def test_two_labs_a_policy_a_program_and_a_terminal_execute_each_proposal_once(
         request = ASKED.get()
         assert request is not None
         executed.update(request.correlation_id)
+        if not request.correlation_id:
+            by_right[n] += 1
         return n
 
     ada, ben, term = joined("ada"), joined("ben"), joined("term")
@@ -103,12 +112,24 @@ def test_two_labs_a_policy_a_program_and_a_terminal_execute_each_proposal_once(
             return
 
     term.decisions.subscribe(type_approvals)
+    # A gate proposes what its client may not do, and sends by right what it may; it decides nothing of others.
+    shares = [range(calls, calls + calls // 2), range(0, calls, 4)]
+    gates = [lab.serve_mcp("coder"), lab.serve_mcp("trusted", can=[{"kind": "mcp/request"}])]
     try:
-        pending = [bot.call("notebook/count", n=n) for n in range(calls)]
-        assert [int(str(one.result(60))) for one in pending] == list(range(calls))
+        with ThreadPoolExecutor() as clients:
+            work = [clients.submit(asyncio.run, use(*one)) for one in zip(gates, shares, strict=True)]
+            pending = []
+            for first in range(0, calls, AT_ONCE):
+                some = [bot.call("notebook/count", n=n) for n in range(first, min(first + AT_ONCE, calls))]
+                assert [int(str(one.result(60))) for one in some] == list(range(first, first + len(some)))
+                pending += some
+            assert [one.result() for one in work] == [list(share) for share in shares]
     finally:
         the_loop().run(program.stop(), timeout=10, doing="leaving")
-    assert executed == Counter(one.id for one in pending)
+    proposals = lab.log.proposals()
+    assert executed == Counter(proposals["id"]) and len(executed) == calls + calls // 2
+    assert set(proposals["id"]) > {one.id for one in pending} and set(proposals["from"]) == {"bot", "coder"}
+    assert by_right == Counter(shares[1])
     for other in (ada, ben, term):
         cards = eventually(
             lambda other=other: [
@@ -122,6 +143,26 @@ def test_two_labs_a_policy_a_program_and_a_terminal_execute_each_proposal_once(
             assert not lost or "; not executed" in card.outcome, card
     assert not [words for words in told if not LOST.search(words)]
     eventually(lambda: all(finding.rule != "approved-twice" for finding in lab.log.diagnose()))
+
+
+async def use(gate: McpSeat, share: range) -> list[int]:
+    """What the official client of a gate is answered, with several calls at once."""
+    headers = {"Authorization": f"Bearer {gate.token_file.read_text().strip()}"}
+    numbers, answers = iter(share), dict[int, int]()
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as web,
+        Client(streamable_http_client(gate.url, http_client=web)) as client,
+    ):
+
+        async def call() -> None:
+            for n in numbers:
+                result = await client.call_tool("notebook_count", {"n": n})
+                assert not result.is_error, result
+                answers[n] = int(result.content[0].text)
+
+        await client.list_tools()
+        await asyncio.gather(*(call() for _ in range(4)))
+    return [answers[n] for n in share]
 
 
 def test_a_resilient_proposal_stays_on_every_card_and_only_a_second_yes_approves_it(
@@ -167,6 +208,77 @@ def test_a_resilient_proposal_stays_on_every_card_and_only_a_second_yes_approves
         ben.approve(pending.id, despite="rejected")
 
 
+def test_what_a_rejection_alone_has_ended_is_approved_by_a_click_that_says_so_with_the_gates_of_every_approval(
+    lab: Lab, adding: Callable[..., Any], joined: Callable[[str], Lab]
+) -> None:
+    ada = joined("ada")
+    plain, given_up = _proposed(lab, 1), _proposed(lab, 2)
+    for id in (plain, given_up):
+        _card(ada, id)
+        ada.reject(id, "unsafe")
+    lab.seats["bot"].run(lab.seats["bot"].participant.withdraw(given_up))
+    card, gone = (eventually(lambda id=id: _decided(lab, id)) for id in (plain, given_up))
+    assert (card.state, card.by, card.rejected, card.can_be_approved) == (
+        *("rejected", "ada", "rejected by ada"),
+        True,
+    )
+    assert eventually(lambda: not _decided(lab, given_up).rejected)
+    assert lab.decisions.rows(given_up, gone.digest) is None
+    assert lab.decisions.pending() == [], "what waits for nobody's decision is no open card"
+
+    def click(*despite: str) -> str:
+        press = lab.decisions.click("v")
+        return lab.decisions.decide(
+            plain, digest=card.digest, decision="approve", click=press, despite=despite
+        ).result(10)
+
+    with pytest.raises(NotApproved, match="has not shown it yet"):
+        click("rejected")
+    assert not lab.decisions.record_shown(plain, view="v", digest="0" * 64)
+    assert lab.decisions.record_shown(plain, view="v", digest=card.digest)
+    refused = lab.decisions.refusal(
+        plain, digest=card.digest, decision="approve", click=lab.decisions.click("w")
+    )
+    assert "has not shown it yet" in refused
+    with pytest.raises(MewError, match="rejected already by ada"):
+        click()
+    assert click("rejected", "unknown").startswith("Approved: ")
+    done = eventually(lambda: (found := _decided(lab, plain)).state == "done" and found)
+    assert (done.by, done.rejected, done.on_screen is not None) == ("human", "", True)
+    assert done.decided_at > card.decided_at
+    with pytest.raises(MewError, match="fulfilled already by human"):
+        click("rejected")
+    [note] = [one for one in lab.log.verify().consents.consented if one.proposal == plain]
+    assert note.receipt is not None and note.receipt.note.despite == ("rejected",)
+    assert "1 despite=rejected" in str(lab.log.verify())
+
+
+def test_the_receipt_of_a_space_elsewhere_says_that_a_rejection_was_disregarded(
+    lab: Lab, adding: Callable[..., Any], joined: Callable[[str], Lab]
+) -> None:
+    ada, ben = joined("ada"), joined("ben")
+    id = _proposed(lab, 1)
+    _card(ada, id)
+    ada.reject(id)
+    eventually(lambda: [one for one in ben.decisions.decided() if one.id == id])
+    with pytest.raises(NotApproved, match="this is what would be sent"):
+        ben.approve(id, despite="rejected")
+    ben.approve(id, despite="rejected")
+    [one] = eventually(lambda: lab.log.verify().consents.reported)
+    assert one.receipt is not None and one.receipt.note.despite == ("rejected",)
+
+
+def _proposed(lab: Lab, n: int) -> str:
+    """A proposal whose proposer neither goes on asking nor gives up."""
+    bot = lab.seats.get("bot") or lab.join("bot")
+    payload = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": n, "b": 4}}}
+    id = bot.run(
+        bot.participant.send_accepted({"kind": "mcp/proposal", "to": ["notebook"], "payload": payload})
+    ).id
+    _card(lab, id)
+    return id
+
+
 async def _resilient(bot: MEWParticipant) -> str:
     return bot.call("notebook/add", {"a": 3, "b": 4}, resilient=True).id
 
@@ -178,3 +290,29 @@ def _card(lab: Lab, id: str) -> Card:
 
 def _decided(lab: Lab, id: str) -> Card:
     return next(one for one in lab.decisions.decided() if one.id == id)
+
+
+@pytest.mark.ruling("R35")
+def test_the_card_of_one_that_was_late_says_that_nothing_is_known_once_the_executor_is_gone(
+    lab: Lab, joined: Callable[[str], Lab]
+) -> None:
+    ada = joined("ada")
+    lab.enrol("git", "tool")
+    git = MEWClient(lab.url, space=lab.space, token=lab.token_file("git").read_text().strip())
+    the_loop().run(git.connect(), timeout=10, doing="joining")  # it answers the first request alone
+    bot = lab.join("bot")
+    pending = bot.call("git/push")
+    card = _card(ada, pending.id)
+    ada.approve(next(one for one in ada.proposals() if one.id == pending.id))
+    eventually(lambda: _decided(lab, pending.id).by == "ada")
+    late = {"method": "tools/call", "params": {"name": "push", "arguments": {}}, "jsonrpc": "2.0", "id": 1}
+    lab.send("mcp/request", late, to="git", correlation_id=card.id)
+    eventually(lambda: "already approved by ada; not executed" in _decided(lab, pending.id).outcome)
+    first = lab.me.participant.proposals.get(pending.id).fulfilment  # type: ignore[union-attr]
+    answer = {"kind": "mcp/response", "correlation_id": [first], "payload": {"result": {"content": []}}}
+    the_loop().run(git.send(answer), timeout=10, doing="answering")
+    eventually(lambda: _decided(lab, pending.id).state == "done")
+    the_loop().run(git.disconnect(), timeout=10, doing="leaving")
+    end = "was sent as you all the same: no answer came"
+    eventually(lambda: end in _decided(lab, pending.id).outcome)
+    assert _decided(lab, pending.id).state == "done"

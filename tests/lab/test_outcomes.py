@@ -103,7 +103,7 @@ def test_ruling_32_a_request_that_crossed_a_withdraw_is_not_executed_until_a_for
     None
 ):
     desk = Desk()
-    assert desk.hear(WITHDRAW, request()) == "withdrawn by bot; not executed"
+    assert desk.hear(WITHDRAW, request()) == "your request: withdrawn by bot; not executed"
     assert desk.hear(answer("git", "removed")) == "request r-1 was sent as you all the same: git: removed"
     proposal = desk.book.get("p")
     assert proposal is not None and (proposal.state, proposal.fulfilment) == ("withdrawn", None)
@@ -113,9 +113,22 @@ def test_ruling_32_a_request_that_crossed_a_withdraw_is_not_executed_until_a_for
 def test_ruling_17_a_request_that_crossed_somebody_elses_is_told_beside_the_outcome() -> None:
     desk = Desk()
     told = desk.hear(request("anna", "r-0"), request(), answer("git", "first", about="r-0", id="a-0"))
-    assert told == "first; already approved by anna; not executed"
+    assert told == "first; your request: already approved by anna; not executed"
     assert (
         desk.hear(answer("git", "second")) == "first; request r-1 was sent as you all the same: git: second"
+    )
+
+
+@pytest.mark.req("C-23")
+@pytest.mark.ruling("R35")
+def test_of_a_request_that_came_too_late_nothing_is_known_once_its_executor_is_gone() -> None:
+    desk = Desk()
+    gone = {"event": "leave", "participant": {"id": "git", "capabilities": []}}
+    leave = Envelope.of({"id": "l", "from": "system:gateway", "kind": "system/presence", "payload": gone})
+    told = desk.hear(request("anna", "r-0"), answer("git", "first", about="r-0", id="a-0"), request(), leave)
+    assert told == (
+        "first; request r-1 was sent as you all the same: no answer came. "
+        "It was sent. Whether it took effect is not known."
     )
 
 
@@ -188,7 +201,9 @@ def test_ruling_17_in_a_lab_an_approval_that_crosses_a_withdraw_says_what_was_se
         end = "withdrawn by bot; not executed"
         [done] = eventually(
             lambda id=pending.id, end=end: [
-                one for one in lab.decisions.decided() if one.id == id and one.outcome.endswith(end)
+                one
+                for one in lab.decisions.decided()
+                if one.id == id and one.outcome.endswith(f"your request: {end}")
             ]
         )
         assert (done.state, done.decision, done.sent) == (

@@ -54,6 +54,7 @@ class Site:
             fault=self.faults.append,
             **{"first_delay": 0.01, **more},
         )
+        self.logs.register()
         self.journal.on_append = self.logs.wake
         self.said = 0
 

@@ -6,58 +6,11 @@ from typing import Any
 
 import pytest
 from looking import approve, eventually, sent
+from mail import CALL, Mail, tool
 
 from mew_lab.lab.decisions.pinned_tools import rests_on
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.tools import ToolBox
-
-CALL = {"method": "tools/call", "params": {"name": "send", "arguments": {"body": "hello"}}}
-
-
-def tool(description: str = "Sends a letter.", **more: Any) -> dict[str, Any]:
-    return {"name": "send", "description": description, "inputSchema": {"type": "object"}, **more}
-
-
-class Mail:
-    """A participant that is called `mail`, and says of its tools what it likes."""
-
-    def __init__(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.lab = lab
-        self.seat = lab.join("mail", can="tool")
-        self.bot = lab.join("bot", can="proposer")
-        self.page: dict[str, Any] = {}
-        monkeypatch.setattr(self.seat.participant.tools, "answer", self.answer)
-        lab.local.seats.pop("mail")  # as one of another process
-
-    async def answer(self, method: str, params: Any) -> dict[str, Any]:
-        return self.page if method == "tools/list" else {"content": []}
-
-    def lists(self, *tools: dict[str, Any], cursor: str = "", **more: Any) -> None:
-        self.page = {"tools": list(tools), **more}
-        payload = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/list",
-            **({"params": {"cursor": cursor}} if cursor else {}),
-        }
-        asked = self.lab.send("mcp/request", payload, to="mail").id
-        eventually(
-            lambda: any(asked in (one.get("correlation_id") or ()) for one in sent(self.lab, "mcp/response"))
-        )
-
-    def card(self) -> Any:
-        sent = self.bot.send("mcp/proposal", CALL, to="mail")
-        return eventually(
-            lambda: next((one for one in self.lab.decisions.pending() if one.id == sent.id), None)
-        )
-
-    def remarks(self) -> list[str]:
-        card = self.card()
-        self.lab.reject(card.id)
-        return [line for line in card.warnings if line.startswith(("changed", "not listed"))]
-
-    def approve(self) -> None:
-        approve(self.lab, self.card().id)
 
 
 @pytest.fixture
@@ -68,7 +21,7 @@ def mail(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Mail:
 @pytest.mark.threat(41)
 def test_a_tool_that_its_target_never_listed_is_remarked_upon(mail: Mail) -> None:
     assert mail.remarks() == [
-        "not listed: no list of the tools of mail was seen here, so mail/send is not known"
+        "not listed: no list of the tools of mail is known here, so mail/send is not known"
     ]
     mail.lists({"name": "other"})
     assert mail.remarks() == ["not listed: mail/send is no tool that mail lists"]
@@ -199,7 +152,7 @@ def test_a_right_rests_on_the_tools_that_it_names(name: Name, to: Name, rests: b
     if name is not None:
         params["name"] = name
     pattern = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": params}}
-    assert rests_on(pattern | ({"to": to} if to else {}), "mail", "send") is rests
+    assert rests_on(pattern | ({"to": to} if to else {}), "mail", ["x", "send"]) == ("send" if rests else "")
 
 
 @pytest.mark.threat(22, 41)
@@ -222,7 +175,6 @@ def test_a_changed_tool_ends_the_grants_for_it_and_no_others(mail: Mail) -> None
 
     mail.lists(tool())
     ours, other = grant(right("send")), grant(right("read"))
-    mail.lists({"name": "other"})  # to take it away for a while hides no change
     mail.lists(tool("Another"))
     eventually(lambda: state(ours) == "revoked")
     assert state(other) == "stands"

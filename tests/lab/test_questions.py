@@ -12,9 +12,14 @@ from looking import approve, eventually
 
 from mew_lab.agent.models import ScriptedModel
 from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions import questions
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.decisions.questions import Question
 from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import up
+from mew_lab.sdk.tools import RpcError
+
+from ..failing import How, failing
 
 FULL = Path(__file__).parent.parent / "bridge" / "full_server.py"
 HEADLESS = "MEW_LAB_DECIDE"
@@ -93,6 +98,26 @@ def test_a_call_that_a_policy_decided_is_asked_of_the_owner_and_without_a_person
     assert lab.asked.pending() == []
 
 
+@pytest.mark.sampled
+@pytest.mark.parametrize("how", ["refused", "swallowed", "cut off"])
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+def test_an_answer_that_does_not_arrive_is_not_called_confirmed(
+    how: How, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = failing(monkeypatch)
+    monkeypatch.setattr(questions, "CONFIRMED_WITHIN", 0.2)
+    lab = up()
+    bridged(lab)
+    pending = lab.join("bot").call("shop/order", what="pears")
+    approve(lab, pending.id)
+    question = asked(lab)
+    str(lab.questions())
+    fails["mcp/response"] = how
+    said = str(lab.answer(question, {"size": 3} if action == "accept" else None, action=action))
+    assert said.endswith("; the gateway has not confirmed the answer")
+    fails.clear()
+
+
 def test_sampling_shows_the_whole_prompt_and_the_model_replies_after_approval(lab: Lab) -> None:
     bridged(lab, sampling=ScriptedModel([{"say": "A short text."}]))
     pending = lab.call("shop/summarise", text="line one\nline two " + "x" * 3000)
@@ -106,6 +131,16 @@ def test_sampling_shows_the_whole_prompt_and_the_model_replies_after_approval(la
     lab.answer(asked(lab), action="decline")
     with pytest.raises(MewError, match="rejected"):
         pending.result(20)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [[], {"type": "text", "text": ""}, {"type": "image", "data": "aGk="}, [{"type": "audio"}]],
+    ids=str,
+)
+def test_a_prompt_that_has_no_text_or_more_than_text_is_not_shown_and_not_sent(content: object) -> None:
+    with pytest.raises(RpcError, match="Invalid params: "):
+        questions.read_prompt({"messages": [{"role": "user", "content": content}]})
 
 
 def test_without_permission_there_is_no_sampling_and_a_cancelled_call_takes_its_question_back(
@@ -141,9 +176,15 @@ def test_roots_are_those_that_the_owner_names(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_participant_that_asks_without_a_call_of_this_person_is_refused(lab: Lab) -> None:
-    form = {"type": "object", "properties": {"password": {"type": "string"}}}
+    form = {
+        "type": "object",
+        "properties": {"password": {"type": "string", "description": "as in ; rm -rf /"}},
+    }
     mallory = lab.join("mallory", [{"kind": "mcp/request"}])
-    request = {"method": "elicitation/create", "params": {"message": "Hello", "requestedSchema": form}}
+    request = {
+        "method": "elicitation/create",
+        "params": {"message": "Your PIN_code?", "requestedSchema": form},
+    }
 
     async def ask() -> Any:
         return await mallory.participant.mcp_request("human", request)
@@ -155,3 +196,5 @@ def test_a_participant_that_asks_without_a_call_of_this_person_is_refused(lab: L
     question = asked(lab)
     assert question.warnings[0] == "no decision of yours has led to this question"
     assert question.warnings[1].startswith("password looks like a secret")
+    assert question.warnings[2].startswith("the question asks for a secret")
+    assert any("shell command in the field password" in warning for warning in question.warnings)

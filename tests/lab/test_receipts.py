@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from looking import approve, eventually
 
-from mew_lab.errors import MewError
+from mew_lab.cli.join import obey
+from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
@@ -130,6 +131,38 @@ def test_an_approval_by_a_script_is_reported_as_one(lab: Lab, adding: Adding, wh
 
 
 @pytest.mark.ruling("R42")
+@pytest.mark.parametrize("way", ["click", "typed", "script", "policy", "terminal"])
+def test_a_rejection_that_is_made_elsewhere_is_reported_with_the_way_it_was_made(
+    lab: Lab, adding: Adding, way: str
+) -> None:
+    far = connect(lab.url, space=lab.space, token_file=lab.token_file(), as_id="human-2", name="far")
+    if way == "policy":
+        far.decide = Policy.deny("not on Sundays")
+    pending = lab.join("bot").call("notebook/add", a=1, b=2)
+    eventually(lambda: far.me.participant.proposals.get(pending.id))
+    if way == "click":
+        card = eventually(lambda: [one for one in far.decisions.pending() if one.id == pending.id])[0]
+        far.decisions.record_shown(pending.id, view="v1", digest=card.digest)
+        press = far.decisions.click("v1")
+        far.decisions.decide(pending.id, digest=card.digest, decision="reject", click=press).result(10)
+    elif way == "typed":
+        far.reject(pending.id)
+    elif way == "terminal":
+        assert "Rejected" in obey(far, f"/reject {pending.id} no")
+    elif way == "script":
+        far.me.run(far.me.participant.reject(pending.id))
+
+    def decided() -> list[Any]:
+        rows = lab.log.decisions()
+        return list(rows[rows["receipt"] == "reported"].itertuples())
+
+    [row] = eventually(decided)
+    assert (row.proposal, row.how) == (pending.id, "typed" if way == "terminal" else way)
+    assert (row.digest != "") == (way in ("click", "policy"))
+    assert far.faults == [] and lab.log.verify().ok
+
+
+@pytest.mark.ruling("R42")
 def test_at_a_gateway_that_takes_no_notes_an_approval_is_as_before(
     lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,3 +253,38 @@ def test_a_call_whose_outcome_is_known_is_not_resolved(lab: Lab, adding: Adding)
         lab.resolve(done.id, happened=True)
     with pytest.raises(MewError, match="no call with this id is known here"):
         lab.resolve("nothing", happened=True)
+    pending = lab.join("bot").call("notebook/add", a=1, b=2)
+    eventually(lambda: lab.me.participant.proposals.get(pending.id))
+    for name in (pending.id, pending.id[:8]):
+        with pytest.raises(MewError, match="a proposal that nobody approved, so nothing was sent"):
+            lab.resolve(name, happened=True)
+
+
+@pytest.mark.ruling("R37")
+def test_each_verb_takes_the_beginning_of_the_id_of_a_proposal(lab: Lab, adding: Adding) -> None:
+    open_shop(lab)
+    bot = lab.join("bot")
+    lost, again, wrong, done, _ = ids = [f"{word}-abc" for word in ("lost", "again", "wrong", "done", "twin")]
+    for id in (*ids, "twin-xyz"):
+        to = ["shop" if id == lost else "notebook"]
+        bot.run(bot.participant.send_accepted({"kind": "mcp/proposal", "id": id, "to": to, "payload": CALL}))
+    eventually(lambda: len(lab.decisions.pending()) == 6)
+    for id in (lost, done):
+        with pytest.raises(NotApproved):  # it shows the card
+            lab.approve(id[:4])
+        lab.approve(id[:4])
+    lab.reject(wrong[:4])
+    lab.withdraw(again[:4])
+    eventually(
+        lambda: (found := lab.me.participant.proposals.get(lost)) is not None and found.state == "unknown"
+    )
+    assert "Recorded" in str(lab.resolve(lost[:4], happened=False))
+    for find in (lab.log.follow, lab.log.audit, lambda id: lab.view.timeline.select(id), lab.log.select):
+        assert str(find(done[:4])) == str(find(done))
+    assert done in lab.log.select(done[:4]).to_jsonl() and wrong not in lab.log.select(done[:4]).to_jsonl()
+    for verb in (
+        lab.log.follow, lab.log.audit, lab.log.select, lab.withdraw, lab.approve, lab.reject,
+        lambda id: lab.view.timeline.select(id), lambda id: lab.resolve(id, happened=True),
+    ):  # fmt: skip
+        with pytest.raises(MewError, match=r"twin-abc, twin-xyz|begin"):
+            verb("twin")

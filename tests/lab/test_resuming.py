@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -26,7 +27,7 @@ from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
 from mew_lab.lab.resuming import Past
-from mew_lab.log.kept_heads import heads_path, keep_pruned
+from mew_lab.log.kept_heads import heads_path, keep_head_of
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import prune
 from mew_lab.log.reading import read_journal
@@ -180,7 +181,7 @@ def test_a_space_goes_on_only_once_and_only_from_its_own_journal(
         for line in forged.read_bytes().splitlines(keepends=True)
     ]
     forged.write_bytes(b"".join(unchained))
-    with pytest.raises(JournalError, match="the end of the journal is missing"):
+    with pytest.raises(JournalError, match="does not follow from the lines"):
         up(resume=forged)  # its heads were kept
     heads_path(Path.cwd(), "demo").unlink()
     with pytest.raises(ReplayMismatch):
@@ -210,6 +211,7 @@ participants:
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.ruling("R23", "R31")
 @pytest.mark.parametrize("pruned", [False, True])
 async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(
@@ -232,7 +234,7 @@ async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(
         if pruned:
             done = prune(path, keep=0, agree=lambda _: True)
             assert done is not None and done.head is not None
-            keep_pruned(path, None, done.head)
+            keep_head_of(path, None, done.head)
         past = Past(path)
         assert past.config().limits == file.config.limits, again
         limits.clear()
@@ -246,8 +248,11 @@ async def test_the_limits_and_names_of_a_space_yaml_hold_after_a_resume(
             async with httpx.AsyncClient(trust_env=False) as client:
                 answers, began = 0, time.monotonic()
                 bearer = {"Authorization": f"Bearer {token.reveal()}"}
-                while (await client.get(f"{address}/participants", headers=bearer)).status_code == 200:
-                    answers += 1
+                whole = True
+                while whole:  # many at once: one after another may be slower than what comes back each second
+                    asked = (client.get(f"{address}/participants", headers=bearer) for _ in range(30))
+                    given = [answer.status_code == 200 for answer in await asyncio.gather(*asked)]
+                    answers, whole = answers + sum(given), all(given)
                 assert 209 <= answers <= 209 + 7 * (time.monotonic() - began) + 1, "burst, and 7 a second"
                 answer = await client.get(
                     f"{address}/health", headers={"Host": "mew.example", "Origin": "http://localhost:8888"}

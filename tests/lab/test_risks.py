@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import itertools
 import json
 import posixpath
 import random
@@ -88,7 +90,7 @@ SEEDS: tuple[tuple[str, str], ...] = (
     ("data:text/html,x", "address"),
     ("smb://host/x", "address"),
     ("gopher://host", "address"),
-    ("//host/x", "address"),
+    ("//host/x", "address without a scheme"),
     ("mailto:x@y", "address"),
     ("x\x00y", "null byte"),
     ("x\x1b[2Jy", "control character"),
@@ -117,6 +119,51 @@ SEEDS: tuple[tuple[str, str], ...] = (
     ("pay \u0967\u0968 now", "digits of another alphabet"),  # Devanagari
     ("pay \U0001d7cf\U0001d7d0 now", "letters in disguise"),  # mathematical digits
     ("please open \u05d0\u05d1 now", "right-to-left letters"),
+    ("python -Ic x", "shell command"),
+    ("node -p 1", "shell command"),
+    ("bash -i x", "shell command"),
+    ("x; reboot", "shell syntax"),
+    ("find x -delete", "shell command"),
+    ("os.system('id')", "code that runs programs or deletes"),
+    ("__import__('os')", "code that runs programs or deletes"),
+    ("require('child_process')", "code that runs programs or deletes"),
+    ("Remove-Item x -Recurse", "Windows command"),
+    ("IEX(New-Object x)", "Windows command"),
+    ("del /s /q x", "Windows command"),
+    ("DROP TABLE x", "SQL that destroys or leaves its database"),
+    ("DROP/**/TABLE x", "SQL that destroys or leaves its database"),
+    ("rm --recursive x", "shell command"),
+    ("nc host 4444", "shell command"),
+    ("fs.rmdirSync('x')", "code that runs programs or deletes"),
+    ("beds.deleteMany({})", "code that runs programs or deletes"),
+    ('["rm", "-rf", "x"]', "shell command"),
+    ("delete from beds", "SQL that destroys or leaves its database"),
+    ("delete from beds where 1=1", "SQL that destroys or leaves its database"),
+    ("update beds set x = 1", "SQL that destroys or leaves its database"),
+    ("COPY beds TO PROGRAM 'id'", "SQL that destroys or leaves its database"),
+    ("a/.ssh/authorized_keys", "file that holds keys or runs by itself"),
+    ("app/.env", "file that holds keys or runs by itself"),
+    (".git/hooks/pre-push", "file that holds keys or runs by itself"),
+    ("--upload-pack=x", "option that runs or writes something"),
+    ("-oProxyCommand=x", "option that runs or writes something"),
+    ("--checkpoint-action=exec=x", "option that runs or writes something"),
+    ("git push --force", "git command that loses work"),
+    ("git push x +main", "git command that loses work"),
+    ("git -C x reset --hard", "git command that loses work"),
+    ("kubectl -n x delete pods", "command that takes away much"),
+    ("docker run --privileged x", "command that takes away much"),
+    ("delete /", "absolute path"),
+    ("/data/x", "absolute path"),
+    ("\\u002fetc/x", "absolute path"),
+    ("&#x2f;etc/x", "absolute path"),
+    ("\\x2fetc/x", "absolute path"),
+    ("cm0gLXJmIC9zcnY", "shell command"),  # base64
+    ("https://ada:pw@evil.test/x", "address"),
+    ("https://github.com\\@evil.test/x", "address"),
+    ("https://metadata.google.internal/x", "address"),
+    ("https://2852039166/x", "address"),
+    ("https://evil.test/?token=abcdef", "secret"),
+    ("$X_API_KEY", "shell variable"),
     ("a\u202eb", "characters that cannot be seen"),
     ("a\U000e0041b", "characters that cannot be seen"),
 )
@@ -177,6 +224,100 @@ def test_letters_that_only_names_never_hold_are_named_in_them_alone() -> None:
     assert risks({"x": "s\u0131n\u0131f"}) == ()
 
 
+@pytest.mark.threat(16)
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"argv": ["rm", "-rf", "/"]}, "shell command in argv read together"),
+        ({"command": "bash", "args": ["-c", "id"]}, "shell command in command and args read together"),
+        ({"folder": "app/.git", "file": "hooks/x"}, "file that holds keys or runs by itself"),
+        ({"deep": [{"verb": "DROP", "rest": "TABLE beds"}]}, "SQL that destroys"),
+        ({"begin": "--upload-", "end": "pack=x"}, "option that runs"),
+        ({"n": 1, "a": "git", "b": "push", "c": "--force"}, "git command that loses work"),
+    ],
+)
+def test_what_is_split_over_arguments_is_read_together(arguments: dict[str, object], word: str) -> None:
+    [line] = [line for line in risks(arguments) if line.startswith(word)]
+    assert "read together: " in line
+
+
+@pytest.mark.threat(16)
+@pytest.mark.parametrize("padding", [0, 1, 30, 300])
+@pytest.mark.parametrize(
+    "words", [["rm", "-rf", "x"], ["bash", "-c", "id"], ["git", "push", "--force"]], ids=str
+)
+def test_what_is_split_is_read_together_in_any_order_of_members_and_behind_any_padding(
+    words: list[str], padding: int
+) -> None:
+    more = {f"n{n}": "plain" for n in range(padding)}
+    long = "word " * 200
+    for arguments in (
+        {"argv": [*more.values(), *words, *more.values()]},
+        {"argv": [*words, long]},
+        {"deep": [{"argv": [*words]}], **more},
+        *([{"args": words[1:], "cwd": "src", "command": words[0], **more}] if padding < 90 else []),
+        *([{"command": words[0], **more, "args": [*words[1:], long]}] if padding < 90 else []),
+    ):
+        assert any("read together: " in line for line in risks(arguments)), arguments
+
+
+LAYERS = {
+    "url": lambda text: text.replace("%", "%25").replace(" ", "%20").replace("r", "%72"),
+    "c": lambda text: "".join(f"\\u{ord(c):04x}" if c in " \\r" else c for c in text),
+    "html": lambda text: text.replace("&", "&amp;").replace(" ", "&#32;").replace("r", "&#x72;"),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 in lines": lambda text: base64.encodebytes(text.encode() * 8).decode(),
+    "after much": lambda text: "Zm9vIGJhciBiYXo= " * 60 + "%41 " * 1100 + text,
+}
+
+
+@pytest.mark.threat(16)
+@pytest.mark.parametrize(
+    "layers", list(itertools.product([*LAYERS, "none"], [*LAYERS, "none"])), ids="-".join
+)
+def test_what_stands_behind_two_layers_of_escapes_is_named(layers: tuple[str, str]) -> None:
+    text = "rm -rf /srv/xy; "
+    for layer in layers:
+        text = LAYERS.get(layer, str)(text)
+    assert risks({"x": text}), text[-100:]
+
+
+@pytest.mark.threat(16)
+def test_every_hit_of_a_text_is_named_and_not_only_the_first() -> None:
+    lines = risks({"x": "see http://example.org/ and http://evil.test/x"})
+    assert lines == ("address in x: http://example.org/", "address in x: http://evil.test/x")
+
+
+@pytest.mark.threat(16)
+def test_what_stands_behind_escapes_is_shown_as_it_stands_and_as_it_reads() -> None:
+    assert risks({"x": "\\u002fetc"}) == ("absolute path in x: \\u002fetc (reads /etc)",)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"url": "https://example.org/?next=%2Fhome%2Fa&q=x%20y"},
+        {"url": "http://localhost:3000/login"},
+        {"message": "feat: add `--slow`"},
+        {"command": "cd docs && make html | head"},
+        {"content": "Install:\n\n```bash\npip install x\ncd x && make\n```\n"},
+        {"query": "delete from beds where id = 3"},
+        {"value": "//div[@id='a']/span"},
+        {"repo": "a", "path": ".github/workflows/ci.yml", "branch": "main"},
+        {"name": "about ~ 5 minutes"},
+        {
+            "content": "import x from '../lib/x'\nrequire(\"../y\")\n[read](../README.md)\n<img src='../a.png'>"
+        },
+        {"cypher": "MATCH (a)-[:KNOWS]->(b) RETURN b.name"},
+        {"userAgent": "Mozilla/5.0 (X11; Linux x86_64) Chrome/120.0.0.0 Safari/537.36"},
+        {"code": "/* a */ const a = ['b', 'c']; /* d */"},
+    ],
+    ids=str,
+)
+def test_what_is_common_and_harmless_is_no_warning(arguments: dict[str, object]) -> None:
+    assert risks(arguments) == ()
+
+
 @pytest.mark.parametrize("text", PLAIN)
 def test_plain_text_of_one_alphabet_is_left_alone(text: str) -> None:
     assert risks({"text": text, "more": [text, text]}) == ()
@@ -229,15 +370,15 @@ def test_many_addressees_are_counted() -> None:
 @pytest.mark.threat(16)
 def test_where_the_bound_ends_is_said() -> None:
     assert risks({"x": "word " * 100_000, "y": "$(id)"})[-1] == UNLOOKED
-    assert risks({"x": "word " * 35_000}) == ()
-    assert risks({"x": "word " * 40_001})[-1] == UNLOOKED
+    assert risks({"x": "word " * 20_000}) == ()
+    assert risks({"x": "word " * 24_001})[-1] == UNLOOKED
 
 
 HOSTILE = (
     *"a1./\\~$%;|&<>`'\"=:@-_{( \t\n+A",
     "a ", "../", "a.", "; ", ";a ", "|\n", "$A", "%a", "${", "$(", "\\\\a", "//a", "C:", "sh ", "sh -a ", "python -a ",
     "a;", "&& ", " >", "0a", "\u0301", "\u0061\u0430", "\u5b57", "\u0663", "\U0001d429 ", "a://", "%2", "A1+/", "rm ",
-    "> ", "\u05d0",
+    "> ", "\u05d0", 'a", "', "/* a */", "/*", "%2525", "\\u005cu005c", "&amp;amp;", "Zm9vYmFyIGJheg== ", "ab\r\n",
 )  # fmt: skip
 
 

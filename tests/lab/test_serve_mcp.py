@@ -75,7 +75,7 @@ def test_faults_of_serving_are_sentences(lab: Lab) -> None:
     with pytest.raises(MewError, match="a participant named 'coder' already exists"):
         lab.serve_mcp()
     port = int(seat.url.split(":")[2].split("/")[0])
-    with pytest.raises(ConfigError, match=f"cannot listen on port {port}"):
+    with pytest.raises(ConfigError, match=f"port {port} of 127.0.0.1 is in use already; choose another"):
         lab.serve_mcp("other", port=port)
     assert "other" not in lab.seats
     for wrong in ({"answer_after": 0}, {"decide_within": -1}, {"grace": float("nan")}):

@@ -33,7 +33,9 @@ def propose(lab: Lab, payload: dict[str, Any], to: list[str], id: str = "") -> L
     bot = lab.seats.get("bot") or lab.join("bot")
     draft = {"kind": "mcp/proposal", "to": to, "payload": payload} | ({"id": id} if id else {})
     accepted = bot.run(bot.participant.send_accepted(draft))
-    return eventually(lambda: [one for one in lab.proposals() if one.id == accepted.id])[0]
+    return eventually(lambda: [one for one in lab.proposals() if one.id == accepted.id and one.card.is_read])[
+        0
+    ]
 
 
 def call(tool: str = "run", **arguments: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect, up
 from mew_lab.lab.resuming import PastCalls
+from mew_lab.log.ledger_rows import LedgerPass
 from mew_lab.log.reading import read_journal
 from mew_lab.protocol.envelope import compact
 from mew_lab.sdk.tools import unknown_outcome_error
@@ -166,9 +167,35 @@ def test_the_time_in_which_an_equal_call_is_a_repeat_is_a_setting(tmp_path: Path
     )
     assert (far.me.participant.unknown_calls.within, far.me.participant.strict_unknown) == (7.5, False)
     words = ["python", str(Path(__file__).with_name("paying_server.py")), str(tmp_path / "account")]
-    for name, options, strict in (("a", {}, True), ("b", {"strict_unknown": False}, False)):
+    for name, options, expected in (
+        ("a", {}, (True, 0.0)),
+        ("b", {"strict_unknown": False}, (False, 0.0)),
+        ("c", {"repeats_within": 9}, (True, 9.0)),
+    ):
         bridge = lab.bridge(name, words, **options).participant  # type: ignore[arg-type]
-        assert (bridge.strict_unknown, bridge.unknown_calls.within) == (strict, 0.0)
+        assert (bridge.strict_unknown, bridge.unknown_calls.within) == expected
+    with pytest.raises(ConfigError, match="Cannot set repeats_within to -1: it is a number of seconds"):
+        lab.bridge("d", words, repeats_within=-1)
+
+
+@pytest.mark.parametrize(
+    ("settings_of_file", "expected"),
+    [("{}", (True, 5.0)), ("{strictUnknown: false, repeatsWithin: 7500}", (False, 7.5))],
+)
+def test_an_agent_of_tools_and_its_servers_take_these_settings_from_their_file_else_from_the_lab(
+    tmp_path: Path, settings_of_file: str, expected: tuple[bool, float]
+) -> None:
+    lab = up("demo", journal=None, strict_unknown=True, repeats_within=5)
+    words = [str(Path(__file__).with_name("paying_server.py")), str(tmp_path / "account")]
+    tool = "{name: explain, description: explains, prompt: 'Explain {term}', parameters: {type: object, properties: {term: {type: string}}}}"
+    (tmp_path / "clerk.yaml").write_text(
+        f"metadata: {{name: clerk, version: 1.0.0, tools: [{tool}]}}\nsettings: {settings_of_file}\n"
+        f"mcpServers: {{bank: {{type: stdio, command: python, args: {json.dumps(words)}}}}}\n"
+    )
+    lab.tools_agent(tmp_path / "clerk.yaml")
+    for name in ("clerk", "bank"):
+        executor = lab.seats[name].participant
+        assert (executor.strict_unknown, executor.unknown_calls.within) == expected, name
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), "1 h", None, True])
@@ -212,10 +239,15 @@ class Process:
         )
         until(lambda: "bank" in self.lab.me.participant.client.participants)
 
-    def kill(self) -> None:
+    def kill_only(self) -> None:
+        """Kills the process; nobody waits until the space knows it."""
         if self.running is not None:
             self.running.kill()
             self.running.wait(10)
+
+    def kill(self) -> None:
+        if self.running is not None:
+            self.kill_only()
             until(lambda: "bank" not in self.lab.me.participant.client.participants)
 
     @property
@@ -276,6 +308,9 @@ def test_a_bridge_that_starts_again_repeats_no_approved_call_that_it_did_not_ans
     for amount in (8, 9):  # one that was answered, and one that was never sent
         assert lab.call("bank/pay", {"amount": amount}).result(20).text == "paid"
     assert bank.paid == ["7", "8", "8", "9"]
+    bank.kill()
+    bank.start("--strict-unknown", "--repeats-within", "0")
+    assert lab.call("bank/pay", {"amount": 7.0}).result(20).text == "paid"
     again = clerk.propose("bank/pay", {"amount": 7})
     until(lambda: any(card.id == again.id for card in lab.decisions.pending()))
     lab.approve(lab.proposals()[0], despite="unknown")  # somebody decides
@@ -364,6 +399,10 @@ def test_of_a_journal_those_calls_are_unknown_of_which_nothing_tells_the_outcome
                 unknown.update(dict.fromkeys(alone, last))
                 for one in alone:
                     del waiting[one]
+    rows = LedgerPass()
+    for record in records:
+        rows.observe(record)
+    assert {row.opened.id for row in rows.rows["requests"] if row.state == "unknown"} == unknown.keys()
     past.end()
     unknown.update(dict.fromkeys(waiting, last))
     assert {call.request.id: call.since for call in past.unknown} == unknown

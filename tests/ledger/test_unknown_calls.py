@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mew_lab.bridge import waiting_calls
 from mew_lab.ledger.calls import Change, Proposal, Request, Resolution
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger
-from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, has_effect, may_repeat
+from mew_lab.ledger.unknown_calls import DAY, UnknownCalls, call_key, has_effect, may_repeat
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import Envelope
 
 from ..conftest import examples
@@ -68,8 +71,14 @@ class Space:
         return self.tell("mcp/response", sender, f"a{self.count}", payload, correlation_id=[about])
 
     def leave(self, who: str, sender: str = "system:gateway") -> Any:
-        gone = {"event": "leave", "participant": {"id": who, "capabilities": []}}
-        return self.tell("system/presence", sender, f"l{self.count}", gone)
+        return self.presence("leave", who, sender)
+
+    def join(self, who: str, sender: str = "system:gateway") -> Any:
+        return self.presence("join", who, sender)
+
+    def presence(self, event: str, who: str, sender: str) -> Any:
+        payload = {"event": event, "participant": {"id": who, "capabilities": []}}
+        return self.tell("system/presence", sender, f"l{self.count}", payload)
 
     def interrupt(self) -> Any:
         return self._take(self.ledger.interrupt())
@@ -133,6 +142,44 @@ def test_the_leave_of_the_only_addressee_makes_a_waiting_call_unknown() -> None:
     assert [(change.what, change.call.id) for change in changes] == [("unknown", "r1"), ("unknown", "p1")]
     assert [space.state(id) for id in ("both", "note")] == ["waiting", "sent"]
     assert space.leave("bank") == [] and space.proposal().response is None
+
+
+@pytest.mark.ruling("R35")
+def test_an_approval_that_its_absent_target_never_got_is_unknown_as_soon_as_that_joins_anew() -> None:
+    """Another approval may reach the target then, and it has seen neither the proposal nor this request."""
+    space = approved()
+    space.request("own")
+    space.join("bank", sender="eve")
+    space.join("shop")
+    assert (space.state(), space.proposal().state) == ("waiting", "fulfilled")
+    changes = space.join("bank")
+    assert [(change.what, change.call.id) for change in changes] == [("unknown", "r1"), ("unknown", "p1")]
+    assert space.state("own") == "waiting"  # nobody else can send that one
+    space.answer({"result": {}})
+    assert (space.state(), space.proposal().state) == ("answered", "answered")
+
+
+REFUSAL = {"error": {"code": -32001, "message": "late", "data": {"code": "already_fulfilled"}}}
+
+
+@pytest.mark.ruling("R32", "R35")
+@pytest.mark.parametrize("end", ["leave", "interrupt"])
+def test_a_late_request_without_an_answer_is_unknown_when_its_executor_is_gone(end: str) -> None:
+    """An executor that started again may have seen neither the proposal nor its fulfilment, and executed this one."""
+    space = approved()
+    space.leave("bank")
+    space.request("never got", correlation_id=["p1"])
+    space.join("bank")
+    for id in ("told", "not told"):
+        space.request(id, correlation_id=["p1"])
+    space.answer(REFUSAL, "told")
+    space.leave("bank") if end == "leave" else space.interrupt()
+    assert [space.state(id) for id in ("told", "not told", "never got")] == ["refused", "unknown", "refused"]
+    assert [call.request.id for call in space.unknown] == ["r1", "not told"]
+    space.answer(REFUSAL, "not told")  # by its next process, which knows what it executed
+    assert space.state("not told") == "refused" and space.proposal().state == "unknown"
+    space.answer({"result": {}}, "told")
+    assert space.state("told") == "answered"
 
 
 @pytest.mark.ruling("R35")
@@ -290,6 +337,35 @@ def test_a_repeat_has_the_same_target_method_tool_and_canonical_arguments() -> N
     assert not any(unknown.find(["bank"], payload, 1001.0) for payload in other)
     assert unknown.find(["shop"], CALL, 1001.0) is None
     assert unknown.find(["bank"], CALL, 1001.0, but="r1") is None
+
+
+ARGUMENTS = st.dictionaries(
+    st.sampled_from("ab"),
+    st.recursive(
+        st.sampled_from(
+            [0, 0.0, False, 1, 1.0, True, None, "1", 2**53, 2.0**53, 2**53 + 1, 2**63, 10**30, 1e30]
+        ),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    ),
+    max_size=2,
+)
+
+
+@pytest.mark.drawn
+@pytest.mark.ruling("R35")
+@settings(max_examples=examples(300), deadline=None)
+@given(ARGUMENTS, ARGUMENTS)
+def test_two_calls_repeat_each_other_where_their_arguments_are_equal_for_the_ledger_and_for_the_gate(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    for left, right in ((one, other), (one, one), (one, json.loads(json.dumps(one)))):
+        first, second = (
+            {"method": "tools/call", "params": {"name": "pay", "arguments": arguments}}
+            for arguments in (left, right)
+        )
+        same = are_equal(left, right)
+        assert (call_key(first) == call_key(second)) is same
+        assert (waiting_calls.call_key("bank", first) == waiting_calls.call_key("bank", second)) is same
 
 
 @pytest.mark.ruling("R35")

@@ -10,6 +10,7 @@ import pytest
 
 from mew_lab.errors import JournalError
 from mew_lab.log.audit import Audit, AuditedRight, audit
+from mew_lab.log.index_file import has_index
 from mew_lab.log.journal import Journal
 from mew_lab.log.line import read_members
 from mew_lab.log.log import open_log
@@ -301,7 +302,7 @@ def test_an_audit_by_the_index_is_that_without(
     without = [open_log(path).audit(id) for id in ids]
     monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 0)
     assert len(open_log(path).df) > 5
-    assert path.with_name("j.jsonl.idx").is_file()
+    assert has_index(path)
     assert [open_log(path).audit(id) for id in ids] == without
     with pytest.raises(JournalError, match="holds no message with the id"):
         open_log(path).audit("m-99")

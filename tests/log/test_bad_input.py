@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
 import random
 import re
+import time
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
 import pandas as pd
 import pytest
 import zstandard
 
 from mew_lab.cli import main
 from mew_lab.errors import MewError
+from mew_lab.log.export import export_as_peers
 from mew_lab.log.journal import Journal
+from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.log import Log, open_log
 
 from ..user_rights import bound_by_modes
+from .consent_sessions import play as decisions
+from .fuzz import mutated
+from .planted import FAULTS, converse
 from .stage import hostile, keep
 
 HEAD = (
@@ -51,11 +60,15 @@ def around(text: str) -> Callable[[Path], bytes]:
     return lambda _: line(1) + line(2, text) + line(3)
 
 
-def damaged(folder: Path) -> bytes:
-    """A session with a byte of its middle changed."""
-    data = bytearray(session(folder))
-    data[len(data) // 2] ^= 0x20
-    return bytes(data)
+def damaged(after: bytes) -> Callable[[Path], bytes]:
+    """A session with a byte of its middle changed, the first behind this text."""
+
+    def make(folder: Path) -> bytes:
+        data = bytearray(session(folder))
+        data[data.index(after, len(data) // 2) + len(after)] ^= 0x20
+        return bytes(data)
+
+    return make
 
 
 class Bad(NamedTuple):
@@ -143,7 +156,8 @@ KINDS: dict[str, Bad] = {
     "empty": Bad(lambda _: b""),
     "half a log": Bad(lambda folder: session(folder)[:-40], "", 1, "the last line is torn and was left out"),
     "half a line": Bad(lambda _: line(1)[:60], "", 1, "the last line is torn and was left out"),
-    "a changed byte": Bad(damaged),
+    "a changed letter": Bad(damaged(b'"participant":"')),
+    "a changed quote": Bad(damaged(b'"participant":'), "", 1, "1 line could not be read: line "),
     "mixed versions": Bad(
         lambda _: line(1) + OTHER_VERSIONS + line(5), "", 2, "2 lines could not be read; the first: line 2"
     ),
@@ -320,6 +334,101 @@ def test_every_line_is_a_record_or_counted_with_the_reason(bad: tuple[Bad, Path]
     assert len(by_index.df) == len(log) and by_index.index.faults == log.faults
 
 
+# --- no text of a participant moves a terminal ---
+
+UGLY = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\r\n\x00"
+OWN_WORDS = {
+    "protocol",
+    "kind",
+    "ts",
+    "now",
+    "event",
+    "verdict",
+    "via",
+    "method",
+    "decision",
+    "how",
+    "timestamp",
+}
+
+
+def disfigured(value: Any, name: str = "") -> Any:
+    """The value with control characters behind each text in it that a participant may choose, also in JSON within it."""
+    if isinstance(value, dict):
+        return {key: disfigured(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [disfigured(inner, name) for inner in value]
+    if not isinstance(value, str) or name in OWN_WORDS or not value:
+        return value
+    if value[0] in "{[":
+        with contextlib.suppress(ValueError):
+            return json.dumps(disfigured(json.loads(value)))
+    return value + UGLY
+
+
+def reachable(value: object, depth: int = 4) -> Iterator[object]:
+    """A result and the results in it."""
+    yield value
+    inner: list[object] = list(value) if isinstance(value, list | tuple) else []
+    for name in getattr(type(value), "__annotations__", {}):
+        inner.append(getattr(value, name, None))
+    for one in inner if depth else []:
+        if isinstance(one, list | tuple) or type(one).__module__.startswith("mew_lab."):
+            yield from reachable(one, depth - 1)
+
+
+CALLED: dict[str, Callable[[Log], Any]] = {
+    "at": lambda log: [log.at(seq) for seq in (3, 20, 60)],
+    "audit": lambda log: [log.audit(id) for id in log.df.id[::7]],
+    "charts": lambda log: [log.charts.rate(), log.charts.talk(), log.charts.latency(), log.charts.decisions()],
+    "diagnose": lambda log: [log.diagnose(), *log.diagnose(), *log.diagnose().lines()],
+    "filter": lambda log: log.filter("kind == chat"),
+    "follow": lambda log: [log.follow(id) for id in log.df.id[::9]],
+    "select": lambda log: log.select(),
+    "table": lambda log: str(log.table(events=True)),
+    "tree": lambda log: log.tree(),
+    "verify": lambda log: log.verify(),
+    "view": lambda log: None,
+    "what_if": lambda log: [log.what_if(capabilities={"bot" + UGLY: [{"kind": "chat"}]}, exact=True)],
+    "df": lambda log: [log.df, log.df["from"], log.df[log.df.kind == "chat"], log.df.set_index("from").kind],
+    "head": lambda log: log.head(),
+    **{name: lambda log, name=name: getattr(log, name)() for name in FRAMES},
+    **dict.fromkeys(("frame", "index", "source", "records", "live", "pass_over", "observe", "save"), lambda log: None),
+    **dict.fromkeys(("export_otlp", "to_parquet", "held", "held_after"), lambda log: None),
+}  # fmt: skip
+
+
+@pytest.mark.threat(47)
+@pytest.mark.parametrize("played", ["decided", "planted"])
+def test_the_text_of_no_result_has_a_control_character(played: str, tmp_path: Path) -> None:
+    records = decisions(5, 60).stage.records if played == "decided" else converse(5, 60, *FAULTS)[0]
+    path = keep(records, tmp_path / "log.jsonl")
+    lines = [json.loads(text) for text in path.read_bytes().splitlines()]
+    path.write_text("".join(json.dumps(disfigured(one)) + "\n" for one in lines))
+    log = open_log(path)
+    assert UGLY in "".join(log.df["from"].astype(str))
+    public = [name for name in dir(Log) if not name.startswith("_")]
+    results: list[object] = [log]
+    for name in public:
+        call = CALLED.get(name, lambda log, name=name: getattr(log, name))
+        assert name in CALLED or not callable(getattr(log, name)), f"call {name} in CALLED, too"
+        try:
+            results.append(call(log))
+        except MewError as fault:
+            results.append(fault)
+    seen, found = set(), dict[str, str]()
+    for result in results:
+        for one in reachable(result):
+            own = type(one).__module__.startswith("mew_lab.") or isinstance(one, MewError)
+            for text in (str(one), repr(one)) if own else ():
+                wrong = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
+                if wrong:
+                    found.setdefault(type(one).__name__, text[:300])
+            seen.add(type(one).__name__)
+    assert not found
+    assert {"Audit", "Diagnosis", "Verification", "Consents"} <= seen, seen
+
+
 COMMANDS: dict[str, list[str]] = {
     "tail": ["tail", "FILE"],
     "tail --json": ["tail", "--json", "FILE"],
@@ -358,7 +467,12 @@ def test_every_command_ends_with_a_status_and_a_sentence(
     if command == "tap" and kind is KINDS["missing"]:
         assert status in (None, 0) and path.is_file()  # a tap makes the file
     elif kind.refused or command == "tap":
-        assert status == 1 and len(lines) == 1 and lines[0].startswith("mew-lab ") and not said
+        assert (
+            status == (2 if "verify" in command else 1)
+            and len(lines) == 1
+            and lines[0].startswith("mew-lab ")
+            and not said
+        )
     elif status in (None, 0) and kind.left_out:
         # Who reads on after a fault is told what is missing.
         assert re.search(r"could not be read|torn|end early|packed", said + told), (said, told)
@@ -393,6 +507,176 @@ def test_a_filter_with_a_fault_is_the_same_sentence_everywhere(
     assert main(["tail", "--filter", filter, str(path)]) == 1
     said, told = capfd.readouterr()
     assert not said and told.startswith("mew-lab tail: ") and "Traceback" not in told
+
+
+# --- each reader under a fuzzer: a MewError is the only way out ---
+
+
+class Fuzzed(NamedTuple):
+    """A reader: the name of its file, and whether it has lines of JSON."""
+
+    name: str
+    lines: bool = True
+
+
+CORPUS = Path(__file__).parent / "corpus"
+READERS = {
+    "journal": Fuzzed("log.jsonl"),
+    "history": Fuzzed("envelope-history.jsonl"),
+    "decisions": Fuzzed("capability-decisions.jsonl"),
+    "otlp": Fuzzed("spans.jsonl"),
+    "parquet": Fuzzed("log.parquet", lines=False),
+    "heads": Fuzzed("journal.heads", lines=False),
+}
+PARQUET_TYPES = (
+    *(
+        "BIGINT",
+        "HUGEINT",
+        "UBIGINT",
+        "DOUBLE",
+        "BOOLEAN",
+        "VARCHAR",
+        "BLOB",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "TIMESTAMPTZ",
+    ),
+    *(
+        "TIMESTAMP_NS",
+        "TIMESTAMP_S",
+        "INTERVAL",
+        "DECIMAL(38,10)",
+        "UUID",
+        "VARCHAR[]",
+        "BIGINT[][]",
+        "STRUCT(a VARCHAR)",
+    ),
+)
+PARQUET_VALUES = (
+    *(
+        "NULL",
+        "0",
+        "-1",
+        "9223372036854775807",
+        "1e300",
+        "'x'",
+        "''",
+        "'infinity'",
+        "'-infinity'",
+        "'29400-01-01'",
+        "true",
+    ),
+    *(
+        "'4000-01-01 (BC)'",
+        "'9999-12-31 23:59:59.999999'",
+        "['a', NULL]",
+        "[[1]]",
+        "{'a': 'b'}",
+        "'\\x00\\xFF'",
+    ),
+)
+
+
+def odd_parquet(path: Path, dice: random.Random) -> None:
+    """A Parquet file with the columns of a log, of which one or two have another type or value."""
+    usual = {
+        "seq": "1",
+        "time": "TIMESTAMPTZ '2026-11-21 22:40:01Z'",
+        "event": "'received'",
+        "verdict": "'accepted'",
+    }
+    usual |= {
+        "raw": """'{"kind":"chat","id":"x","from":"bot"}'""",
+        "receivers": "['a']",
+        "record": "NULL",
+        "grant": "''",
+    }
+    for _ in range(dice.randint(1, 2)):
+        usual[dice.choice(list(usual))] = (
+            f"TRY_CAST({dice.choice(PARQUET_VALUES)} AS {dice.choice(PARQUET_TYPES)})"
+        )
+    columns = ", ".join(f'{value} AS "{name}"' for name, value in usual.items())
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"COPY (SELECT {columns} FROM range({dice.choice([0, 1, 3])})) TO '{path}' (FORMAT parquet)"
+        )
+
+
+@pytest.fixture(scope="session")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A sound file for each reader, all of one session."""
+    folder = tmp_path_factory.mktemp("sound")
+    path = keep(hostile(5, 15).records, folder / "log.jsonl")
+    log = open_log(path)
+    (folder / "peers").mkdir()
+    export_as_peers(path, folder / "peers")
+    log.to_parquet(folder / "log.parquet")
+    log.export_otlp(folder / "spans.jsonl")
+    chain = path.read_bytes()[-67:-3].decode()
+    epoch = json.loads(next(iter(log.records)).detail)["epoch"]
+    keep_head(folder / "journal.heads", epoch, KeptHead(list(log.records)[-1].now, len(log), chain), path)
+    found = {file.name: file.read_bytes() for file in folder.rglob("*.*") if file.is_file()}
+    return {name: found[reader.name] for name, reader in READERS.items()}
+
+
+def read_all(reader: str, path: Path, beside: Path) -> None:
+    """What a reader does with a file; whatever is wrong with it, a MewError says so."""
+    if reader == "heads":
+        with contextlib.suppress(MewError):
+            str(open_log(beside).verify(heads=path))
+        return
+    try:
+        log = open_log(path)
+    except MewError as fault:
+        assert_sentence(str(fault))
+        return
+    for verb in ("len", "iterate", "table", "filter", "diagnose", "verify", "frames"):
+        try:
+            VERBS[verb](log, beside)
+        except MewError as fault:
+            assert_sentence(str(fault))
+
+
+SECONDS = [2.0, pytest.param(600.0, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+
+
+@pytest.mark.threat(47)
+@pytest.mark.parametrize("seconds", SECONDS)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_gives_an_answer_or_a_sentence_for_whatever_is_in_its_file(
+    reader: str, seconds: float, sound: dict[str, bytes], tmp_path: Path
+) -> None:
+    beside = tmp_path / "beside.jsonl"
+    beside.write_bytes(sound["journal"])
+    path = tmp_path / READERS[reader].name
+    end, number = time.monotonic() + seconds, 0
+    while number < 3 or time.monotonic() < end:
+        dice = random.Random(f"{reader} {number}")
+        if reader == "parquet" and number % 2:
+            odd_parquet(path, dice)
+        else:
+            path.write_bytes(mutated(sound[reader], dice, lines=READERS[reader].lines))
+        try:
+            read_all(reader, path, beside)
+        except Exception as fault:
+            raise AssertionError(f"example {number} of {reader}; keep {path} in {CORPUS}") from fault
+        number += 1
+    print(f"{number} examples of {reader} in {seconds:.0f} s")
+
+
+@pytest.mark.threat(47)
+@pytest.mark.parametrize("file", sorted(CORPUS.iterdir()), ids=lambda file: file.name)
+def test_what_once_led_to_a_traceback_is_an_answer_or_a_sentence(
+    file: Path, sound: dict[str, bytes], tmp_path: Path
+) -> None:
+    """The name of a kept file begins with that of its reader."""
+    beside = tmp_path / "beside.jsonl"
+    beside.write_bytes(sound["journal"])
+    reader = file.name.partition(".")[0].partition("-")[0]
+    path = tmp_path / READERS[reader].name
+    path.write_bytes(file.read_bytes())
+    read_all(reader, path, beside)
 
 
 def shorten(path: Path) -> None:

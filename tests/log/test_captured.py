@@ -84,6 +84,7 @@ def test_each_finding_of_a_reader_names_a_rule_and_a_row_of_the_requirements(sha
 
 def test_a_capture_is_read_whole(log: Log, reading: Reading) -> None:
     assert (len(log), log.faults) == (reading.messages, ())
+    assert log.diagnose().summary.startswith(f"{reading.messages} messages: ")
     assert set(log.participants()["participant"]) >= set(reading.participants)
 
 

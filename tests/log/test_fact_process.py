@@ -82,7 +82,7 @@ def test_processes_find_what_a_plain_pass_finds(
         assert [*each.diagnose()] == [*told]
         assert list(each.filter("state exists or diag.rule exists").df["place"]) == list(found["place"])
     assert here == []
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["j.jsonl", "j.jsonl.idx", "plain"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["j.jsonl", "plain"]
 
 
 def test_a_pass_that_is_stopped_is_begun_again_by_what_needs_it(tmp_path: Path, here: list[str]) -> None:
@@ -161,4 +161,4 @@ def test_a_process_ends_while_its_passes_run(tmp_path: Path) -> None:
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert done.stdout == "['calls', 'others']\n" and done.stderr == ""
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["j.jsonl", "j.jsonl.idx"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["j.jsonl"]

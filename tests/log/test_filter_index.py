@@ -22,7 +22,8 @@ from mew_lab.log.filter.indexed import select_places
 from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.needles import needles_of
 from mew_lab.log.filter.predicate import needs_facts
-from mew_lab.log.index import LogIndex, index_path
+from mew_lab.log.index import LogIndex
+from mew_lab.log.index_file import has_index
 from mew_lab.log.journal import Journal
 from mew_lab.log.line import write_line
 from mew_lab.log.line_search import Needle
@@ -202,6 +203,8 @@ def check_facts(path: Path, log: Log, dice: random.Random) -> int:
     return found
 
 
+@pytest.mark.sampled
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("seed", seeds(2))
 def test_facts_are_right_at_every_stage_of_the_index(
@@ -409,7 +412,7 @@ def test_the_index_is_built_in_a_thread_after_the_first_filter(
     for thread in threading.enumerate():
         if thread.name == "log index builder":
             thread.join(30)
-    assert index_path(path).is_file()
+    assert has_index(path)
     assert len(log.filter("kind == chat")) == count == len(open_log(path).filter("kind == chat")) > 0
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -367,6 +370,51 @@ def test_positions_that_somebody_else_has_packed_lead_nowhere(tmp_path: Path) ->
         "link.jsonl",
         "logs",
     }
+
+
+def test_a_follower_leaves_the_journal_of_a_later_gateway_to_the_follower_of_that_one(tmp_path: Path) -> None:
+    one, later = Written(tmp_path), Written(tmp_path, "later")
+    one.go_on(20)
+    register(tmp_path, "logs", one.first, begun=1)
+    register(tmp_path, "logs", later.first, begun=2)
+    later.first.rename(tmp_path / "aside")  # its gateway has registered it, and begins it
+    follow(tmp_path, one.first)
+    assert found(tmp_path / "logs") == lines_of(one.first)
+    (tmp_path / "aside").rename(later.first)
+    later.go_on(20)
+    assert (tmp_path / "logs" / POSITION / later.first.name).exists()
+    follow(tmp_path, later.first)
+    assert found(tmp_path / "logs") == lines_of(one.first, later.first)
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_a_follower_that_starts_after_its_gateway_has_ended_writes_nothing_that_another_wrote(
+    registered: bool, tmp_path: Path
+) -> None:
+    one = Written(tmp_path)
+    one.go_on(50)
+    if registered:
+        register(tmp_path, "logs", one.first, begun=1)
+    else:
+        follow(tmp_path, one.first)
+        (tmp_path / "logs" / POSITION / one.first.name).unlink()  # as the follower of a later gateway does
+    orders = {
+        "journal": str(one.first),
+        "root": str(tmp_path),
+        "folder": "logs",
+        "history": True,
+        "decisions": True,
+    }
+    bell, rung = os.pipe()
+    os.close(rung)
+    done = subprocess.run(
+        [sys.executable, "-m", "mew_lab.log.follower"],
+        input=json.dumps({**orders, "bell": bell}) + "\n",
+        text=True, capture_output=True, pass_fds=(bell,), timeout=60, check=True,
+    )  # fmt: skip
+    os.close(bell)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert found(tmp_path / "logs") == lines_of(one.first)
 
 
 def test_a_position_is_read_as_it_is_written() -> None:

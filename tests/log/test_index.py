@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
+import shutil
 import stat
 import subprocess
 import sys
@@ -21,12 +23,13 @@ from mew_lab.errors import JournalError
 from mew_lab.log import child_process, line_process
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files
-from mew_lab.log.index import LogIndex, index_path
+from mew_lab.log.index import LogIndex
+from mew_lab.log.index_file import index_path
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.line_columns import ColumnParser, Columns, Reached, read_columns
 from mew_lab.log.line_frame import line_frame
 from mew_lab.log.line_store import LINE_TABLES, LineWriter
-from mew_lab.log.log import open_log
+from mew_lab.log.log import Log, open_log
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.table import to_frame
 from mew_lab.space.events import Record
@@ -137,7 +140,14 @@ def test_no_line_is_read_twice(tmp_path: Path) -> None:
     check(path, index)
 
 
-# --- the file beside the journal ---
+# --- the file in the cache folder ---
+
+
+def kept(path: Path) -> Path:
+    """The index file of a journal."""
+    index = index_path(path)
+    assert index is not None
+    return index
 
 
 @pytest.fixture
@@ -148,6 +158,14 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.parent.mkdir()
     path.write_bytes(b"\n".join(honest_lines(random.Random(3), 300)) + b"\n")
     return path
+
+
+def kept_now(path: Path) -> Path:
+    """The index file of a journal, which is built if it is not there."""
+    index = LogIndex(Files((path,))).build()
+    index.close()
+    assert index.path == kept(path)
+    return kept(path)
 
 
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -173,9 +191,10 @@ def test_the_index_stands_in_one_private_file_and_is_taken_at_the_next_opening(
     large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = LogIndex(Files((large,))).build()
-    assert first.path == index_path(large) == large.with_name("j.jsonl.idx")
-    assert names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
+    assert first.path == kept(large)
+    assert names_in(large.parent) == ["j.jsonl"]
     assert stat.S_IMODE(first.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(first.path.parent.stat().st_mode) == 0o700
     counts = parsed(monkeypatch)
     second = LogIndex(Files((large,))).build()
     assert counts == [] and second.path == first.path and second.notes == ()
@@ -193,7 +212,7 @@ def test_only_what_was_appended_is_read_at_the_next_opening(
     index = LogIndex(Files((large,))).build()
     assert counts == [len(more)]
     check(large, index)
-    assert names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
+    assert names_in(large.parent) == ["j.jsonl"]
 
 
 def flip(path: Path) -> None:
@@ -210,24 +229,221 @@ def replace(path: Path) -> None:
 
 
 def damage(path: Path) -> None:
-    data = bytearray(index_path(path).read_bytes())
+    data = bytearray(kept(path).read_bytes())
     data[: len(data) // 2] = bytes(len(data) // 2)
-    index_path(path).write_bytes(data)
+    kept(path).write_bytes(data)
 
 
 def set_version(path: Path) -> None:
-    with duckdb.connect(str(index_path(path))) as connection:
+    with duckdb.connect(str(kept(path))) as connection:
         connection.execute("UPDATE about SET value = '0' WHERE name = 'version'")
 
 
 def empty_about(path: Path) -> None:
-    with duckdb.connect(str(index_path(path))) as connection:
+    with duckdb.connect(str(kept(path))) as connection:
         connection.execute("DELETE FROM about")
 
 
 def lose_rows(path: Path) -> None:
-    with duckdb.connect(str(index_path(path))) as connection:
+    with duckdb.connect(str(kept(path))) as connection:
         connection.execute("DELETE FROM lines WHERE place % 2 = 0")
+
+
+# --- an index is no evidence ---
+
+ASKED = "kind ~ *"
+
+
+def answer_of(log: Log) -> tuple[list[int], list[str]]:
+    return list(log.filter(ASKED).df["place"]), list(log.df["from"].astype(str))
+
+
+def scanned(path: Path) -> tuple[list[int], list[str]]:
+    return answer_of(open_log(path, index=False))
+
+
+@pytest.mark.threat(46)
+@pytest.mark.parametrize("opened", [False, True], ids=["before it is opened", "while it is open"])
+@pytest.mark.parametrize(
+    "parts", [(0.02, 0.5, 0.95), pytest.param(tuple(n / 40 for n in range(40)), marks=pytest.mark.slow)]
+)
+def test_a_filter_gives_the_answer_of_a_scan_for_every_length_to_which_the_index_is_cut(
+    large: Path, opened: bool, parts: tuple[float, ...]
+) -> None:
+    answered = "state == answered"
+    scan = open_log(large, index=False)
+    expected = (answer_of(scan), list(scan.filter(answered).df["place"]))
+    size = kept_now(large).stat().st_size
+    for part in parts:
+        log = open_log(large)
+        assert log.index.path == kept(large), log.index.notes
+        log.filter(answered).df  # noqa: B018 - the facts are in the file, too
+        log.index.stop_passes()
+        if not opened:
+            log.index.close()
+            log = open_log(large)
+        os.truncate(kept(large), int(size * part))
+        assert (answer_of(log), list(log.filter(answered).df["place"])) == expected, part
+        log.index.close()
+
+
+def with_view(index: Path) -> None:
+    with duckdb.connect(str(index)) as database:
+        [(view,)] = database.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'entries'").fetchall()
+        forged = view.rstrip("; \n") + " WHERE kind <> 'mcp/request'"
+        database.execute(forged.replace("CREATE VIEW", "CREATE OR REPLACE VIEW"))
+
+
+def with_macro(index: Path) -> None:
+    with duckdb.connect(str(index)) as database:
+        database.execute("CREATE MACRO regexp_matches(a, b) AS true")
+
+
+def with_columns(index: Path) -> None:
+    with duckdb.connect(str(index)) as database:
+        database.execute("UPDATE lines SET id = 'forged'")
+
+
+def with_endless_about(index: Path) -> None:
+    with duckdb.connect(str(index)) as database:
+        database.execute("ALTER TABLE about RENAME TO other")
+        database.execute(
+            "CREATE VIEW about AS SELECT repeat('x', 3000000000) AS name, range AS value FROM range(1000000000)"
+        )
+
+
+def of_another_journal(index: Path) -> None:
+    """The index and the seal of another journal, which this user wrote."""
+    other = index.with_name("other.jsonl")
+    other.write_bytes(b"\n".join(honest_lines(random.Random(8), 300)) + b"\n")
+    built = LogIndex(Files((other,))).build()
+    assert built.path is not None
+    built.close()
+    for path in (built.path, built.path.with_name(f"{built.path.name}.seal")):
+        shutil.copy2(path, index.with_name(path.name.replace(built.path.name, index.name)))
+
+
+def with_endless_seal(index: Path) -> None:
+    seal = index.with_name(f"{index.name}.seal")
+    seal.unlink(missing_ok=True)
+    seal.symlink_to("/dev/zero")
+
+
+def with_deep_seal(index: Path) -> None:
+    index.with_name(f"{index.name}.seal").write_text("[" * 15_000)
+
+
+FORGERIES = [
+    with_endless_seal,
+    with_deep_seal,
+    with_view,
+    with_macro,
+    with_columns,
+    with_endless_about,
+    of_another_journal,
+]
+
+
+@pytest.mark.sampled
+@pytest.mark.threat(46)
+@pytest.mark.parametrize(
+    "way", ["in place", "copied over it", "with its times set back", "in a folder that was sent"]
+)
+@pytest.mark.parametrize("forge", FORGERIES)
+def test_an_index_that_somebody_changed_is_not_opened(
+    large: Path, tmp_path: Path, forge: Callable[[Path], None], way: str
+) -> None:
+    """Nor is one that was written by this user, and then copied elsewhere."""
+    expected = scanned(large)
+    folder = tmp_path / "indexes" if way == "in a folder that was sent" else None
+    if folder is not None:
+        folder.mkdir()
+    with_folder: dict[str, Any] = {"index": folder} if folder is not None else {}
+    log = open_log(large, **with_folder)
+    log.index.stop_passes()
+    log.index.close()
+    index = index_path(large, folder)
+    assert index is not None and index.is_file()
+    before = index.stat()
+    if way == "copied over it":
+        copy = index.with_name("copy")
+        shutil.copy2(index, copy)
+        forge(copy)
+        copy.replace(index)
+    else:
+        forge(index)
+    if way == "with its times set back":
+        os.utime(index, ns=(before.st_atime_ns, before.st_mtime_ns))
+    if folder is not None:  # packed and unpacked: names, modes, times and contents are the same
+        sent = tmp_path / "sent"
+        shutil.copytree(folder, sent, symlinks=True)
+        shutil.rmtree(folder)
+        sent.rename(folder)
+    log = open_log(large, **with_folder)
+    assert answer_of(log) == expected
+    assert any("it is built anew" in note for note in log.index.notes)
+    again = open_log(large, **with_folder)
+    assert answer_of(again) == expected and again.index.notes == ()
+
+
+@pytest.mark.threat(46)
+def test_the_index_beside_a_journal_is_not_opened_and_told_once(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = large.with_name(f"{large.name}.idx")
+    shutil.copy2(kept_now(large), beside)
+    with_view(beside)
+    before = beside.read_bytes()
+    notes = [note for _ in range(3) for note in open_log(large).index.notes]
+    assert notes == [f"{beside} is the index of an earlier version. It is not read, and may be deleted."]
+    assert answer_of(open_log(large)) == scanned(large) and beside.read_bytes() == before
+
+
+@pytest.mark.threat(46)
+def test_a_question_to_an_index_reads_no_other_file_and_changes_no_setting(large: Path) -> None:
+    for _ in range(2):  # when it was just built, and when it is taken from its file
+        index = LogIndex(Files((large,))).build()
+        assert index.query("SELECT count(*) FROM entries")
+        for sql in (
+            "SELECT * FROM read_text('/etc/passwd')",
+            "COPY (SELECT 1) TO '/tmp/out.csv'",
+            "ATTACH '/tmp/other' AS other",
+            "SET enable_external_access = true",
+            "RESET lock_configuration",
+        ):
+            with pytest.raises((duckdb.PermissionException, duckdb.InvalidInputException)):
+                index.query(sql)
+        index.close()
+
+
+@pytest.mark.threat(46)
+@pytest.mark.parametrize("spoil", ["readable", "short", "link", "folder"])
+def test_without_a_key_of_its_own_the_index_is_kept_in_memory(
+    large: Path, tmp_path: Path, spoil: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    LogIndex(Files((large,))).build()
+    key = tmp_path / "state" / "mew-lab" / "index.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600 and len(key.read_bytes()) == 32
+    if spoil == "readable":
+        key.chmod(0o644)
+    elif spoil == "short":
+        key.write_bytes(b"x")
+    else:
+        key.rename(key.with_name("other"))
+        key.mkdir() if spoil == "folder" else key.symlink_to("other")
+    index = LogIndex(Files((large,))).build()
+    assert index.path is None and "kept in memory" in index.notes[0]
+    check(large, index)
+
+
+def test_the_indexes_of_journals_that_are_gone_are_deleted(large: Path) -> None:
+    index = LogIndex(Files((large,))).build()
+    gone = index.path
+    assert gone is not None and gone.is_file()
+    large.rename(large.with_name("k.jsonl"))
+    LogIndex(Files((large.with_name("k.jsonl"),))).build()
+    assert not gone.exists() and not gone.with_name(f"{gone.name}.seal").exists()
 
 
 CHANGES: list[Callable[[Path], object]] = [
@@ -239,12 +455,12 @@ CHANGES: list[Callable[[Path], object]] = [
     lose_rows,
     lambda path: path.write_bytes(path.read_bytes()[:-3000]),
     lambda path: path.write_bytes(b"x" + path.read_bytes()[1:] + b"{}\n"),
-    lambda path: index_path(path).write_bytes(b"no database"),
-    lambda path: index_path(path).write_bytes(b""),
-    lambda path: index_path(path).chmod(0o644),
+    lambda path: kept(path).write_bytes(b"no database"),
+    lambda path: kept(path).write_bytes(b""),
+    lambda path: kept(path).chmod(0o644),
     lambda path: (
-        index_path(path).rename(path.with_name("x")),
-        index_path(path).symlink_to(path.with_name("x")),
+        kept(path).rename(path.with_name("x")),
+        kept(path).symlink_to(path.with_name("x")),
     ),
 ]
 
@@ -360,7 +576,7 @@ NO_ROOM_FOR_FACTS = """
 import resource, signal, sys
 from pathlib import Path
 import mew_lab.log.index as module
-from mew_lab.log.log import open_log
+from mew_lab.log.log import Log, open_log
 module.SIDE_CAR = 10_000
 log = open_log(sys.argv[1])
 log.index
@@ -388,7 +604,7 @@ def test_facts_that_find_no_room_on_the_disk_are_kept_in_memory(large: Path) -> 
 
 HELD = """
 import sys, threading
-from mew_lab.log.log import open_log
+from mew_lab.log.log import Log, open_log
 held = threading.Event()
 def hold():
     log = open_log(sys.argv[1])
@@ -513,7 +729,7 @@ def test_two_processes_find_the_rows_of_the_reference_reader_wherever_they_split
     assert len(added) == 2, "what is appended is shared as well"
     index.close()
     check(large, LogIndex(Files((large,))).build())
-    assert names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
+    assert names_in(large.parent) == ["j.jsonl"]
 
 
 @pytest.mark.parametrize("seed", seeds(6))
@@ -560,7 +776,7 @@ def test_a_file_is_indexed_without_the_process_that_fails(
 ) -> None:
     monkeypatch.setattr("mew_lab.log.child_process.COMMAND", command)
     check(large, LogIndex(Files((large,))).build())
-    assert added == [] and names_in(large.parent) == ["j.jsonl", "j.jsonl.idx"]
+    assert added == [] and names_in(large.parent) == ["j.jsonl"]
 
 
 @pytest.mark.threat(32)

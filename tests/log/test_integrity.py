@@ -20,6 +20,7 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead, read_heads
 from mew_lab.log.line import write_line
 from mew_lab.log.log import open_log
+from mew_lab.log.prune import prune
 from mew_lab.log.reading import read_journal
 from mew_lab.log.replay import CAUSED, replay
 from mew_lab.space.events import Enrolled, Event, Joined, Left, Noted, Received
@@ -345,12 +346,49 @@ def test_files_of_two_runs_put_together_are_no_chain(tmp_path: Path) -> None:
     assert flaw is not None and flaw.path == one.path
 
 
-def test_chains_taken_off_throughout_are_told_as_unchained(tmp_path: Path) -> None:
+def unchained(lines: list[bytes]) -> list[bytes]:
+    return [line[:-77] + b"}\n" for line in lines]
+
+
+def test_records_without_a_chain_are_vouched_for_by_the_heads_alone(tmp_path: Path) -> None:
     kept = write(tmp_path, events=10, rotate_at=6000)
     for file in kept.files:
-        file.write_bytes(b"".join(line[:-77] + b"}\n" for line in lines_of(file)))
-    assert "unchained" in str(verify_chain(kept.path))
-    assert verify_chain(kept.path, kept.heads).flaw is not None
+        file.write_bytes(b"".join(unchained(lines_of(file))))
+    alone, found = verify_chain(kept.path), verify_chain(kept.path, kept.heads)
+    assert str(alone) == "j.jsonl is unchained: its records carry no chain, so nothing vouches for them"
+    assert (alone.intact, found.intact, found.flaw, found.kept) == (False, True, None, len(kept.heads))
+    assert str(found).endswith("vouch for them")
+    lines = lines_of(kept.files[-1])
+    for name, change in TAMPERINGS.items():
+        if "chain" in name or "hash" in name or name in ("another line end", "an empty line"):
+            continue  # of a line that has a chain, or between lines
+        at = len(lines) // 2
+        kept.files[-1].write_bytes(b"".join(change(lines, at)[0]))
+        changed = verify_chain(kept.path, kept.heads)
+        assert not changed.intact and (changed.flaw is not None or changed.went_on), name
+
+
+@pytest.mark.parametrize("form", ["saved.jsonl", "own.parquet"])
+@pytest.mark.parametrize("keep", [None, 2, 0])
+def test_a_saved_copy_is_vouched_for_as_far_as_a_head_was_kept(
+    form: str, keep: int | None, tmp_path: Path
+) -> None:
+    """Also of a journal of several files, and of one that was pruned."""
+    kept = write(tmp_path, events=30, rotate_at=8000)
+    heads = kept.heads
+    if keep is not None:
+        pruned = prune(kept.path, keep=keep, agree=lambda _: True, heads=tuple(heads))
+        assert pruned is not None and pruned.head is not None
+        heads = [*heads, pruned.head]
+    original = verify_chain(kept.path, heads)
+    assert original.flaw is None and original.intact
+    log = open_log(kept.path)
+    (log.to_parquet if form.endswith("t") else log.save)(tmp_path / form)
+    copy = open_log(tmp_path / form)
+    assert copy.source is not None
+    found = verify_chain(copy.source.paths[0], heads)
+    assert (found.flaw, found.kept, found.behind) == (None, original.kept, original.behind)
+    assert found.intact is (not original.behind)
 
 
 # --- what is no tampering ---
@@ -421,7 +459,7 @@ def test_an_old_journal_opens_replays_goes_on_and_is_said_to_be_unchained(tmp_pa
     journal.close()
     found = verify_chain(path)
     assert found.flaw is None and (found.unchained, found.chained) == (len(stage.records), 1)
-    assert "that are unchained" in str(found)
+    assert "lines before the chain are unchained" in str(found)
     assert len(list(open_log(path).records)) == len(stage.records) + 1 and events
 
 
@@ -459,7 +497,7 @@ def test_heads_of_other_runs_and_a_half_written_one_are_left_out(tmp_path: Path)
     now = datetime(2026, 11, 22, tzinfo=UTC)
     chain = "ab" * 32
     file.write_text(f"{now.isoformat()} {7:016x} 12 {chain}\n{now.isoformat()} {8:016x} 13 {chain}\n2026-11")
-    assert read_heads(file, 7) == [KeptHead(now, 12, chain)]
+    assert read_heads(file, 7) == [KeptHead(now, 12, chain, 7)]
     assert read_heads(tmp_path / "none", 7) == []
 
 

@@ -301,7 +301,7 @@ def test_a_table_grows_by_what_came_since_though_that_has_left_the_memory(
 
 def large_tables() -> int:
     """How many tables of fifty rows and more this process holds."""
-    return sum(type(one) is pandas.DataFrame and len(one) >= 50 for one in gc.get_objects())
+    return sum(isinstance(one, pandas.DataFrame) and len(one) >= 50 for one in gc.get_objects())
 
 
 def test_a_large_table_is_let_go_with_the_last_that_was_given_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import JournalError, NoSuchName
+from mew_lab.log.index_file import has_index
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.moment import Moment
@@ -301,7 +302,7 @@ def test_moments_by_the_index_are_those_without(
     history.read_records(stage.records)
     monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 0)
     assert len(open_log(path).df) > 50
-    assert path.with_name("j.jsonl.idx").is_file()
+    assert has_index(path)
     log = open_log(path)
 
     def never(*_: object) -> None:

@@ -5,6 +5,7 @@ Each generated session is kept as a journal, and written in every form that can 
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mew_lab.log.export import export_as_peers
+from mew_lab.log.line import write_line
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.receipts import CheckedRequest
 from mew_lab.space.events import Enrolled, Joined, Received, Record
@@ -216,6 +218,34 @@ def test_a_revoked_grant_explains_nothing_that_came_later(tmp_path: Path) -> Non
     revoke = Received(says("capability/revoke", "v-1", {"grant_id": "g-1"}, to=["bob"]), "c1")
     log = read_peers(grants(revoke, grant("g-2"), call("r-1")), tmp_path)
     assert [row["grant"] for row in rows(log.decisions())] == ["g-2"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_journal_from_before_records_named_grants_does_not_say_that_a_permission_was_configured(
+    packed: bool, tmp_path: Path
+) -> None:
+    """The first line of such a journal had no settings of its space, and its lines no chain."""
+    path, lines = tmp_path / "old.jsonl", list[bytes]()
+    for record in grants(call("r-1")).records:
+        if record.event == "opened":
+            about = json.dumps({"format": 1, "epoch": 7, "vantage": "gateway"})
+            record = record._replace(detail=about)
+        lines.append(write_line(record._replace(grant="")))
+    path.write_bytes(b"".join(lines))
+    if packed:
+        path = path.with_name("old.jsonl.gz")
+        path.write_bytes(gzip.compress(b"".join(lines)))
+    own = open_log(path)
+    own.export_otlp(tmp_path / "own.otlp", content=True)
+    own.to_parquet(tmp_path / "own.parquet")
+    own.save(tmp_path / "saved.jsonl")
+    for log in (own, *(open_log(tmp_path / name) for name in ("own.otlp", "own.parquet", "saved.jsonl"))):
+        [row] = rows(log.decisions())
+        assert (row["way"], row["source"], row["grant"]) == ("", "", "")
+        text = str(log.audit("r-1"))
+        assert "whether it was configured or granted is not recorded" in text and "configured)" not in text
+        assert "of 1 it is not recorded whether by a grant" in str(log.verify())
+        assert all(pd.isna(one["uses"]) for one in rows(log.grants()))
 
 
 @pytest.mark.parametrize("source", ["dynamic", "static", None, "else"])

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import shutil
 import stat
-from collections.abc import Callable
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 import zstandard
@@ -18,6 +25,7 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.table import COLUMNS
 from mew_lab.space.events import Record
+from mew_lab.transport.scratch import ScratchFolder
 from tests.log.hostile import hostile_journal
 
 NOW = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
@@ -85,6 +93,155 @@ def test_the_unpacked_file_is_private_and_goes_with_the_log(
     assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in folder.rglob("*.jsonl"))
     del log
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def bomb(first: bytes, size: int) -> Iterator[bytes]:
+    yield first
+    for _ in range(size >> 20):
+        yield bytes(1 << 20)
+
+
+def pack_pieces(ending: str, pieces: Iterator[bytes]) -> bytes:
+    if ending == ".gz":
+        packer: Any = zlib.compressobj(9, zlib.DEFLATED, 31)
+    else:
+        packer = zstandard.ZstdCompressor().compressobj()
+    return b"".join([*(packer.compress(piece) for piece in pieces), packer.flush()])
+
+
+@pytest.mark.threat(47)
+@pytest.mark.parametrize("ending", PACK)
+@pytest.mark.parametrize("starts", ["as a log", "as none"])
+def test_a_small_file_that_gives_endless_bytes_is_a_sentence_and_leaves_none_of_them(
+    tmp_path: Path, ending: str, starts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    first = write(tmp_path / "j.jsonl", 1).read_bytes() if starts == "as a log" else b"x"
+    path = tmp_path / f"bomb.jsonl{ending}"
+    path.write_bytes(pack_pieces(ending, bomb(first, 160 << 20)))
+    written: list[int] = []
+    usage = shutil.disk_usage
+
+    def count(place: Path) -> Any:
+        written.append(sum(file.stat().st_size for file in scratch.rglob("*") if file.is_file()))
+        return usage(place)
+
+    monkeypatch.setattr("shutil.disk_usage", count)
+    why = r"it gives more than \d+ MiB.*most=BYTES" if starts == "as a log" else "is not a journal"
+    with pytest.raises(JournalError, match=why) as caught:
+        open_log(path)
+    size = path.stat().st_size
+    assert max(written) <= (64 << 20) + 200 * size if starts == "as a log" else max(written) < 20 << 20
+    held = sum(file.stat().st_size for file in scratch.rglob("*") if file.is_file())
+    assert held == 0, caught.value
+    if starts == "as a log":
+        with pytest.raises(JournalError, match="more than 3 MiB"):
+            open_log(path, most=3 << 20)
+        assert len(open_log(path, most=1 << 30)) == 1
+
+
+@pytest.mark.threat(47)
+def test_a_parquet_file_of_endless_equal_rows_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    with duckdb.connect() as connection:
+        connection.execute(
+            "COPY (SELECT 1 AS seq, now() AS time, 'received' AS event, 'accepted' AS verdict, "
+            f"""'{{"kind":"chat"}}' AS raw FROM range(400000)) TO '{path}' (COMPRESSION zstd)"""
+        )
+        connection.execute(
+            "COPY (SELECT 1 AS seq, now() AS time, 'received' AS event, 'accepted' AS verdict, "
+            "CASE WHEN i > 0 THEN repeat('x', 30000000) ELSE '{}' END AS raw FROM range(51) AS r(i)) "
+            f"TO '{tmp_path / 'long.parquet'}' (COMPRESSION zstd)"
+        )
+    with pytest.raises(JournalError, match="it gives more than"):
+        open_log(path)
+    assert "50 lines could not be read" in open_log(tmp_path / "long.parquet").faults[0]
+
+
+@pytest.mark.sampled
+@pytest.mark.threat(47)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "[x].parquet",
+        "*.parquet",
+        "a?.parquet",
+        "a\\*.parquet",
+        "{x,y}.parquet",
+        "seq=5/x.parquet",
+        "file:x.parquet",
+        "x'.parquet",
+    ],
+)
+def test_the_name_of_a_parquet_file_is_no_pattern_of_others_and_no_column(tmp_path: Path, name: str) -> None:
+    log = open_log(write(tmp_path / "j.jsonl", 3))
+    for other in ("x", "a", "ab", "y", "a1"):
+        open_log(write(tmp_path / other / "k.jsonl", 2, "other")).to_parquet(tmp_path / f"{other}.parquet")
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    log.to_parquet(tmp_path / "plain")
+    (tmp_path / "plain").rename(path)
+    assert list(open_log(path).records) == list(log.records)
+
+
+@pytest.mark.threat(47)
+def test_a_time_that_no_date_has_is_a_row_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    with duckdb.connect() as connection:
+        connection.execute(
+            "COPY (SELECT 1 AS seq, unnest([TIMESTAMP '29400-01-01', TIMESTAMP '4000-01-01 (BC)', TIMESTAMP '2026-01-01', "
+            "'infinity'::TIMESTAMP]) AS time, 'received' AS event, 'accepted' AS verdict, '{}' AS raw) "
+            f"TO '{path}' (FORMAT parquet)"
+        )
+    log = open_log(path)
+    assert [one.now.year for one in log.records if one.event != "unreadable"] == [2026, 1970]
+    assert "2 lines could not be read" in log.faults[0]
+
+
+KILLED = """
+import os, signal, sys
+from mew_lab.transport.scratch import ScratchFolder
+kept = ScratchFolder()
+(kept.path / "data").write_text("x")
+print(kept.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_folder_of_a_killed_process_is_deleted_by_the_next_and_no_other_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.transport.scratch.FRESH", 0.0)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    processes, folders = [], []
+    for _ in range(2):
+        environment = os.environ | {"TMPDIR": str(tmp_path)}
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        assert process.stdout is not None
+        processes.append(process)
+        folders.append(Path(process.stdout.readline().strip()))
+    (tmp_path / "mew_lab-foreign").mkdir()
+    (tmp_path / "mew_lab-linked").symlink_to(folders[1])
+    own = ScratchFolder()
+    assert all(folder.is_dir() for folder in folders)
+    processes[0].kill()
+    processes[0].wait(20)
+    another = ScratchFolder()
+    assert [folder.is_dir() for folder in folders] == [False, True]
+    assert own.path.is_dir() and (tmp_path / "mew_lab-foreign").is_dir()
+    own.remove()
+    another.remove()
+    assert not own.path.exists()
+    for process in processes:
+        process.communicate()
 
 
 def test_a_disk_without_room_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,3 +408,29 @@ def test_the_table_of_a_file_that_grows_has_what_a_filter_of_it_finds(tmp_path: 
     journal.close()
     assert list(log.df["seq"]) == list(log.filter("kind == chat").df["seq"]) == list(range(1, 9))
     assert len(log) == 8
+
+
+@pytest.mark.threat(47)
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "behind",
+    ["zeros", "a long name of a member", "many empty members", "a little padding", "a wrong checksum"],
+)
+def test_gzip_of_any_shape_is_read_at_the_speed_of_its_bytes(tmp_path: Path, behind: str) -> None:
+    data = write(tmp_path / "plain.jsonl", 20).read_bytes()
+    packed = tmp_path / "journal.jsonl.gz"
+    packed.write_bytes(
+        {
+            "zeros": gzip.compress(data),
+            "a long name of a member": b"\x1f\x8b\x08\x08" + bytes(6) + b"n" * 30_000_000 + b"\0"
+            + gzip.compress(data)[10:],
+            "many empty members": gzip.compress(data) + gzip.compress(b"") * 100_000,
+            "a little padding": gzip.compress(data[:-100]) + bytes(10_240) + gzip.compress(data[-100:]),
+            "a wrong checksum": gzip.compress(data)[:-8] + bytes(8),
+        }[behind]
+    )  # fmt: skip
+    if behind == "zeros":
+        os.truncate(packed, 1 << 34)  # takes no room on the disk
+    log = open_log(packed)
+    assert list(log.records) == list(open_log(tmp_path / "plain.jsonl").records)
+    assert bool(log.faults) == (behind in ("zeros", "a wrong checksum"))

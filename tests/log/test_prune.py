@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mew_lab.cli import main
 from mew_lab.errors import JournalError, MewError, ReplayMismatch
 from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal
@@ -332,3 +333,23 @@ def test_a_snapshot_that_does_not_tell_its_parts_is_no_journal_to_go_on_from(
     kept.path.write_bytes(data.replace(b'\\"parts\\":1', b'\\"parts\\":' + parts.encode()))
     with pytest.raises((JournalError, ReplayMismatch)):
         replay(kept.path)
+
+
+def test_a_file_that_could_not_be_deleted_is_not_counted_as_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept, unlink = write(tmp_path, 3), Path.unlink
+    held = kept.files[1]
+
+    def hold(path: Path, missing_ok: bool = False) -> None:
+        if path == held:
+            raise PermissionError(13, "Permission denied")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", hold)
+    assert main(["journal", "prune", str(kept.path), "--keep", "1", "--yes"]) == 0
+    told = capsys.readouterr()
+    assert f"Deleted {len(kept.files) - 2} file" in told.out
+    assert f"{held} could not be deleted; nothing reads it" in told.err
+    assert held.exists()

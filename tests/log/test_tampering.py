@@ -345,7 +345,7 @@ def test_what_a_log_says_of_its_requests_is_worth_no_more_than_its_chain(
     for seed in range(JOURNALS):
         kept = journal(seed, folder)
         path, heads = tmp_path / f"{seed}.jsonl", tmp_path / f"{seed}.heads"
-        keep_head(heads, EPOCH, kept.head)
+        keep_head(heads, EPOCH, kept.head, path)
         at = next(n for n, one in enumerate(kept.records) if is_receipt(one))
         for anew in (False, True):
             changed = KINDS["a receipt left out, the rest numbered anew"].change([*kept.lines], at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -14,7 +15,7 @@ import pytest
 from mew_lab.cli import main
 from mew_lab.log.frames import FrameMaker
 from mew_lab.log.journal import Journal
-from mew_lab.log.kept_heads import KeptHead, keep_head
+from mew_lab.log.kept_heads import KeptHead, heads_path, keep_head
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.receipts import check_consents, read_receipt
 from mew_lab.space.events import Enrolled, Event, Joined, Left, Noted, Received, Record
@@ -25,6 +26,7 @@ CALL = {
     "method": "tools/call",
     "params": {"name": "write_file", "arguments": {"path": "/tmp/a", "text": "x"}},
 }
+OTHER_TOOL = {"method": "tools/call", "params": {"name": "remove", "arguments": {}}}
 OTHER = {
     "method": "tools/call",
     "params": {"name": "write_file", "arguments": {"path": "/etc/passwd", "text": "x"}},
@@ -297,7 +299,7 @@ def written(folder: Path) -> tuple[Path, Path]:
     journal = Journal.resume(path)
     head = KeptHead(played.now, journal.head.seq, journal.head.chain.decode())
     journal.close()
-    keep_head(folder / "heads", 7, head)
+    keep_head(folder / "heads", 7, head, journal.path)
     return path, folder / "heads"
 
 
@@ -471,8 +473,75 @@ def test_the_command_reports_and_its_exit_code_tells(
     with pytest.raises(SystemExit) as status:
         main(["verify", str(path)])
     assert status.value.code == 1
-    assert main(["verify", str(tmp_path / "none.jsonl")]) == 1
-    assert "Cannot read the journal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("verify",), ("verify", "--unchained-ok"), ("journal", "verify")])
+@pytest.mark.parametrize(
+    ("name", "heads", "why"),
+    [
+        ("none.jsonl", "", "No such file"),
+        ("folder", "", ""),
+        ("text.jsonl", "", "is not a journal"),
+        ("torn.parquet", "", "Cannot read"),
+        ("j.jsonl", "none", "There is no file of heads"),
+        ("j.jsonl", "folder", "Cannot read the heads"),
+    ],
+)
+def test_what_cannot_be_read_is_not_verifiable_and_no_flaw(
+    words: Sequence[str],
+    name: str,
+    heads: str,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.jsonl").write_text("hello\n")
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1" + bytes(50))
+    assert main([*words, name, *(["--heads", heads] if heads else [])]) == 2
+    out, err = capsys.readouterr()
+    assert not out and len(err.splitlines()) == 1
+    assert err.startswith(f"mew-lab {words[0]}: ") and why in err and name in err.replace(heads or "-", name)
+
+
+@pytest.mark.parametrize(
+    ("records", "status", "unchained_ok", "words"),
+    [
+        (None, 0, 0, "vouches for them"),
+        (-1, 2, 0, "so nothing vouches for them; the journal went on: a head was kept behind #28"),
+        (10, 1, 1, "does not follow from the lines"),
+    ],
+)
+def test_a_saved_copy_ends_as_the_kept_heads_tell(
+    records: int | None,
+    status: int,
+    unchained_ok: int,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`records`: whole, without its last line, or without one in the middle, though it reaches the kept head."""
+    monkeypatch.chdir(tmp_path)
+    path, heads = written(tmp_path)
+    open_log(path).save("saved.jsonl")
+    lines = lines_of(Path("saved.jsonl"))
+    if records is not None:
+        del lines[records]
+    Path("saved.jsonl").write_bytes(b"".join(lines))
+    for more, expected in ((), status), (("--unchained-ok",), unchained_ok):
+        with contextlib.ExitStack() as stack:
+            if expected:
+                ended = stack.enter_context(pytest.raises(SystemExit))
+            main(["verify", "saved.jsonl", "--heads", str(heads), *more])
+        if expected:
+            assert ended.value.code == expected
+        printed = capsys.readouterr()
+        assert words in printed.out
+        assert ("add --unchained-ok" in printed.err) is (expected == 2)
 
 
 def test_another_call_than_the_proposed_one_has_the_exit_code_of_one_without_a_receipt(
@@ -524,7 +593,12 @@ def test_a_decision_in_another_process_is_told_by_whom_and_not_what_was_shown(tm
 @pytest.mark.ruling("R42")
 @pytest.mark.parametrize(
     ("changes", "how"),
-    [({}, "typed by a person"), ({"how": "script", "digest": None}, "by a script"), ({"how": "click"}, "by a click")],
+    [
+        ({}, "typed by a person"),
+        ({"how": "script", "digest": None}, "by a script"),
+        ({"how": "click"}, "by a click"),
+        ({"how": "click", "despite": ["rejected", "x", 7]}, "by a click, 1 despite=rejected"),
+    ],
 )  # fmt: skip
 def test_a_reported_receipt_counts_as_the_account_of_its_sender_and_never_as_seen_on_screen(
     changes: dict[str, Any], how: str
@@ -558,6 +632,11 @@ def test_a_reported_receipt_counts_as_the_account_of_its_sender_and_never_as_see
         # What this participant decided here was another request for the same proposal.
         ([far("ada"), proposes(), decides(), sends(), sent_far("q-2")], "without"),
         ([far("ada"), proposes(), decides(decision="reject", request=None), sent_far("q-1")], "without"),
+        # A request that needed no proposal, or that is another call, has no decision to report.
+        ([far("ada"), proposes(), sent_far("q-1", about="p-9"), reports()], ""),
+        ([far("ada"), proposes(), sent_far("q-1", about="p-9"), reports(proposal="p-9")], ""),
+        ([far("ada"), proposes(), sends("q-1", OTHER_TOOL, by="far"), reports()], "other_calls"),
+        ([far("ada"), proposes(), sends("q-1", by="far", to=("eve",)), reports()], "other_calls"),
         # Its lab runs here, so its decisions leave receipts.
         ([proposes(), sends("q-1")], "without"),
         ([proposes(), sends("q-1"), reports()], "reported"),
@@ -565,11 +644,17 @@ def test_a_reported_receipt_counts_as_the_account_of_its_sender_and_never_as_see
     ],
 )  # fmt: skip
 def test_a_report_serves_the_request_of_its_own_sender_alone(events: list[Any], place: str) -> None:
-    found = check_consents(stage().play(*events).records)
-    lists = {name: getattr(found, name) for name in ("elsewhere", "reported", "without")}
+    played = stage().play(*events)
+    found = check_consents(played.records)
+    lists = {name: getattr(found, name) for name in ("elsewhere", "reported", "without", "other_calls")}
     assert {name: len(requests) for name, requests in lists.items()} == {
         name: int(name == place) for name in lists
     }
+    frame = FrameMaker().frame("decisions", lambda done: played.records[done:])
+    told = {row["id"] for row in frame.to_dict("records") if row["receipt"] == "reported"}
+    placed = {one.id for name in ("reported", "without") for one in lists[name]}
+    assert {one.id for one in found.reported} <= told <= placed
+    assert not [row for row in frame.to_dict("records") if row["how"] and not row["receipt"]]
 
 
 def unchained(path: Path) -> Path:
@@ -623,23 +708,48 @@ def test_the_exit_status_is_the_first_that_holds(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`before` and `later`: when the space kept a head of another run, and none of this one."""
+    """`before` and `later`: when the lab kept a head of another run, and none of this one."""
     monkeypatch.chdir(tmp_path)
     path = keep(stage().play(*events).records, tmp_path / "j.jsonl")
     if change is not None:
         change(path)
     if heads:
         when = START + timedelta(days=-1 if heads == "before" else 1)
-        keep_head(tmp_path / "heads", 99, KeptHead(when, 5, "a" * 64))
-    command = ["verify", str(path), *(["--heads", str(tmp_path / "heads")] if heads else [])]
+        keep_head(heads_path(tmp_path, "demo"), 99, KeptHead(when, 5, "a" * 64), path)
+    command = ["verify", str(path)]
     for more, expected in ((), status), (("--unchained-ok",), unchained_ok):
         try:
             found = main([*command, *more])
         except SystemExit as ended:
             found = ended.code if isinstance(ended.code, int) else -1
         assert found == expected, more
-    verified = open_log(path).verify(heads=tmp_path / "heads" if heads else None)
+    verified = open_log(path).verify()
     assert verified.ok is (status == 0)
+
+
+def test_heads_that_a_person_names_and_of_which_none_is_of_the_journal_are_a_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = keep(stage().play(*DECIDED).records, tmp_path / "j.jsonl")
+    heads = tmp_path / "heads"
+    for keep_one in (heads.touch, lambda: keep_head(heads, 99, KeptHead(START, 5, "a" * 64), path)):
+        keep_one()
+        for verb in (["verify"], ["journal", "verify"]):
+            assert (
+                main([*verb, str(path), "--heads", str(heads), *["--unchained-ok"][: verb == ["verify"]]])
+                == 2
+            )
+            assert f"heads in {heads}: none of them is of this journal" in capsys.readouterr().err
+
+
+def test_a_file_that_only_says_that_it_continues_another_is_verified(tmp_path: Path) -> None:
+    first = keep(stage().play(*DECIDED).records, tmp_path / "j.jsonl")
+    forged = tmp_path / "j-9.jsonl"
+    lines = lines_of(first)
+    lines[0] = lines[0].replace(b'{\\"', b'{\\"previous\\":\\"j.jsonl\\",\\"', 1)
+    forged.write_bytes(b"".join(rewrite(lines)).replace(b'"q-1"', b'"q-0"'))
+    found = open_log([first, forged]).verify()
+    assert len(found.integrity) == 2 and found.status() == 1, str(found)
 
 
 def test_what_peers_wrote_stays_on_its_line_and_hides_nothing(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
-from mew_lab.errors import MewError
+from mew_lab.errors import HeadsDiffer, MewError
 from mew_lab.notebook import magics
 from mew_lab.notebook.commands import COMMANDS
 from mew_lab.views.views import PARTS
@@ -102,6 +102,10 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
             *("bridge", "git", ["python", "-m", "x"]),
             {"can": "tool", "sampling": "offline", "roots": ("a", "b")},
         ),
+    ),
+    (
+        "bridge git --strict-unknown -- python -m x",
+        ("bridge", "git", ["python", "-m", "x"], {"can": "tool", "strict_unknown": True}),
     ),
     ("questions", ("questions", {})),
     ("answer q-1 size=3", ("answer", "q-1", {"size": 3}, {"action": "accept"})),
@@ -345,6 +349,41 @@ def test_an_agent_that_is_here_keeps_its_model_and_a_seat_is_no_agent(
     loaded.run_cell("%mew agent bot")
     assert "'bot' is seated here, but as seat" in one_line(capsys)
     assert up.seat("helper").agent.model.name.startswith("offline")  # type: ignore[attr-defined]
+
+
+@pytest.mark.threat(45)
+@pytest.mark.parametrize(
+    ("answer", "goes_on"), [("yes", True), (" Yes ", True), ("y", False), ("", False), (None, False)]
+)
+def test_up_goes_past_heads_that_differ_after_a_typed_yes_alone(
+    answer: str | None,
+    goes_on: bool,
+    loaded: InteractiveShell,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given: list[Any] = []
+
+    def up(name: str, *, heads: str = "check", **kw: Any) -> str:
+        given.append(heads)
+        if heads == "check":
+            raise HeadsDiffer("Cannot go on: the end is missing.", missing=("the end is missing",))
+        return "A lab"
+
+    def ask(prompt: str) -> str:
+        assert "yes" in prompt
+        if answer is None:
+            raise StdinNotImplementedError
+        return answer
+
+    monkeypatch.setattr(mew_lab, "up", up, raising=False)
+    monkeypatch.setattr("builtins.input", ask)
+    loaded.run_cell("%mew up --resume x.jsonl")
+    assert given == ["check", *["ignore"][:goes_on]]
+    assert (loaded.user_ns.get("lab") == "A lab") is goes_on
+    printed = capsys.readouterr()
+    assert "note: the end is missing" in printed.out
+    assert ("Cannot go on: the end is missing." in printed.out + printed.err) is not goes_on
 
 
 def test_up_puts_the_lab_into_the_namespace(

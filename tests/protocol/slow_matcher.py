@@ -178,6 +178,8 @@ def _may_stand(pattern: dict[str, Any], name: str, item: Any, place: str) -> boo
 
 
 def _names_all(pattern: Any, value: Any) -> bool:
+    if isinstance(value, list):
+        return all(_names_all(pattern, item) for item in value)
     if not isinstance(value, dict) or not value:
         return True
     if isinstance(pattern, list):

@@ -113,6 +113,21 @@ WRITE = {"name": "write", "arguments": {"path": "src/**"}}
             True,
         ),
         (
+            {"name": "a", "arguments": {"*": {"k": 1}}},
+            call({"name": "a", "arguments": {"b": {"k": 1}, "c": [{"k": 2}, [{"evil": 1}]]}}),
+            False,
+        ),
+        (
+            {"name": "a", "arguments": {"*": {"k": 1}}},
+            call({"name": "a", "arguments": {"b": {"k": 1}, "c": [{"k": 2}, [], 3, "x"]}}),
+            True,
+        ),
+        (
+            {"name": "a", "arguments": {"p*": "x"}},
+            call({"name": "a", "arguments": {"p": "x", "p2": ["y", {"evil": 1}]}}),
+            False,
+        ),
+        (
             {"name": "a", "arguments": [{"x": 1}, {"y": 1}]},
             call({"name": "a", "arguments": {"x": 1, "y": 1}}),
             False,

@@ -441,3 +441,18 @@ def test_what_json_cannot_say_is_refused(value: object) -> None:
     for write in (compact, canonical):
         with pytest.raises(ProtocolError, match="cannot be written as JSON"):
             write(value)
+
+
+@given(
+    st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,21})?([eE][+-]?[0-9]{1,5})?", fullmatch=True),
+    st.sampled_from(["", "e999", "e+000", "0" * 30]),
+)
+@pytest.mark.drawn
+def test_a_number_has_the_same_verdict_in_a_short_text_and_in_a_long_one(number: str, beside: str) -> None:
+    def verdict(padding: str) -> Any:
+        try:
+            return repr(read_strict(f'{{"a":[{number}],"b":"{padding}{beside}"}}')["a"])
+        except ProtocolError as fault:
+            return fault.code
+
+    assert verdict("") == verdict("x" * 2000)

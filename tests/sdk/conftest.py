@@ -109,11 +109,11 @@ class Room:
         await participant.start()
         return participant
 
-    def sent(self, kind: str) -> list[Envelope]:
-        """What the space accepted of a kind, in order."""
+    def sent(self, *kinds: str) -> list[Envelope]:
+        """What the space accepted of these kinds, in order."""
         raws = [one.raw for one in self.records if one.verdict == "accepted" and one.raw]
         found = [Envelope.from_members(json.loads(raw), raw=raw) for raw in raws]
-        return [one for one in found if one.kind == kind]
+        return [one for one in found if one.kind in kinds]
 
 
 @pytest.fixture

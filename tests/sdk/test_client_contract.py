@@ -286,7 +286,8 @@ async def opened(client: MEWClient) -> tuple[str, list[str]]:
     kinds: list[str] = []
     await client.send({"kind": "stream/request", "payload": {"direction": "upload", "description": "d"}})
     async for envelope in inbox:
-        kinds.append(envelope.kind)
+        if envelope.kind != "system/presence":  # a join of another participant may be told in between
+            kinds.append(envelope.kind)
         if envelope.kind == "stream/open":
             inbox.close()
             return str(envelope.payload["stream_id"]), kinds

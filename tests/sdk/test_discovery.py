@@ -528,17 +528,17 @@ async def test_closed_while_the_connection_stands_a_request_ends_for_those_who_w
 @pytest.mark.parametrize(
     ("tells", "count", "error"),
     [
-        ([{"name": f"t{n}"} for n in range(20_000)], 500, "tools left out: 19500 beyond 500"),
-        ([{"name": "a"}, {"name": "a"}], 1, "tools left out: 1 with the name of another"),
+        ([{"name": f"t{n}"} for n in range(20_000)], 500, "tools left out: 19500 beyond 500 (such as t500)"),
+        ([{"name": "a"}, {"name": "a"}], 1, "tools left out: 1 with the name of another (such as a)"),
         (
             [{"name": "a/b"}, {"name": "\u202ea"}, {"name": "ok"}],
             1,
-            "tools left out: 2 without a name that can be called",
+            "tools left out: 2 without a name that can be called (such as a/b)",
         ),
         (
             [{"name": "big", "inputSchema": {"x": "y" * 70_000}}],
             0,
-            "tools left out: 1 with a schema that is too large",
+            "tools left out: 1 with a schema that is too large (such as big)",
         ),
     ],
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -16,22 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mew_lab.errors import ConnectionLost, ProposalEnded, ToolFailed
+from mew_lab.errors import OutcomeUnknown, ProposalEnded, ToolFailed
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.sdk import executions
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.decisions import draft_fulfilment
-from mew_lab.sdk.executions import ExecutionFile
+from mew_lab.sdk.executions import ExecutionFile, SpaceIdentity
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import ToolBox
 
 from ..conftest import examples
-from .conftest import PortRoom, Room, until
+from .conftest import Room, until
 
 pytestmark = pytest.mark.ruling("R32")
 
-ROOT = Path(__file__).resolve().parents[2]
 RACES = [
     pytest.param(40, id="short"),
     pytest.param(1000, id="long", marks=[pytest.mark.slow, pytest.mark.timeout(1800)]),
@@ -176,42 +174,113 @@ async def test_however_many_decide_at_once_each_proposal_is_executed_once_and_ea
     await race(either, kinds, calls, seed=calls)
 
 
+class Reference:
+    """Proposes by the rules of the reference's clients: `told` is what its callers get, by the id of the proposal.
+
+    A call ends with the first answer of anybody to any request of anybody that correlates to its proposal, with the first
+    `mcp/reject`, or once its time is over (`expire`), which it tells by a withdraw. What comes later is passed over.
+    """
+
+    def __init__(self, participant: MEWParticipant) -> None:
+        self.client = participant.client
+        self.told: dict[str, Any] = {}
+        self._open: set[str] = set()
+        self._about: dict[str, str] = {}  # a request -> the proposal that it is about
+        participant.client.on_message(self._observe)
+
+    def propose(self, n: int) -> str:
+        payload = {key: request([], n)["payload"][key] for key in ("method", "params")}
+        id = self.client.post({"kind": "mcp/proposal", "to": ["git"], "payload": payload}).id
+        self._open.add(id)
+        return id
+
+    def expire(self, id: str) -> None:
+        self._end(id, "timeout")
+        self.client.post({"kind": "mcp/withdraw", "correlation_id": [id], "payload": {"reason": "timeout"}})
+
+    def _end(self, id: str, outcome: Any) -> None:
+        if id in self._open:
+            self._open.remove(id)
+            self.told[id] = outcome
+
+    def _observe(self, envelope: Envelope) -> None:
+        for id in envelope.correlation_id:
+            if envelope.kind == "mcp/request" and id in self._open:
+                self._about[envelope.id] = id
+            elif envelope.kind == "mcp/reject":
+                self._end(id, "rejected")
+            elif envelope.kind == "mcp/response" and id in self._about:
+                payload = envelope.payload
+                self._end(self._about[id], payload.get("result", payload.get("error")))
+
+
+class Doubtful(Hasty):
+    """Rejects every other proposal, and approves the others."""
+
+    async def approve(self, proposal: Envelope) -> None:
+        if proposal.payload["params"]["arguments"]["n"] % 2:
+            await super().approve(proposal)
+        else:
+            self.participant.client.post(
+                {"kind": "mcp/reject", "correlation_id": [proposal.id], "payload": {}}
+            )
+
+
+def outcome_of(n: int) -> str:
+    return f"no branch {n}" if n % 7 == 3 else f"pushed {n}"
+
+
 @pytest.mark.req("C-22")
-@pytest.mark.parametrize("calls", [pytest.param(100, id="100")])
-async def test_a_proposer_that_takes_the_first_answer_to_any_request_gets_the_true_one(
-    either: Room, calls: int
+@pytest.mark.parametrize("other", [Hasty, Doubtful])
+async def test_a_proposer_by_the_rules_of_the_reference_gets_the_true_answer_100_of_100(
+    either: Room, other: type[Decider]
 ) -> None:
-    """The rule of the reference's clients: whichever request about their proposal is answered first."""
-    target, dice = Target(), random.Random(calls)
+    target, dice, calls = Target(), random.Random(100), 100
     await either.seat("git", "tool", tools=target.tools())
-    deciders = [Hasty(await either.seat(f"d{n}", "human")) for n in range(2)]
+    deciders = [kind(await either.seat(f"d{n}", "human")) for n, kind in enumerate((Hasty, other))]
     for decider in deciders:
         decider.participant.on_mcp_proposal(decider.note)
-    bot = await either.seat("bot", "proposer")
-    about: dict[str, str] = {}  # a request -> the proposal of ours that it is about
-    outcomes: dict[str, Any] = {}
+    bot = Reference(await either.seat("bot", "proposer"))
     wanted: dict[str, str] = {}
-
-    def observe(envelope: Envelope) -> None:
-        if envelope.kind == "mcp/request" and set(envelope.correlation_id) & set(wanted):
-            about[envelope.id] = envelope.correlation_id[0]
-        elif envelope.kind == "mcp/response":
-            for id in envelope.correlation_id:
-                if id in about and about[id] not in outcomes:
-                    outcomes[about[id]] = envelope.payload.get("result", envelope.payload.get("error"))
-
-    bot.client.on_message(observe)
     for n in range(calls):
-        draft = bot.client.complete(
-            {"kind": "mcp/proposal", "to": ["git"], "payload": request([], n)["payload"]}
-        )
-        wanted[draft.id] = f"no branch {n}" if n % 7 == 3 else f"pushed {n}"
-        bot.client.post(draft)
+        wanted[bot.propose(n)] = outcome_of(n)
         await asyncio.sleep(dice.choice([0, 0, 0.001]))
-    await until(lambda: len(outcomes) == calls)
-    told = {id: outcome["content"][0]["text"] for id, outcome in outcomes.items() if "content" in outcome}
-    assert len(told) == calls and all(text in told[id] for id, text in wanted.items())
+    await until(lambda: len(bot.told) == calls and target.executed.total() == calls)
+    order = {one.correlation_id[0]: n for n, one in enumerate(either.sent("mcp/reject", "mcp/response"))}
+    for id, text in wanted.items():
+        told = bot.told[id]
+        if told == "rejected":
+            [request] = [one.id for one in either.sent("mcp/request") if id in one.correlation_id]
+            assert other is Doubtful and order[id] < order[request]
+        else:
+            assert text in told["content"][0]["text"], (id, told)
     assert target.executed == Counter(wanted.keys())
+
+
+async def test_what_a_proposer_by_the_rules_of_the_reference_withdrew_for_its_time_does_not_run(
+    room: Room, ada: MEWParticipant
+) -> None:
+    target = Target()
+    target.waits = asyncio.Event()
+    git = await room.seat("git", "tool", tools=target.tools())
+    bot = Reference(await room.seat("bot", "proposer"))
+    late, running = bot.propose(1), bot.propose(2)
+    await until(lambda: all(one.proposals.get(running) is not None for one in (ada, git)))
+    await ada.send_accepted(request([running], 2))
+    bot.expire(late)
+    bot.expire(running)
+    await until(lambda: len(room.sent("mcp/withdraw")) == 2)
+    refused = await ada.send_accepted(request([late]))
+    target.waits.set()
+    await until(lambda: len(answers(room)) == 2)
+    assert answers(room)[refused.id] == {"code": "withdrawn", "by": "bot"}
+    assert bot.told == {late: "timeout", running: "timeout"} and target.executed == {running: 1}
+
+    def states() -> list[str]:
+        return [known.state for id in (late, running) if (known := git.proposals.get(id))]
+
+    # What the approval had started runs on, and the record has its outcome.
+    await until(lambda: states() == ["withdrawn", "answered"])
 
 
 # --- each rule ---
@@ -476,6 +545,42 @@ async def test_an_id_that_its_proposer_takes_anew_is_another_proposal(
         await bot.stop()
 
 
+@pytest.mark.drawn
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["p-1", "p-2"])), max_size=6),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_two_spaces_of_one_name_share_no_execution_and_a_resumed_or_restarted_one_keeps_its_own(
+    written: list[tuple[int, str]], now: int, older: bool
+) -> None:
+    spaces = [
+        SpaceIdentity("a" * 16, "ws://x:1"),
+        SpaceIdentity("a" * 16, "ws://x:2"),
+    ]  # resumed on another port
+    spaces += [
+        SpaceIdentity("b" * 16, "ws://x:1"),
+        SpaceIdentity("c" * 16, ""),
+    ]  # another run there; in a process
+    executed: list[tuple[int, str]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for n, (space, proposal) in enumerate(written):
+            file = ExecutionFile(Path(folder), "demo", "git", space=lambda space=space: spaces[space])  # type: ignore[misc]
+            one = executions.Executed("bot", proposal, f"r-{n}", "ada", "call", same="s", at=1.0)
+            if file.find(proposal) is None:  # else an executor executes nothing
+                file.write([file.tag(one)])
+                executed.append((space, proposal))
+        plain = ExecutionFile(Path(folder), "demo", "git")
+        if older:
+            plain.write([executions.Executed("bot", "p-2", "r-old", "ada", "call", same="s", at=1.0)])
+        mine = ExecutionFile(Path(folder), "demo", "git", space=lambda: spaces[now])
+        shared = {0: {0, 1, 2}, 1: {0, 1}, 2: {0, 2}, 3: {3}}[now]
+        own = {proposal for space, proposal in executed if space in shared} | ({"p-2"} if older else set())
+        assert {one.proposal for one in mine.unanswered()} == own
+        assert {proposal for proposal in ("p-1", "p-2") if mine.find(proposal)} == own
+
+
 @pytest.mark.parametrize("spoil", ["folder", "file", "link"])
 async def test_where_the_file_cannot_be_used_only_seen_proposals_are_executed(
     room: Room, bot: MEWParticipant, ada: MEWParticipant, tmp_path: Path, spoil: str
@@ -643,138 +748,126 @@ def lost_in(folder: Path) -> list[executions.Executed]:
     return ExecutionFile(folder, "demo", "git").unanswered()
 
 
-# --- kills ---
+# --- ids of requests that are sent again ---
 
 
-class Storm:
-    """A space over sockets whose gateway, target, proposer and deciders are killed or started again at any moment.
-
-    The proposer counts its ids from the start whenever it starts (R6). The deciders approve what they see, and again what
-    they remember.
-    """
-
-    def __init__(self, folder: Path, dice: random.Random) -> None:
-        self.folder, self.dice = folder, dice
-        self.accepted: Counter[str] = Counter()  # proposals by id, in all epochs of the gateway
-        self.told: Counter[str] = Counter()  # answers, by their code
-        self.kills: Counter[str] = Counter()
-        self.room: PortRoom | None = None
-        self.target: asyncio.subprocess.Process | None = None
-        self.bot: MEWParticipant | None = None
-        self.deciders: list[MEWParticipant] = []
-        self.proposed = 0
-
-    async def start_gateway(self) -> None:
-        if self.room is not None:
-            await self.stop_gateway()
-        self.room = PortRoom()
-        await self.room.server.start()
-        self.room.enrol("git", "tool")
-        self.bot, self.deciders = None, []
-        await self.start_proposer()
-        for n in range(3):
-            await self.start_decider(n)
-        await self.start_target()
-
-    async def stop_gateway(self) -> None:
-        assert self.room is not None
-        for participant in self.room.seated:
-            await participant.stop()
-        await self.room.server.stop()
-        self.room.gateway.close()
-        self.accepted.update(one.id for one in self.room.sent("mcp/proposal"))
-        for data in answers(self.room).values():
-            self.told["answered" if isinstance(data, str) else data["code"]] += 1
-
-    async def start_target(self) -> None:
-        assert self.room is not None
-        await self.kill_target()
-        token = self.room.gateway.tokens.mint("demo", "git").reveal()
-        words = [
-            sys.executable,
-            "-m",
-            "tests.sdk.killed_target",
-            f"ws://127.0.0.1:{self.room.server.port}",
-            token,
-        ]
-        self.target = await asyncio.create_subprocess_exec(
-            *words, str(self.folder), stdout=asyncio.subprocess.PIPE, cwd=ROOT
-        )
-        assert self.target.stdout is not None
-        assert await asyncio.wait_for(self.target.stdout.readline(), 30) == b"ready\n"
-
-    async def kill_target(self) -> None:
-        if self.target is not None:
-            self.target.kill()
-            await self.target.wait()
-            self.target = None
-
-    async def start_proposer(self) -> None:
-        assert self.room is not None
-        if self.bot is not None:
-            await self.bot.stop()
-        self.bot = await self.room.seat("bot", "proposer")
-        self.proposed = 0
-
-    async def start_decider(self, n: int) -> None:
-        assert self.room is not None
-        if n < len(self.deciders):
-            await self.deciders[n].stop()
-        participant = await self.room.seat(f"d{n}", "human")
-        self.deciders[n : n + 1] = [participant]
-        participant.on_mcp_proposal(lambda envelope: self.approve(participant, envelope.id))
-
-    def approve(self, decider: MEWParticipant, id: str) -> None:
-        with contextlib.suppress(ConnectionLost):
-            decider.client.post({**request([id]), "id": decider.client.new_id()})
-
-    async def step(self) -> None:
-        assert self.room is not None and self.bot is not None
-        for _ in range(self.dice.randint(1, 6)):
-            self.proposed += 1
-            payload = request((), self.dice.randint(0, 9))["payload"]
-            self.bot.client.post(
-                {"kind": "mcp/proposal", "id": f"p-{self.proposed}", "to": ["git"], "payload": payload}
-            )
-            await asyncio.sleep(self.dice.choice([0, 0, 0.002]))
-        for decider in self.deciders:  # a restarted target sees these approvals without their proposals
-            ids = [*self.accepted, *(one.id for one in self.room.sent("mcp/proposal"))]
-            for id in self.dice.sample(ids, min(3, len(ids))):
-                self.approve(decider, id)
-        await asyncio.sleep(self.dice.choice([0, 0.001, 0.005, 0.02]))
-        others = self.dice.choices(["", "target", "decider", "proposer", "gateway"], [4, 3, 2, 2, 1])
-        what = others[0] if self.kills else "target"
-        self.kills[what] += 1
-        if what == "target":
-            await self.start_target()
-        elif what == "decider":
-            await self.start_decider(self.dice.randrange(3))
-        elif what == "proposer":
-            await self.start_proposer()
-        elif what == "gateway":
-            await self.start_gateway()
-
-    async def end(self) -> Counter[str]:
-        """What was executed, by the id of the proposal."""
-        assert self.room is not None
-        await self.kill_target()
-        await self.stop_gateway()
-        return Counter((self.folder / "executed").read_text().split())
-
-
-@pytest.mark.req("C-22")
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "steps", [pytest.param(5, id="short"), pytest.param(200, id="long", marks=pytest.mark.slow)]
-)
-async def test_whatever_is_killed_and_whichever_ids_are_reused_each_proposal_is_executed_at_most_once(
-    tmp_path: Path, steps: int
+@pytest.mark.ruling("R6", "R32")
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_decider_that_comes_back_and_sends_its_approval_again_changes_nothing(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant, running: bool
 ) -> None:
-    storm = Storm(tmp_path, random.Random(steps))
-    await storm.start_gateway()
-    for _ in range(steps):
-        await storm.step()
-    executed = await storm.end()
-    print(f"{storm.kills}; {storm.accepted.total()} proposals, {executed.total()} executed; {storm.told}")
-    assert executed and not executed - storm.accepted
-    assert storm.kills["target"] and storm.told["already_fulfilled"]
+    target = Target()
+    target.waits = asyncio.Event()
+    git = await room.seat("git", "tool", tools=target.tools())
+    call = bot.call("git/push", {"n": 1})
+    await seen(call, ada, ben, git)
+    await ada.send_accepted(request([call.id], id="r-1"))
+    await until(lambda: target.executed[call.id])
+    if not running:
+        target.waits.set()
+        assert str(await call) == "pushed 1"
+    await ada.stop()
+    again = MEWParticipant(room.client("ada"))
+    room.seated.append(again)
+    await again.start()
+    await again.send_accepted(request([call.id], id="r-1"))
+    await ben.chat("still there")
+    target.waits.set()
+    assert str(await asyncio.wait_for(call, 10)) == "pushed 1" and target.executed == {call.id: 1}
+    await until(lambda: again.ledger.calls.requests.get("r-1").decided)  # type: ignore[union-attr]
+    for one in (ben, git, bot):
+        known = one.proposals.get(call.id)
+        assert known is not None and (known.state, known.failed) == ("answered", False)
+
+
+@pytest.mark.ruling("R6", "R32", "R35")
+async def test_an_approval_under_the_id_of_one_that_still_runs_gets_no_answer_of_that_one(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant
+) -> None:
+    target = Target()
+    target.waits = asyncio.Event()
+    git = await room.seat("git", "tool", tools=target.tools())
+    first, second = bot.call("git/push", {"n": 1}), bot.call("git/push", {"n": 2})
+    await seen(second, ada, git)
+    await ada.send_accepted(request([first.id], id="r-1"))
+    await until(lambda: target.executed[first.id])
+    await ada.stop()
+    again = MEWParticipant(room.client("ada"))
+    room.seated.append(again)
+    await again.start()
+    await again.send_accepted(request([second.id], 2, id="r-1"))
+    with pytest.raises(ToolFailed, match=r"Not executed: request r-1 of ada still runs.* under another id"):
+        await asyncio.wait_for(second, 10)
+    with pytest.raises(OutcomeUnknown, match=SENT_UNKNOWN):
+        await asyncio.wait_for(first, 10)
+    target.waits.set()
+    await until(lambda: len(room.sent("mcp/response")) == 2)
+    assert target.executed == {first.id: 1}
+    for one in (git, bot):
+        known = [one.proposals.get(call.id) for call in (first, second)]
+        assert [call and call.state for call in known] == ["unknown", "answered"]
+
+
+@pytest.mark.ruling("R6")
+async def test_a_request_that_is_sent_again_while_it_runs_is_executed_once(
+    room: Room, ada: MEWParticipant
+) -> None:
+    target = Target()
+    target.waits = asyncio.Event()
+    await room.seat("git", "tool", tools=target.tools())
+    own = request([], id="r-1")
+    await ada.send_accepted(own)
+    await until(lambda: target.executed["r-1"])
+    await ada.stop()
+    again = MEWParticipant(room.client("ada"))
+    room.seated.append(again)
+    await again.start()
+    await again.send_accepted(own)
+    other = await again.send_accepted(request([], 2))
+    await until(lambda: target.executed[other.id])
+    target.waits.set()
+    await until(lambda: len(answers(room)) == 2)
+    assert answers(room) == {"r-1": "pushed 1", other.id: "pushed 2"}
+    assert target.executed == {"r-1": 1, other.id: 1} and len(room.sent("mcp/response")) == 2
+
+
+@pytest.mark.ruling("R6", "R32")
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_late_approval_of_a_proposal_whose_id_was_taken_anew_does_not_run_it_again_as_an_edit(
+    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant, running: bool
+) -> None:
+    target = Target()
+    target.waits = asyncio.Event()
+    git = await room.seat("git", "tool", tools=target.tools())
+    draft = {"kind": "mcp/proposal", "id": "p-1", "to": ["git"]}
+    await bot.send_accepted({**draft, "payload": request((), 1)["payload"]})
+    await until(lambda: all(one.proposals.get("p-1") for one in (git, ada, ben)))
+    first = await ada.send_accepted(request(["p-1"], 1))
+    await until(lambda: target.executed["p-1"])
+    if not running:
+        target.waits.set()
+        await until(lambda: first.id in answers(room))
+    await bot.stop()
+    again = MEWParticipant(room.client("bot"))
+    room.seated.append(again)
+    await again.start()
+    await again.send_accepted({**draft, "payload": request((), 2)["payload"]})
+    late = await ben.send_accepted(request(["p-1"], 1))  # what ben saw before
+    target.waits.set()
+    await until(lambda: late.id in answers(room))
+    assert list(answers(room).items()) == [
+        (first.id, "pushed 1"),
+        (late.id, {"code": "already_fulfilled", "by": "ada", "request": first.id}),
+    ]
+    assert target.executed == {"p-1": 1}
+    await until(lambda: (known := again.proposals.get("p-1")) is not None and known.failed)
+    await again.stop()
+    third = MEWParticipant(room.client("bot"))
+    room.seated.append(third)
+    await third.start()
+    await third.send_accepted(
+        {**draft, "payload": request((), 1)["payload"]}
+    )  # it asks for the same once more
+    sent = await ben.send_accepted(request(["p-1"], 1))
+    await until(lambda: sent.id in answers(room))
+    assert answers(room)[sent.id] == "pushed 1" and target.executed == {"p-1": 2}

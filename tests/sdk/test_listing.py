@@ -44,12 +44,15 @@ async def test_pages_are_followed_to_the_last(room: Room) -> None:
 
 @pytest.mark.threat(9)
 async def test_a_list_without_end_ends(room: Room) -> None:
-    tools, pages = await listed(room, lambda params: {"tools": [{}], "nextCursor": "again"})
+    named = ({"name": f"t{n}"} for n in range(1000))
+    tools, pages = await listed(room, lambda params: {"tools": [next(named)], "nextCursor": "again"})
     assert len(tools) == len(pages.asked) == 2
     numbers = iter(range(1000))
     room.gateway.close()
     other = Room()
-    tools, pages = await listed(other, lambda params: {"tools": [{}], "nextCursor": str(next(numbers))})
+    tools, pages = await listed(
+        other, lambda params: {"tools": [next(named)], "nextCursor": str(next(numbers))}
+    )
     assert len(tools) == len(pages.asked) == 100
     for seat in other.seated:
         await seat.stop()
@@ -57,9 +60,13 @@ async def test_a_list_without_end_ends(room: Room) -> None:
 
 @pytest.mark.threat(9)
 async def test_a_circle_of_cursors_is_gone_round_once(room: Room) -> None:
+    named = ({"name": f"t{n}"} for n in range(10))
     tools, pages = await listed(
         room,
-        lambda params: {"tools": [{}], "nextCursor": {"a": "b", "b": "a"}.get(params.get("cursor"), "a")},
+        lambda params: {
+            "tools": [next(named)],
+            "nextCursor": {"a": "b", "b": "a"}.get(params.get("cursor"), "a"),
+        },
     )
     assert pages.asked == [{}, {"cursor": "a"}, {"cursor": "b"}] and len(tools) == 3
 

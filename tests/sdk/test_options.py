@@ -57,7 +57,7 @@ def test_nothing_else_is_known_but_what_client_and_agent_have_beyond_it() -> Non
     from mew_lab.agent.options import AgentOptions
 
     own = {*AgentOptions.__dataclass_fields__, *Habits._fields} - {"habits"}
-    assert set(OPTIONS) - set(SPECIFIED.values()) - own == {"while_down"}
+    assert set(OPTIONS) - set(SPECIFIED.values()) - own == {"while_down", "strict_unknown", "repeats_within"}
     assert own <= set(OPTIONS)  # whatever can be set in code can be set in a file
 
 
@@ -72,6 +72,9 @@ def test_nothing_else_is_known_but_what_client_and_agent_have_beyond_it() -> Non
         ("requestTimeout", 5000, 5.0),
         ("request_timeout", 5, 5.0),
         ("requestTimeout", None, None),
+        ("repeatsWithin", 90_000, 90.0),
+        ("repeats_within", 0, 0.0),
+        ("strictUnknown", True, True),
         ("confidenceThreshold", 1, 1.0),
         ("maxIterations", 10, 10),
         ("obeys", ["ada", "bob"], ("ada", "bob")),
@@ -107,6 +110,8 @@ def test_a_time_is_in_seconds_in_our_spelling_and_in_milliseconds_in_the_other(
         ("maxIterations", 1.5, "x: maxIterations must be a whole number from 1 on"),
         ("conversationHistoryLength", -1, "must be a whole number from 0 on"),
         ("heartbeat_interval", 0, "must be a number of seconds above 0, or nothing at all"),
+        ("strict_unknown", "yes", "x: strict_unknown must be true or false, not text"),
+        ("repeats_within", -1, "must be a number of seconds from 0 on"),
         ("reconnect_delay", -1, "must be a number of seconds from 0 on"),
         ("reconnect_delay", math.nan, "must be a number of seconds from 0 on"),
         ("reconnect_delay", 10**400, "must be a number of seconds from 0 on"),

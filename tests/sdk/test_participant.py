@@ -290,7 +290,7 @@ async def test_a_request_that_times_out_goes_on_at_its_target_and_stays_open_in_
     assert "notifications/cancelled" not in [sent.payload["method"] for sent in room.sent("mcp/request")]
 
 
-@pytest.mark.req("S-L2-45")
+@pytest.mark.req("S-L2-45", "S-ERR-4")
 async def test_a_request_has_a_limit_of_its_own_accord_and_a_proposal_has_none(
     room: Room, git: MEWParticipant
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool, read_tools
 
 
@@ -36,20 +37,22 @@ def test_description_and_schema_are_optional() -> None:
 def test_a_name_that_cannot_be_called_or_seen_is_left_out(name: Any) -> None:
     found = read_tools("c", [tool(name), tool()])
     assert [one.name for one in found.tools] == ["add"]
-    assert found.omitted == "tools left out: 1 without a name that can be called"
+    assert found.omitted.startswith("tools left out: 1 without a name that can be called")
+    if name and isinstance(name, str):
+        assert f"(such as {one_line(name, 60)})" in found.omitted
 
 
 def test_the_first_of_two_with_one_name_stays() -> None:
     found = read_tools("c", [tool(description="first"), tool(description="second")])
     assert [one.description for one in found.tools] == ["first"]
-    assert found.omitted == "tools left out: 1 with the name of another"
+    assert found.omitted == "tools left out: 1 with the name of another (such as add)"
 
 
 @pytest.mark.threat(9)
 def test_at_most_500_are_taken() -> None:
     found = read_tools("c", [tool(f"t{n}") for n in range(100_000)])
     assert len(found.tools) == len(found.entries) == 500
-    assert found.omitted == "tools left out: 99500 beyond 500"
+    assert found.omitted == "tools left out: 99500 beyond 500 (such as t500)"
 
 
 @pytest.mark.threat(9)
@@ -59,9 +62,9 @@ def test_a_schema_of_more_than_64_kib_is_left_out_and_so_is_what_is_too_much_tog
 
     found = read_tools("c", [tool("fits", inputSchema=of(65_536)), tool("not", inputSchema=of(65_537))])
     assert [one.name for one in found.tools] == ["fits"]
-    assert found.omitted == "tools left out: 1 with a schema that is too large"
+    assert found.omitted == "tools left out: 1 with a schema that is too large (such as not)"
     many = read_tools("c", [tool(f"t{n}", inputSchema=of(65_536)) for n in range(100)])
-    assert (len(many.tools), many.omitted) == (30, "tools left out: 70 beyond 2000000 bytes")
+    assert (len(many.tools), many.omitted) == (30, "tools left out: 70 beyond 2000000 bytes (such as t30)")
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
@@ -71,7 +74,14 @@ def test_a_schema_of_more_than_64_kib_is_left_out_and_so_is_what_is_too_much_tog
 def test_a_long_description_is_cut_and_large_annotations_are_dropped() -> None:
     assert (
         read_tools("c", [tool(description="d" * 2_000_000)]).omitted
-        == "tools left out: 1 beyond 2000000 bytes"
+        == "tools left out: 1 beyond 2000000 bytes (such as add)"
     )
     [one] = read_tools("c", [tool(description="d" * 5000, annotations={"a": "b" * 5000})]).tools
     assert (len(one.description), one.annotations) == (4096, {})
+
+
+@pytest.mark.threat(9, 52)
+def test_of_a_list_1000_entries_are_looked_at_and_the_rest_is_counted() -> None:
+    found = read_tools("c", [tool()] * 100_000)
+    assert (len(found.tools), found.written[0].times) == (1, 1000)
+    assert found.omitted == "tools left out: 999 with the name of another (such as add), 99000 beyond 500"

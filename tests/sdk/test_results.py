@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mew_lab.errors import NoReply, OutcomeUnknown, ToolFailed
+from mew_lab.lab.listing import SentEnvelope
+from mew_lab.ledger.calls import Resolution
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.sdk.controls import Pause
 from mew_lab.sdk.results import ToolResult, result_of
 
 
@@ -88,3 +95,34 @@ def test_its_repr_is_one_short_line() -> None:
     result = ToolResult({"content": [{"type": "text", "text": "x" * 90}]})
     assert repr(result) == f"<ToolResult '{'x' * 79}…'>"
     assert ToolResult(1) == ToolResult(1) and ToolResult(1) != 1
+
+
+UGLY = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\r\x00"
+
+
+@pytest.mark.threat(47)
+@given(st.text(st.sampled_from([*UGLY, "\n", "\t", "a"])))
+def test_the_text_of_a_result_moves_no_terminal_and_its_value_stays(words: str) -> None:
+    result = ToolResult({"content": [{"type": "text", "text": words}]})
+    assert result.text == words
+    for shown in (str(result), repr(result), f"{result}"):
+        assert not {c for c in shown if unicodedata.category(c) in ("Cc", "Cf")} - {"\n", "\t"}
+    assert str(result).count("\n") == words.count("\n")
+
+
+@pytest.mark.threat(47)
+@pytest.mark.parametrize(
+    "value",
+    [
+        ToolResult(UGLY),
+        ToolResult({"content": [], "structuredContent": {UGLY: UGLY}}),
+        Envelope({"id": "x", "from": UGLY, "kind": UGLY, "to": [UGLY]}, raw=""),
+        Resolution(True, UGLY, UGLY),
+        Pause(UGLY, UGLY, None, "x"),
+        SentEnvelope(Envelope({"id": UGLY, "from": UGLY, "kind": UGLY, "to": [UGLY]}, raw="")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_printed_of_a_peer_moves_no_terminal(value: object) -> None:
+    for shown in (str(value), repr(value)):
+        assert not {c for c in shown if unicodedata.category(c) in ("Cc", "Cf")}

@@ -321,11 +321,13 @@ async def test_a_stream_goes_from_hand_to_hand(either: Room) -> None:
         False,
         False,
     )
+    await until(lambda: stream.id in other.streams.active and other.streams.active[stream.id].mine)
     theirs = other.streams.active[stream.id]
     assert theirs.mine and theirs.may_write
     await theirs.grant_write("bot")
     await theirs.transfer_ownership("third")
     assert theirs.writers == ("third", "bot")
+    await until(lambda: stream.id in third.streams.active and third.streams.active[stream.id].mine)
     last = third.streams.active[stream.id]
     await until(lambda: stream.writers == ("third", "bot"))
     await stream.write("still may")  # the grant stands
@@ -334,8 +336,7 @@ async def test_a_stream_goes_from_hand_to_hand(either: Room) -> None:
         await theirs.close()
     await last.close("cancelled")
     await until(lambda: stream.closed == theirs.closed == "cancelled")
-    for seat in (bot, other, third):
-        assert seat.streams.active == {}
+    await until(lambda: all(seat.streams.active == {} for seat in (bot, other, third)))
 
 
 @pytest.mark.req("P-3.10.4-1", "P-3.10.6-5")

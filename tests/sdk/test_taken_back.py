@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import CapabilityViolation, NoReply, ProposalEnded, ProposalWithdrawn
+from mew_lab.errors import (
+    CapabilityViolation,
+    ConnectionLost,
+    MewError,
+    NoReply,
+    OutcomeUnknown,
+    ProposalEnded,
+    ProposalWithdrawn,
+)
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.own import MAX_REASON, OWN
 from mew_lab.sdk.calls import Call
@@ -165,6 +173,109 @@ async def test_a_withdraw_by_its_caller_says_when_it_cannot_be_sent() -> None:
         assert "It was not withdrawn: me may not send chat/cancel, so it stays open" in await ended(asked)
         me.correlations.withdraw_all("restart")
         assert "It was not withdrawn: me may not send mcp/withdraw, so it stays open" in await ended(call)
+
+
+# What ends without a caller: by a restart, by a rejection, and because no target is there.
+GIVE_UP: dict[str, Callable[[Narrow, MEWParticipant, str], None]] = {
+    "restart": lambda odd, me, id: me.correlations.withdraw_all("restart"),
+    "rejected": lambda odd, me, id: odd.say("mcp/reject", {}, sender="ann", correlation_id=[id]),
+}
+NOT_WITHDRAWN = "Stopped waiting for git/log (restart). It was not withdrawn: "
+SAID = {
+    ("restart", "accepted"): "Proposal withdrawn by me: restart",
+    (
+        "restart",
+        "refused",
+    ): f"{NOT_WITHDRAWN}the gateway refused its mcp/withdraw (capability_violation), so it stays",
+    (
+        "restart",
+        "silent",
+    ): f"{NOT_WITHDRAWN}the gateway did not confirm its mcp/withdraw, so it may still be open",
+    (
+        "restart",
+        "lost",
+    ): f"{NOT_WITHDRAWN}the gateway did not confirm its mcp/withdraw, so it may still be open",
+    ("restart", "approved"): "Stopped waiting for git/log after",
+    **{("rejected", end): "Proposal rejected by ann" for end in ("accepted", "refused", "silent", "lost")},
+}
+
+
+@pytest.mark.ruling("R32")
+@pytest.mark.parametrize("end", ["accepted", "refused", "silent", "lost", "approved"])
+@pytest.mark.parametrize("how", GIVE_UP)
+async def test_what_is_given_up_is_told_after_the_gateway_has_decided_about_its_withdrawal(
+    how: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.sdk.correlations.TAKEN_BACK_WITHIN", 0.05 if end == "silent" else 60.0)
+    odd = Narrow(*ENDING)
+    async with odd.participant as me:
+        call = me.call("git/log")
+        proposal = await odd.echo("mcp/proposal")
+        await until(me.own_proposals)
+        GIVE_UP[how](odd, me, call.id)
+        withdraw = await odd.sent("mcp/withdraw")
+        assert not call.done  # nothing is known of it yet
+        if end == "approved":
+            about = {"to": ["git"], "correlation_id": [proposal.id]}
+            odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
+        if end == "refused":
+            odd.say(
+                "system/error", {"error": "capability_violation"}, to=["me"], correlation_id=[withdraw.id]
+            )
+        elif end in ("accepted", "approved"):
+            odd.end.put(withdraw.raw)
+        elif end == "lost":
+            await odd.end.close(1006)
+        if (how, end) == ("rejected", "approved"):  # the approval came first, so the call goes on
+            await until(lambda: call.state == "fulfilled")
+            odd.say("mcp/response", {"result": {"content": []}}, sender="git", correlation_id=["g"])
+            assert str(await call) == ""
+            return
+        with pytest.raises(MewError) as fault:
+            await call
+        assert SAID[how, end] in str(fault.value)
+        assert (end != "approved") or (
+            call.state == "running" and "may have been executed" in str(fault.value)
+        )
+
+
+@pytest.mark.ruling("R35")
+async def test_of_a_call_that_was_approved_while_its_target_was_away_nothing_is_known() -> None:
+    """When the target is back, another approval of the same proposal may reach it."""
+    odd = Narrow(*ENDING)
+    async with odd.participant as me:
+        call = me.call("git/log")
+        proposal = await odd.echo("mcp/proposal")
+        gone = {"event": "leave", "participant": {"id": "git", "capabilities": []}}
+        odd.say("system/presence", gone)
+        about = {"to": ["git"], "correlation_id": [proposal.id]}
+        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
+        with pytest.raises(
+            OutcomeUnknown, match=r"git left space .* before answering git/log\. It was sent\."
+        ):
+            await call
+        assert call.state == "unknown"
+        call = me.call("git/log")  # nobody is there for the next one, and an approval crosses its withdrawal
+        proposal = await odd.echo("mcp/proposal")
+        withdraw = await odd.sent("mcp/withdraw")
+        about = {"to": ["git"], "correlation_id": [proposal.id]}
+        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
+        odd.end.put(withdraw.raw)
+        with pytest.raises(OutcomeUnknown):
+            await call
+
+
+async def test_of_a_proposal_that_its_proposer_leaves_open_it_is_said_that_it_may_still_run(
+    room: Room,
+) -> None:
+    await room.seat("git", "human")
+    me = await room.seat("me", NARROW)
+    call = me.call("git/log")
+    await until(me.own_proposals)
+    await me.stop()
+    with pytest.raises(ConnectionLost, match="not withdrawn, so it may be approved and run all the same"):
+        await call
+    assert call.state == "running"
 
 
 async def test_the_reason_is_cut_only_where_no_capability_permits_a_longer_one(room: Room) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import CapabilityViolation
+from mew_lab.protocol.payloads.chat import Chat
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MAX_UNHEARD
 from mew_lab.sdk.participant import MEWParticipant
@@ -43,18 +44,15 @@ HANDLERS: dict[str, Callable[[MEWParticipant, Callable[..., Any]], object]] = {
     "client.on_state": lambda one, handler: one.client.on_state(handler),
     "on_chat": lambda one, handler: one.on_chat(handler),
     "dispatcher.on_any": lambda one, handler: one.dispatcher.on_any(handler),
+    "dispatcher.on_entry": lambda one, handler: one.dispatcher.on_entry(handler),
+    "dispatcher.on": lambda one, handler: one.dispatcher.on(Chat, lambda chat, payload: handler(chat)),
     "chats.on_change": lambda one, handler: one.chats.on_change(handler),
 }
 
 
 @pytest.mark.parametrize(
     ("name", "handler"),
-    [
-        (name, handler)
-        for name in HANDLERS
-        for handler in (fail, fail_later)
-        if name != "dispatcher.on_any" or handler is fail  # its handlers are plain functions
-    ],
+    [(name, handler) for name in HANDLERS for handler in (fail, fail_later)],
 )
 async def test_a_failing_handler_is_shown_masked_where_nobody_listens(
     room: Room, name: str, handler: Callable[..., Any], heard: list[dict[str, Any]]

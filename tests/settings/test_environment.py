@@ -8,6 +8,7 @@ import pytest
 
 from mew_lab.errors import ConfigError
 from mew_lab.settings.environment import (
+    cache_folder,
     fill_settings,
     fill_variables,
     inherited_environment,
@@ -66,3 +67,8 @@ def test_the_folder_for_state_lies_in_none_to_which_others_have_access(tmp_path:
     for shared in (tmp_path, tmp_path / "state", folder, tmp_path / "link", tmp_path / "other" / ".."):
         assert state_folder(outside=[shared], environ=environ) is None
     assert state_folder(environ={"XDG_STATE_HOME": "relative"}) != Path("relative/mew-lab")
+
+
+def test_the_cache_folder_is_where_the_user_states_it() -> None:
+    assert cache_folder({"XDG_CACHE_HOME": "/somewhere"}) == Path("/somewhere/mew-lab").resolve()
+    assert cache_folder({"XDG_CACHE_HOME": "relative"}) != Path("relative/mew-lab").resolve()

@@ -182,7 +182,8 @@ def test_a_number_that_readers_take_differently_is_refused_with_its_own_code_and
     "text",
     [
         '{"id":"n-1","id":"n-2","kind":"chat","payload":{"n":18446744073709551617}}',
-        '{"id":"n-1","kind":"chat","payload":{"n":18446744073709551617}',
+        '{"id":"n-1","kind":"chat","payload":{"n":18446744073709551617},"id":"n-2"}',
+        '{"kind":"chat","payload":{"n":18446744073709551617},"id":"n-1","id":"n-2"}',
     ],
 )
 def test_such_a_message_is_named_only_where_all_readers_read_the_same_id(text: str) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import timeit
 from hashlib import sha256
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mew_lab.protocol.envelope import MAX_ID
+from mew_lab.protocol.envelope import MAX_ID, NEAR, find_id, is_id
 from mew_lab.space.events import Deliver, Limited, Oversize, Received, Record, RefusedBefore, outline
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.snapshot import snapshot
+from mew_lab.space.state import LIMITS
 
+from ..conftest import examples
 from .stage import Stage
 
 
@@ -71,6 +76,88 @@ def test_a_refusal_says_which_capability_came_nearest() -> None:
 def test_an_error_names_the_message_that_it_speaks_of_whatever_was_wrong(message: dict[str, Any]) -> None:
     step = Stage(bot=["chat"]).raw("bot", json.dumps({"id": "m-7", **message}))
     assert step.said("system/error").correlation_id == ("m-7",)
+
+
+SENT = {
+    "protocol": "mew/v0.4",
+    "id": "m-7",
+    "ts": "2026-01-01T00:00:00Z",
+    "to": ["alice"],
+    "correlation_id": ["id"],
+}
+MANY = "[" + ",".join(["[]"] * (LIMITS.turn_steps + 1)) + "]"
+REFUSED = {  # what is wrong with it -> the kind and the payload, as text
+    "too many values": ("chat", f'{{"x":{MANY}}}', "limit_exceeded"),
+    "a key twice": ("chat", '{"x":1,"x":2}', "invalid_json"),
+    "no JSON": ("chat", '{"x":NaN}', "invalid_json"),
+    "cut": ("chat", '{"x":', "invalid_json"),
+    "a surrogate": ("chat", r'{"x":"\ud800"}', "invalid_json"),
+    "too deep": ("chat", '{"x":' + "[" * 70 + "]" * 70 + "}", "invalid_json"),
+    "too large a number": ("chat", '{"x":1e999}', "invalid_number"),
+    "too many bytes": ("chat", '{"x":"' + "x" * 1_100_000 + '"}', "message_too_large"),
+    "no object": ("chat", "7", "invalid_envelope"),
+    "no kind": ("", "{}", "invalid_envelope"),
+    "reserved": ("system/welcome", "{}", "reserved_kind"),
+    "no right": ("mcp/request", "{}", "capability_violation"),
+    "nobody": ("space/kick", '{"participant_id":"nobody"}', "participant_not_found"),
+}
+
+
+@pytest.mark.req("P-3-14", "P-3.8.2-1")
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("how", ["text", "bytes", "http"])
+@settings(max_examples=examples(20))
+@given(drawn=st.data())
+def test_each_refusal_names_its_message_wherever_the_plain_members_stand(
+    what: str, how: str, drawn: st.DataObject
+) -> None:
+    kind, payload, code = REFUSED[what]
+    members = [f"{json.dumps(key)} : {json.dumps(value)}" for key, value in (*SENT.items(), ("kind", kind))]
+    members = drawn.draw(st.permutations(members))
+    cut = drawn.draw(st.integers(0, len(members))) if what != "cut" else len(members)
+    blank = drawn.draw(st.sampled_from(["", " ", "\n\t"]))
+    text = (
+        blank + "{" + f"{blank},{blank}".join([*members[:cut], f'"payload":{payload}', *members[cut:]]) + "}"
+    )
+    stage = Stage(alice=[], bot=["chat", "space/*"])
+    data = text.encode() if how == "bytes" else text
+    step = stage.step(Received(data, None, "bot", "bot") if how == "http" else Received(data, "bot"))
+    assert step.record.code == code
+    assert step.said("system/error").correlation_id == ("m-7",)
+
+
+@given(
+    before=st.dictionaries(st.sampled_from(["a", "id", "b,", '"id":"x"', "}"]), st.deferred(lambda: HOSTILE)),
+    indent=st.sampled_from([None, 1]),
+)
+def test_an_id_that_is_found_in_an_unread_message_is_the_one_that_a_reader_finds(
+    before: dict[str, Any], indent: int | None
+) -> None:
+    text = json.dumps(before, indent=indent)
+    assert find_id(text) in ("", before.get("id"))
+    assert find_id(text.encode()) == find_id(text)
+
+
+HOSTILE = st.recursive(
+    st.sampled_from(
+        ["x", "y", ',"id":"x"', ',"id":"x"}', "\\", '"', "", "{", "\x1b", "é" * 300, 7, None, "id"]
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "c"]), inner),
+    max_leaves=6,
+)
+
+
+@given(st.text(st.sampled_from('{}[]",:\\ id7')))
+def test_any_text_may_be_looked_through_for_an_id(text: str) -> None:
+    assert find_id("{" + text) == "" or is_id(find_id("{" + text))
+
+
+def test_looking_for_an_id_takes_no_more_time_for_a_larger_text() -> None:
+    small, large = ("{" + '"a":[],' * count + '"b":{' + ',"id":"x' * count for count in (NEAR, 20 * NEAR))
+    took = [
+        min(timeit.repeat(lambda text=text: find_id(text), number=3, repeat=3)) for text in (small, large)
+    ]
+    assert took[1] < 5 * took[0]
 
 
 @pytest.mark.parametrize(

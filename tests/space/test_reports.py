@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from mew_lab.log.frames import FrameMaker
 from mew_lab.log.journal import Journal
 from mew_lab.log.replay import replay
+from mew_lab.log.resumption import note_resolution, resume_quickly
 from mew_lab.space.core import Space
 from mew_lab.space.events import Enrolled, Event, HttpReply, Joined, Received, Record, Reported
 from mew_lab.space.opening import opening_record
+from mew_lab.space.reports import MAX_RESOLUTIONS, Resolutions
 
 from ..conftest import examples
 from .stage import START
@@ -40,6 +42,7 @@ class Stage:
             self.step(Joined(f"c-{name}", name, f"{name}-1", "websocket"))
         self.say("ada", "q-1", "fs")
         self.say("bot", "q-2", "fs")
+        self.say("bot", "p-2", "fs", "mcp/proposal")
 
     def say(self, who: str, id: str, to: str, kind: str = "mcp/request") -> None:
         body = {"id": id, "kind": kind, "to": [to], "payload": {"method": "tools/call"}}
@@ -66,6 +69,10 @@ def receipt(**changes: Any) -> dict[str, Any]:
     return {**note, "by": "human", "digest": "ab" * 32, "edited": False, **changes}
 
 
+def rejection(**changes: Any) -> dict[str, Any]:
+    return {"about": "receipt", "proposal": "p-2", "decision": "reject", "how": "click", **changes}
+
+
 def resolution(**changes: Any) -> dict[str, Any]:
     return {
         "about": "resolution",
@@ -90,9 +97,20 @@ def test_a_receipt_for_ones_own_request_is_recorded_under_the_name_that_was_auth
 @pytest.mark.parametrize(
     ("who", "note", "status", "error"),
     [
+        ("ada", receipt(despite=["rejected"]), 200, ""),
+        ("ada", receipt(despite=["rejected", "unknown"]), 200, ""),
+        ("ada", receipt(despite="rejected"), 400, "invalid_request"),
+        ("ada", receipt(despite=["withdrawn"]), 400, "invalid_request"),
+        ("ada", receipt(despite=[]), 400, "invalid_request"),
         ("eve", receipt(), 403, "not_yours"),
         ("bot", receipt(), 403, "not_yours"),
         ("ada", receipt(request="q-9"), 403, "not_yours"),
+        ("ada", rejection(), 200, ""),
+        ("ada", rejection(digest="ab" * 32, by="human", typed="yes", how="typed"), 200, ""),
+        ("ada", rejection(proposal="q-2"), 403, "not_yours"),
+        ("ada", rejection(proposal="p-9"), 403, "not_yours"),
+        ("bot", rejection(), 403, "not_yours"),
+        ("eve", rejection(), 403, "capability_violation"),
         ("ada", resolution(), 200, ""),
         ("ada", resolution(to=["git"], happened=False), 200, ""),
         ("ada", resolution(to=["fs-1", "git-1"]), 200, ""),
@@ -120,7 +138,8 @@ def test_a_note_is_taken_of_a_participant_that_may_tell_it(
         receipt(decision="reject"), receipt(how="seen"), receipt(on_screen=900), receipt(digest="AB" * 32),
         receipt(digest="ab" * 33), receipt(edited=1), receipt(to=[]), receipt(to=["x"] * 17), receipt(request=""),
         receipt(request="q" * 257), receipt(policy={"else": "x"}), receipt(policy="x"), receipt(by=7),
-        resolution(happened="yes"), resolution(happened=None), resolution(to="fs"), resolution(note="x" * 1001),
+        rejection(request="q-1"), rejection(edited=False), rejection(to=["fs"]), rejection(how="seen"), rejection(proposal=""),
+        resolution(happened="yes"), resolution(happened=None), resolution(to="fs"), resolution(to=["f\ns"]), resolution(to=[""]), resolution(to=["x" * 65]), resolution(note="x" * 1001),
         resolution(more=1),
     ],
 )  # fmt: skip
@@ -128,6 +147,23 @@ def test_a_note_that_is_none_is_refused_and_leaves_no_record(note: Any) -> None:
     stage = Stage()
     assert stage.report("ada", note).status == 400
     assert stage.reported == []
+
+
+@pytest.mark.drawn
+@pytest.mark.ruling("R6")
+@given(
+    id=st.text(max_size=8)
+    | st.sampled_from(["q\n1", "q\x1b[2J", "\u202eq", "q" * 256, "q" * 257, "é", " ", "", "\x7f"])
+)
+@settings(max_examples=examples(100), deadline=None)
+def test_a_note_takes_the_ids_that_a_message_may_have_and_no_others(id: str) -> None:
+    stage = Stage()
+    stage.say("ada", id, "fs")
+    accepted = json.loads(json.dumps(id)) in stage.space.state.handles
+    assert (stage.report("ada", receipt(request=id)).status == 200) == accepted
+    assert (stage.report("ada", resolution(request=id)).status == 200) == accepted
+    if not accepted:
+        assert stage.report("ada", rejection(proposal=id)).status == 400
 
 
 def test_a_long_note_is_refused() -> None:
@@ -159,7 +195,7 @@ def test_a_space_by_earlier_rules_takes_no_notes() -> None:
             st.sampled_from(["ada", "bot", "eve", "nobody"]),
             st.sampled_from(["q-1", "q-2", "q-3", "p-1"]),
             st.sampled_from(["fs", "git", "fs-1", "else"]),
-            st.sampled_from(["receipt", "resolution", "request", "join"]),
+            st.sampled_from(["receipt", "rejection", "resolution", "request", "join"]),
         ),
         max_size=20,
     )
@@ -172,6 +208,8 @@ def test_whatever_is_reported_replays(
     for number, (who, id, to, what) in enumerate(steps):
         if what == "receipt":
             stage.report(who, receipt(request=id), via="memory" if number % 2 else "http")
+        elif what == "rejection":
+            stage.report(who, rejection(proposal=id))
         elif what == "resolution":
             stage.report(who, resolution(request=id, to=[to]))
         elif what == "join":
@@ -183,6 +221,37 @@ def test_whatever_is_reported_replays(
     journal.append(stage.records)
     journal.close()
     assert replay(path).unwritten == ()
+    told, quick = Resolutions(), resume_quickly([path], name="j")
+    for record in stage.records:
+        note_resolution(told, record)
+    assert quick is not None and list(quick.resolutions) == list(told)
+
+
+@pytest.mark.ruling("R6", "R35")
+def test_a_report_is_about_the_request_that_had_its_id_then_and_the_newest_that_covers_its_targets_counts() -> (
+    None
+):
+    stage, told = Stage(), Resolutions()
+    stage.report("bot", resolution(happened=False))
+    stage.report("ada", resolution(to=["fs", "git"]))
+    stage.report("ada", resolution(request="q-2"))
+    for record in stage.records:
+        told.take(record)
+    found = told.find("q-1", ["fs-1"], stage.space.state.logical)
+    assert found is not None and (found.by, found.happened, found.note) == ("ada", True, "seen")
+    assert told.find("q-1", ["fs", "git"]) is found and told.find("q-2", ["fs", "git"]) is None
+    told.forget("q-1")
+    assert told.find("q-1", ["fs"]) is None and told.find("q-2", ["fs"]) is not None and len(told) == 1
+
+
+def test_nobody_drives_out_what_others_reported() -> None:
+    told = Resolutions()
+    for who, count in (("ada", 1), ("eve", MAX_RESOLUTIONS + 5)):
+        for number in range(count):
+            note = json.dumps(resolution(request=f"{who}-{number}"))
+            told.take(Record(number, START, "reported", "demo", who, detail=note))
+    assert len(told) == MAX_RESOLUTIONS and told.find("ada-0", ["fs"]) is not None
+    assert told.find("eve-0", ["fs"]) is None and told.find(f"eve-{MAX_RESOLUTIONS}", ["fs"]) is not None
 
 
 @pytest.mark.ruling("R35")

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pages import Page
 
 from mew_lab.errors import MewError
+from mew_lab.lab.lab import Lab
+from mew_lab.views.chat.widget import view_of as chat_of
+from mew_lab.views.grants.widget import view_of as grants_of
+from mew_lab.views.reasoning.widget import view_of as reasoning_of
+from mew_lab.views.roster.model import RosterModel
+from mew_lab.views.roster.widget import RosterView
+from mew_lab.views.streams.widget import view_of as streams_of
 from mew_lab.views.ui import acts
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+
+from ..failing import HOWS, How, failing
 
 
 class Bell(ActingWidget):
@@ -127,3 +136,113 @@ def test_the_nonce_travels_in_a_snapshot_alone_and_differs_from_kernel_to_kernel
     page.until(lambda: page.of("done"))
     assert [nonce in str(item) for item in page.items] == [True, False]
     assert nonce not in str(bell.get_state())
+
+
+# --- each effect of a real view's act is made to fail, and its sentence is read ---
+
+
+class Doing(NamedTuple):
+    """An act of a view: what comes before it, the kind of its message, its sentence, and what only an effect allows.
+
+    `prepare` acts in the space and returns what the page sends along. `enforced`: only of a gateway of ours is it known
+    that it carries out the message, or the sentence needs the gateway's own answer.
+    """
+
+    view: Callable[[Lab], Any]
+    act: str
+    prepare: Callable[[Lab, Page], dict[str, Any]]
+    kind: str
+    said: str
+    enforced: bool = False
+
+
+def given(**params: Any) -> Callable[[Lab, Page], dict[str, Any]]:
+    return lambda lab, page: params
+
+
+def shown(page: Page, *names: str) -> list[dict[str, Any]]:
+    """All rows that the page was shown, by the members that hold them."""
+    return [row for item in page.items for name in names for row in item.get(name, [])]
+
+
+def message_of_bot(lab: Lab, page: Page) -> dict[str, Any]:
+    lab.seats["bot"].chat("hello", to="human")
+    return {"n": page.until(lambda: shown(page, "messages"))[-1]["n"], "status": "read", "reason": "late"}
+
+
+def own_stream(lab: Lab, page: Page) -> dict[str, Any]:
+    work = lab.me.participant.streams.request_stream("upload")
+    stream = lab.loop.run(work, timeout=10, doing="requesting")
+    return {"key": page.until(lambda: page.view.streaming.open_row(stream.id)).key, "participant": "bot"}
+
+
+def own_reasoning(lab: Lab, page: Page) -> dict[str, Any]:
+    lab.send("reasoning/start", {"message": "rain"})
+    return {"key": page.until(lambda: shown(page, "sequences", "rows"))[-1]["key"], "reason": "timeout"}
+
+
+def held_by_bot(lab: Lab, page: Page) -> dict[str, Any]:
+    rows = page.until(lambda: [row for row in shown(page, "rows") if row["who"] == "bot"])
+    return {"key": rows[0]["key"]}
+
+
+def roster(lab: Lab) -> Any:
+    return RosterView(lab, RosterModel(lab))
+
+
+def chat(lab: Lab) -> Any:
+    return chat_of(lab, lab.rows)
+
+
+def reasoning(lab: Lab) -> Any:
+    return reasoning_of(lab, lab.rows)
+
+
+def grants(lab: Lab) -> Any:
+    return grants_of(lab, lab.granting)
+
+
+DOINGS = {
+    "pause": Doing(roster, "do", given(deed="pause", target="bot"), "participant/pause", "bot is paused", True),
+    "remove": Doing(roster, "do", given(deed="kick", target="bot"), "space/kick", "bot was removed", True),
+    "invite": Doing(roster, "invite", given(name="eve", can="starter"), "space/invite", "eve is invited", True),
+    "say": Doing(chat, "say", given(text="hi", to=[], markdown=False), "chat", "Sent to everybody."),
+    "acknowledge": Doing(chat, "acknowledge", message_of_bot, "chat/acknowledge", "Acknowledged to bot"),
+    "cancel": Doing(chat, "cancel", message_of_bot, "chat/cancel", "The message of bot was cancelled"),
+    "open": Doing(streams_of, "open", given(), "stream/request", "stream-1 is open", True),
+    "close": Doing(streams_of, "close", own_stream, "stream/close", "stream-1 is closed"),
+    "let write": Doing(streams_of, "grant", own_stream, "stream/grant-write", "bot may now write", True),
+    "hand over": Doing(streams_of, "transfer", own_stream, "stream/transfer-ownership", "stream-1 belongs to bot", True),
+    "end reasoning": Doing(reasoning, "cancel", own_reasoning, "reasoning/cancel", "The reasoning of human was cancelled"),
+    "grant": Doing(grants, "grant", given(to="bot", pattern='{"kind":"chat/*"}'), "capability/grant", "bot may now"),
+    "revoke": Doing(grants, "revoke", held_by_bot, "capability/revoke", "The permission of bot is revoked"),
+}  # fmt: skip
+FAILING: list[tuple[str, How | None]] = [(name, None) for name in DOINGS]
+FAILING += [(name, how) for name in DOINGS for how in HOWS if how != "swallowed"]
+FAILING += [("pause", "swallowed"), ("close", "swallowed"), ("revoke", "swallowed")]  # each takes ten seconds
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(("name", "how"), FAILING)
+def test_an_act_says_that_it_had_its_effect_where_that_was_seen(
+    name: str,
+    how: How | None,
+    browser: Callable[[Any], Page],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    doing = DOINGS[name]
+    fails = failing(monkeypatch) if how is not None else {}
+    lab: Lab = request.getfixturevalue("lab")
+    lab.enrol("human", can="admin")
+    lab.join("bot", can=[{"kind": "chat"}, {"kind": "participant/status"}])
+    page = browser(doing.view(lab))
+    page.appear()
+    params = doing.prepare(lab, page)
+    if how is not None:
+        fails[doing.kind] = how
+    ended = page.act(doing.act, **params)
+    expected = how is None or (how == "relayed" and not doing.enforced)
+    assert ended["said"].startswith(doing.said) is expected, ended
+    assert ended["said"] and (ended["t"] == "done" or not expected)
+    fails.clear()

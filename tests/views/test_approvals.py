@@ -69,6 +69,48 @@ def test_an_approval_reaches_the_seat_once_with_the_digest_that_was_shown(human:
     assert card["arguments"] == []
 
 
+@pytest.mark.ruling("R32")
+def test_a_decided_card_that_a_rejection_alone_has_ended_is_shown_whole_and_approved_once_more(
+    human: Human,
+) -> None:
+    human.seat.propose()
+    card = human.seat.cards["proposal-1"]
+    human.seat.put(replace(card, state="rejected", by="ada", outcome="unsafe", rejected="rejected by ada"))
+    line = human.page.until(lambda: [i["card"] for i in human.page.of("card") if i["card"]["by"] == "ada"])[0]
+    assert (line["state"], line["rejected"], line["arguments"]) == ("rejected", "rejected by ada", [])
+    again = human.page.act("again", id="proposal-1", digest=card.digest)["value"]
+    assert (again["state"], again["digest"]) == ("open", card.digest)
+    assert [row["text"] for row in again["arguments"]] == ['"."']
+    assert again["notices"] == [
+        "rejected by ada; a second press of its button, “Approve all the same”, runs it despite that"
+    ]
+    human.page.send(human.message())
+    assert human.notice().startswith("Not approved: rejected by ada")
+    human.page.send(human.message(decision="reject", despite="rejected"))
+    human.page.until(lambda: len(human.page.of("notice")) == 2)
+    assert "changed nothing" in human.notice() and human.seat.fulfilled == []
+    human.page.send(human.message(despite="rejected"))
+    assert human.seat.outcomes["proposal-1"].result(10) == "fulfilled"
+    assert human.seat.despite == [("rejected",)]
+    human.page.send(human.message(despite="rejected"))
+    human.page.until(lambda: len(human.page.of("notice")) == 3)
+    assert "The second decision changed nothing" in human.notice()
+    assert len(human.seat.fulfilled) == 1
+
+
+@pytest.mark.ruling("R32")
+@pytest.mark.parametrize("state", ["withdrawn", "rejected", "done", "unknown", "lapsed"])
+def test_what_was_withdrawn_executed_or_forgotten_is_not_shown_again(human: Human, state: Any) -> None:
+    human.seat.propose()
+    card = human.seat.cards["proposal-1"]
+    human.seat.put(replace(card, state=state, by="ada"))
+    told = human.page.act("again", id="proposal-1", digest=card.digest)
+    assert (told["t"], "can no longer be approved" in told["said"]) == ("failed", True)
+    human.page.send(human.message(despite="rejected"))
+    assert "changed nothing" in human.notice()
+    assert human.seat.fulfilled == [] and human.seat.despite == []
+
+
 @pytest.mark.req("P-3.3.2-1")
 def test_a_rejection_takes_a_code_or_free_text(human: Human) -> None:
     human.seat.propose()

@@ -39,7 +39,11 @@ class Page:
 
     def propose(self, **arguments: Any) -> Any:
         pending = self.bot.call("notebook/write", arguments)
-        self.page.until(lambda: any(one["card"]["id"] == pending.id for one in self.page.of("card")))
+        self.page.until(
+            lambda: any(
+                one["card"]["id"] == pending.id and one["card"]["digest"] for one in self.page.of("card")
+            )
+        )
         self.page.send({"t": "seen", "id": pending.id})
         return pending
 
@@ -292,7 +296,7 @@ def test_the_line_of_a_card_takes_what_a_person_found_out_and_refuses_what_is_ma
     for wrong in malformed:
         assert "nothing was recorded" in page.act("found_out", id=lost.id, **wrong)["said"]
     assert "no call with this id" in page.act("found_out", id="another", happened=True)["said"]
-    assert "no call with this id" in page.act("found_out", id=known.id, happened=True)["said"]
+    assert "nobody approved, so nothing was sent" in page.act("found_out", id=known.id, happened=True)["said"]
     assert card().state == "unknown"
     said = page.act("found_out", id=lost.id, happened=True, note="the ledger has it")["said"]
     assert said == "Recorded in your name, human: it happened"

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pages import picture
 from seat import Rows_
 
 from mew_lab.errors import MewError
+from mew_lab.lab.rows import LiveRows
 from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
+from mew_lab.space.events import Record
 from mew_lab.views.feed import widget as feed
 from mew_lab.views.feed.calls import CallStates
 from mew_lab.views.feed.widget import FeedView
@@ -123,6 +128,84 @@ def test_a_view_that_was_away_for_longer_than_is_held_begins_anew_without_asking
     assert away["start"] == 900 == page.of("rows")[1]["after"]
 
 
+# How far each record of a message is from the one before: others lie between, or are lost.
+STEPS = st.lists(st.just(1) | st.integers(1, 9) | st.integers(1, 10**12), max_size=150)
+
+
+def held_of(items: list[dict[str, Any]], most: int) -> list[int]:
+    """The rows that a page holds once it has taken these items, as view.js takes them."""
+    held, floor, last = list[int](), 0, 0
+    for item in items:
+        if item["t"] == "snapshot":
+            held, floor, last = [], item["start"], item["start"]
+        elif item["t"] == "rows":
+            new = sequence([item])
+            assert item["after"] == last
+            held, last = ([] if item["gap"] else held) + new, new[-1]
+        elif item["t"] == "earlier":
+            assert item["upto"] == floor
+            held, floor = sequence([item]) + held, item["after"]
+    assert held == sorted(set(held))
+    return held[-most:]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=STEPS, later=STEPS, passed_over=st.booleans(), back=st.integers(0, 39))
+def test_a_view_holds_the_last_messages_and_each_once_whatever_their_numbers(
+    browser: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    steps: list[int],
+    later: list[int],
+    passed_over: bool,
+    back: int,
+) -> None:
+    for name, value in {"RING": 40, "CHUNK": 7, "FIRST": 10, "STEP": 9}.items():
+        monkeypatch.setattr(feed, name, value)
+    log, numbers, newest = LiveRows(lambda: ("demo", 1), capacity=40), list[int](), 1
+    log.pass_over(passed_over)
+
+    def add(steps: list[int]) -> None:
+        nonlocal newest
+        for step in steps:
+            newest += step
+            numbers.append(newest)
+            raw = json.dumps({"id": f"m{newest}", "from": "bot", "kind": "chat"})
+            log.observe(Record(newest, datetime.now(UTC), "received", "demo", "bot", "accepted", raw=raw))
+
+    add(steps)
+    view = FeedView(log)
+    view.interval = 0.0
+    page = browser(view)
+    count = page.appear()["earlier"]
+    page.until(lambda: held_of(page.items, 40) == numbers[-40:])
+    assert count == len(numbers) + passed_over * bool(steps) - len(numbers[-40:])
+    add(later)
+    page.until(lambda: held_of(page.items, 40) == numbers[-40:])
+    assert log.count() == len(numbers) + passed_over
+
+    # What was lost on the way comes again: the rows behind one, and those before it.
+    if back >= len(numbers):
+        return
+    place, oldest = len(numbers) - 1 - back, max(0, len(numbers) - 40)
+    sent = len(page.items)
+    page.appear("v1", numbers[place])
+    page.until(lambda: sequence(page.of("rows"))[-1] == newest)
+    page.send({"t": "earlier", "view": "v1", "upto": numbers[place]})
+    page.until(
+        lambda: any(item["t"] == "earlier" and item["after"] < numbers[oldest] for item in page.items[sent:])
+    )
+    again = {kind: [item for item in page.items[sent:] if item["t"] == kind] for kind in ("rows", "earlier")}
+    assert sequence(again["rows"]) == numbers[place + 1 :]
+    assert sequence(again["earlier"][::-1]) == numbers[oldest : place + 1]
+    # A filter judges the same rows, however far their numbers are apart.
+    page.send({"t": "filter", "view": "v1", "n": 1, "text": "kind == chat and seq >= 0", "zone": 0})
+    page.until(lambda: sorted(sequence_of_passed(page)) == numbers[oldest:])
+
+
+def sequence_of_passed(page: Any) -> list[int]:
+    return [seq for item in page.of("passed") for seq in item["seqs"]]
+
+
 def test_a_view_from_another_life_of_the_log_begins_anew(browser: Callable[..., Any]) -> None:
     log = Rows_()
     log.add()
@@ -216,6 +299,16 @@ def test_the_picture_has_the_last_200_rows_as_text() -> None:
     assert "<img" not in html and "<script" not in html
     assert clock_time(1763733802.0) in html
     assert repr(FeedView(Rows_())) == "Messages of demo: 0 messages, 4 participants"
+
+
+def test_the_picture_has_the_newest_messages_however_far_their_numbers_are_apart() -> None:
+    log = LiveRows(lambda: ("demo", 1))
+    for number in range(7, 10**8, 10**6):
+        raw = json.dumps({"id": f"m{number}", "from": "bot", "kind": "chat"})
+        log.observe(Record(number, datetime.now(UTC), "received", "demo", "bot", "accepted", raw=raw))
+    assert re.findall("#([0-9]+)<", picture(FeedView(log))) == [
+        str(number) for number in range(7, 10**8, 10**6)
+    ]
 
 
 def test_an_empty_feed_says_what_would_fill_it() -> None:

@@ -11,7 +11,9 @@ import pytest
 from pages import picture
 
 from mew_lab.errors import NoSuchName
+from mew_lab.log.line import write_line
 from mew_lab.log.log import Log, open_log
+from mew_lab.views.feed import widget as feed
 
 GARDEN = Path(str(files("mew_lab") / "data" / "garden.jsonl"))
 
@@ -36,6 +38,43 @@ def test_the_feed_of_a_file_shows_each_of_its_messages_once(browser: Callable[..
     assert [row[2] for row in rows] == list(frame["from"])
     assert [row[4] for row in rows] == list(frame["kind"])
     assert [row[11] for row in rows] == list(frame["id"])
+
+
+def test_the_feed_of_a_file_holds_its_newest_messages_whatever_stands_between_them(
+    browser: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "RING", 20)
+    lines, messages, number = list[bytes](), list[int](), 0
+    for place, record in enumerate(open_log(GARDEN).records):
+        for between in range(9 if place else 0):  # records without a message
+            number += 10 ** (between % 3)
+            lines.append(write_line(record._replace(seq=number, event="note", raw=None, detail="")))
+        number += 1 if place else 0
+        lines.append(write_line(record._replace(seq=number)))
+        messages += [number] if record.raw is not None else []
+    path = tmp_path / "wide.jsonl"
+    path.write_bytes(b"".join(lines))
+    page = browser(open_log(path).view.feed)
+    snapshot = page.appear()
+    assert [row[0] for row in shown(page, 20)] == messages[-20:]
+    assert snapshot["earlier"] == len(messages) - 20
+
+
+def test_numbers_beyond_those_of_a_page_hide_no_message(browser: Callable[..., Any], tmp_path: Path) -> None:
+    path, last = tmp_path / "far.jsonl", 2**63 - 1
+    records = [*open_log(GARDEN).records]
+    first = last - len(records) + 1
+    path.write_bytes(b"".join(write_line(record._replace(seq=first + n)) for n, record in enumerate(records)))
+    ids = [row[11] for row in shown_of(browser, open_log(GARDEN))]
+    rows = shown_of(browser, open_log(path))
+    assert [row[11] for row in rows] == ids
+    assert len({float(row[0]) for row in rows}) == len(ids)
+
+
+def shown_of(browser: Callable[..., Any], log: Log) -> list[list[Any]]:
+    page = browser(log.view.feed)
+    page.appear()
+    return shown(page, len(log))
 
 
 def test_the_feed_of_a_file_knows_what_the_diagnosis_finds(

@@ -60,7 +60,8 @@ def test_a_grant_by_click_stands_in_the_table_behind_what_its_holder_had(page: P
     assert (row["who"], row["granter"]) == ("agent", "human")
     assert row["after"].startswith("agent\n")
     assert (
-        page.act("revoke", key=row["key"])["said"] == "agent may no longer call any tool with any arguments"
+        page.act("revoke", key=row["key"])["said"]
+        == "The permission of agent is revoked: call any tool with any arguments"
     )
     page.until(lambda: any(row["key"] in item["gone"] for item in page.of("rows")))
 
@@ -77,7 +78,7 @@ def test_a_closed_permission_is_granted_told_and_revoked_by_click(page: Page) ->
     row = page.until(
         lambda: [row for item in page.of("rows") for row in item["rows"] if row["origin"] == "granted"]
     )[0]
-    assert page.act("revoke", key=row["key"])["said"] == f"agent may no longer {told}"
+    assert page.act("revoke", key=row["key"])["said"] == f"The permission of agent is revoked: {told}"
     page.until(lambda: any(row["key"] in item["gone"] for item in page.of("rows")))
 
 

@@ -7,26 +7,28 @@ The graph needs a checkpointer, as for every interrupt, and `config` names the t
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt
 
-from mew_lab.bridge.tool_approvals import ToolApprovals
+from mew_lab.bridge.tool_approvals import PendingCall, ToolApprovals
 
 __all__ = ["decide_interrupts", "run"]
 
 
 async def decide_interrupts(interrupts: tuple[Interrupt, ...], approvals: ToolApprovals) -> dict[str, Any]:
-    """The values to resume with, by the ids of the interrupts; all are asked for at once."""
+    """The values to resume with, by the ids of the interrupts; all are asked for at once.
 
-    async def decide(one: Interrupt) -> dict[str, Any]:
-        decision = await approvals.decide(one.value["tool"], one.value["arguments"])
-        return {"approved": decision.approved, "arguments": decision.arguments, "reason": decision.reason}
-
-    answers = await asyncio.gather(*map(decide, interrupts))
-    return {one.id: answer for one, answer in zip(interrupts, answers, strict=True)}
+    An interrupt of another form is refused: its node gets `approved` false, and the reason.
+    """
+    values = [one.value if isinstance(one.value, dict) else {} for one in interrupts]
+    calls = [PendingCall(value.get("tool"), value.get("arguments")) for value in values]
+    decisions = await approvals.decide_all(calls)
+    return {
+        one.id: {"approved": decision.approved, "arguments": decision.arguments, "reason": decision.reason}
+        for one, decision in zip(interrupts, decisions, strict=True)
+    }
 
 
 async def run(

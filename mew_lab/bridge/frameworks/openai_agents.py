@@ -6,23 +6,21 @@ that was approved with other arguments is rejected with a sentence that tells th
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 from agents import Agent, Runner, RunState
 from agents.items import ToolApprovalItem
 
-from mew_lab.bridge.tool_approvals import ToolApprovals
+from mew_lab.bridge.tool_approvals import PendingCall, ToolApprovals
 
 __all__ = ["decide_calls", "run"]
 
 
 async def decide_calls(state: RunState[Any], calls: list[ToolApprovalItem], approvals: ToolApprovals) -> None:
     """Approves or rejects each interruption in `state`, as it is decided in the space; all are asked for at once."""
-
-    async def decide(call: ToolApprovalItem) -> None:
-        decision = await approvals.decide(call.tool_name or "", json.loads(call.arguments or "{}"))
+    decisions = await approvals.decide_all([_pending(call) for call in calls])
+    for call, decision in zip(calls, decisions, strict=True):
         if decision.approved and not decision.edited:
             state.approve(call)
         elif decision.approved:
@@ -33,7 +31,12 @@ async def decide_calls(state: RunState[Any], calls: list[ToolApprovalItem], appr
         else:
             state.reject(call, rejection_message=decision.reason)
 
-    await asyncio.gather(*map(decide, calls))
+
+def _pending(call: ToolApprovalItem) -> PendingCall:
+    try:
+        return PendingCall(call.tool_name, json.loads(call.arguments or "{}"))
+    except (ValueError, RecursionError):  # the model wrote no JSON
+        return PendingCall(call.tool_name, None)
 
 
 async def run(agent: Agent[Any], prompt: str, approvals: ToolApprovals) -> Any:

@@ -7,29 +7,32 @@ to somebody else (`requests.calls`) are for the caller of `decide_calls` to add.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 from pydantic_ai.messages import ToolCallPart
 
-from mew_lab.bridge.tool_approvals import ToolApprovals
+from mew_lab.bridge.tool_approvals import PendingCall, ToolApprovals
 
 __all__ = ["decide_calls", "run"]
 
 
 async def decide_calls(requests: DeferredToolRequests, approvals: ToolApprovals) -> DeferredToolResults:
     """The decisions about all deferred calls of a run that need an approval; they are asked for at once."""
-
-    async def decide(call: ToolCallPart) -> ToolApproved | ToolDenied:
-        decision = await approvals.decide(call.tool_name, call.args_as_dict())
-        if decision.approved:
-            return ToolApproved(override_args=decision.arguments)
-        return ToolDenied(decision.reason)
-
-    answers = await asyncio.gather(*map(decide, requests.approvals))
+    decisions = await approvals.decide_all([_pending(call) for call in requests.approvals])
+    answers = [
+        ToolApproved(override_args=decision.arguments) if decision.approved else ToolDenied(decision.reason)
+        for decision in decisions
+    ]
     ids = [call.tool_call_id for call in requests.approvals]
     return requests.build_results(approvals=dict(zip(ids, answers, strict=True)))
+
+
+def _pending(call: ToolCallPart) -> PendingCall:
+    try:
+        return PendingCall(call.tool_name, call.args_as_dict())
+    except (ValueError, AssertionError):  # the model wrote no object
+        return PendingCall(call.tool_name, None)
 
 
 async def run(agent: Agent[Any, Any], prompt: str, approvals: ToolApprovals) -> Any:

@@ -10,7 +10,7 @@ Spec: §3.2.1, rulings R29 and R34; threats 22, 41.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,8 +115,8 @@ class AlikeCalls:
         """Ends a rule; returns it, None where there is none."""
         return self._rules.pop(id, None)
 
-    def end_of_tool(self, participant: str, tool: str) -> None:
-        """Ends the rules for a tool whose description has changed."""
+    def end_of_tools(self, participant: str, tools: Collection[str]) -> None:
+        """Ends the rules for tools whose descriptions have changed."""
         for rule in self.standing:
-            if rests_on(rule.capability.pattern, participant, tool):
+            if rests_on(rule.capability.pattern, participant, tools):
                 self.end(rule.id)

@@ -20,11 +20,21 @@ from itertools import count
 from typing import Any
 
 from mew_lab.errors import MewError, NotApproved
-from mew_lab.lab.decisions.cards import Card, CardState, LastCalls, call_of, card_of, details, values_of
+from mew_lab.lab.decisions.cards import (
+    Card,
+    CardState,
+    LastCalls,
+    call_of,
+    details,
+    read_card,
+    unread_card,
+    values_of,
+)
 from mew_lab.lab.decisions.edits import Edits
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
 from mew_lab.lab.decisions.outcomes import Outcomes
-from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, WRITES, PinnedTools
+from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, PinnedTools
+from mew_lab.lab.decisions.reading_queue import ReadingQueue
 from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
@@ -32,6 +42,7 @@ from mew_lab.ledger.calls import Change, Proposal, Request, tool_of
 from mew_lab.ledger.chats import ChatLedger
 from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
@@ -75,7 +86,10 @@ class CardStore:
 
     def put(self, card: Card) -> None:
         """Adds a card; it replaces a card of the same id, at the same position."""
-        if card.id not in self.cards:
+        known = self.cards.get(card.id)
+        if known is None or known.arguments is not card.arguments:
+            if known is not None:
+                self._add(known, -1)
             self._add(card, 1)
         self.cards[card.id] = card
 
@@ -104,6 +118,8 @@ MAX_ADDRESSEES = 20
 MAX_QUOTED = 200  # characters of a message
 MAX_MESSAGES = 3
 
+AMBIGUOUS = "its text can be read in two ways, so nobody can approve it"
+UNREADABLE = "it could not be read here"
 TOO_MUCH = "dropped here because too many proposals are open; its outcome is unknown"
 ANEW = "its proposer has used its id for another proposal before a decision was received here"
 
@@ -121,8 +137,8 @@ STATES: Mapping[str, CardState] = {
 class CardQueue:
     """The cards of one human, open and decided.
 
-    `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means,
-    `folders(participant)` the folders that a person gave to it. `gate` records what was shown, `editing` keeps edits,
+    `logical` gives the participant that an id means, `folders(participant)` the folders that a person gave to it.
+    `gate` records what was shown, `editing` keeps edits,
     `tools` remembers the earlier descriptions of tools.
     """
 
@@ -130,13 +146,11 @@ class CardQueue:
         self,
         me: MEWParticipant,
         *,
-        annotations: Callable[[str, str], Mapping[str, Any]],
         logical: Callable[[str], str],
         clock: Callable[[], float],
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
     ) -> None:
         self._me = me
-        self._annotations = annotations
         self._folders = folders
         self._logical = logical
         self._clock = clock
@@ -153,8 +167,9 @@ class CardQueue:
         self._outcomes = Outcomes(me.ledger.calls.requests)
         self._subscribers: Subscribers[Card] = Subscribers()
         self._sources = Sources(me.ledger.calls.requests)
+        self._reading = ReadingQueue()
         self._behalf = Behalf(me.ledger.chats, me.ledger.reasoning)
-        self.tools = PinnedTools(me.client, me.ledger.calls.requests)
+        self.tools = PinnedTools(me.client, me.ledger.calls.requests, logical=logical, clock=clock)
         self._last = LastCalls()
         self.gate = Gate(time.monotonic)
         self.editing = Edits(
@@ -167,6 +182,10 @@ class CardQueue:
         me.client.on_message(self._observe)
         me.on_change(self._on_call_change)
         me.unknown_changed.add(self._on_unknown_change)
+
+    def close(self) -> None:
+        """Reads no further: what is being read stays undecided."""
+        self._reading.close()
 
     # --- who asks ---
 
@@ -237,29 +256,74 @@ class CardQueue:
     # --- following the space ---
 
     def _observe(self, envelope: Envelope) -> None:
-        self._sources.observe(envelope, me=self._me.client.id)
+        noted = self._sources.read(envelope, me=self._me.client.id)
         self._last.observe(envelope)
-        if envelope.kind == "mcp/proposal":
-            self._take(envelope)
-        elif envelope.kind.startswith("mcp/"):
-            self._take_answer(envelope)
+        if envelope.kind == "mcp/proposal" and envelope.sender != self._me.client.id:
+            self._take(envelope, noted)
         else:
-            return
+            self._note_text(envelope, noted)
+            if not envelope.kind.startswith("mcp/"):
+                return
+            self._take_answer(envelope)
         self._lapse()
 
-    def _take(self, envelope: Envelope) -> None:
-        """Creates the card of a new proposal, and lets the policy judge it."""
+    def _note_text(self, envelope: Envelope, noted: Steps[None]) -> None:
+        """Reads a message as a source of quotes."""
+        who = self._logical(envelope.sender)
+        size = 0 if envelope.sender == self._me.client.id else len(envelope.raw)
+        self._reading.add_text(who, noted, size, leave=lambda: self._sources.leave_unread(envelope))
+
+    def _take(self, envelope: Envelope, noted: Steps[None]) -> None:
+        """Creates the card of a new proposal, and lets the policy judge it once it was read."""
         proposal = self._me.proposals.get(envelope.id)
         if proposal is None or proposal.envelope is not envelope:
+            self._note_text(envelope, noted)
             return
         if (known := self._card(proposal.id)) is not None:
             self._retire(known)
-        card = self._make_card(proposal) if proposal.proposer != self._me.client.id else None
-        if card is not None:
-            twin = next(iter(self._alike.get(call_of(card), ())), "")
-            card = replace(card, twin=twin)
+        card = unread_card(
+            proposal,
+            since=self._clock(),
+            request_id=self._me.client.new_id(),
+            why=self._behalf.of(proposal),
+            repeats=self.repeated(proposal.to, proposal.payload),
+        )
+        steps = self._read(card, proposal, noted)
+        who, size = self._logical(proposal.proposer), len(envelope.raw)
+        if not self._reading.add(who, card.seq, steps, lambda read: self._take_read(card, read), size=size):
             self._put(card)
-            self._judge(card)
+
+    def _take_read(self, card: Card, read: Card | str) -> None:
+        """Takes a card that was read, or the reason why it could not be; lets the policy judge it."""
+        shown = self._card(card.id)
+        if isinstance(read, str):
+            if shown is not None:
+                self._put(self._as_lapsed(shown, read))
+            return
+        proposal = self._me.proposals.get(card.id)
+        if shown is not None and proposal is not None:  # its state may have changed meanwhile
+            told = replace(
+                read,
+                repeats=shown.repeats,
+                caller=shown.caller,
+                caller_after=shown.caller_after,
+                decided_at=shown.decided_at,
+                on_screen=shown.on_screen,
+            )
+            read = self._advance(told, proposal)
+        if not read.is_open:
+            self._put(read)
+            return
+        alike = [self._open.cards[id] for id in self._alike.get(call_of(read), ())]
+        older = min(
+            (other for other in alike if other.seq < read.seq), key=lambda other: other.seq, default=None
+        )
+        self._put(replace(read, twin=older.id if older else ""))
+        for younger in alike if older is None else ():
+            if not younger.twin:  # it was read before this one
+                self._put(replace(younger, twin=read.id))
+        self._judge(self._open.cards[read.id])
+        self._lapse()  # only now it takes room
 
     def _take_answer(self, envelope: Envelope) -> None:
         """Updates the cards that a message concerns from the ledger."""
@@ -297,6 +361,8 @@ class CardQueue:
             )
         elif card.is_open:
             self._put(self._as_lapsed(card, TOO_MUCH))
+        elif card.rejected:
+            self._put(replace(card, rejected=""))  # what the ledger has forgotten is approved no more
 
     def _on_call_change(self, change: Change) -> None:
         """Updates the card of a proposal that no message of its own changed.
@@ -321,7 +387,12 @@ class CardQueue:
         )
 
     def _on_unknown_change(self, change: Change) -> None:
-        """Updates the open cards of the same tool: a call became unknown, or its outcome is known now."""
+        """Updates the cards that a call concerns which became unknown, or whose outcome is known now.
+
+        These are the open ones of the same tool, and that of a proposal for which it came too late.
+        """
+        for id in change.call.entry.correlation_id:
+            self._refresh(id)
         for card in self.pending():
             if (card.method, card.tool) != (change.call.method, change.call.tool):
                 continue
@@ -353,30 +424,34 @@ class CardQueue:
         names = (f"{card.id} (earlier {n})" for n in count(card.seq))
         self._put(replace(card, id=next(name for name in names if self._card(name) is None)))
 
-    def _make_card(self, proposal: Proposal) -> Card | None:
-        known = [self._annotations(name, proposal.tool) for name in proposal.to] if proposal.tool else []
+    def _read(self, card: Card, proposal: Proposal, noted: Steps[None]) -> Steps[Card | str]:
+        """Reads a proposal for its card, as the space is now; returns a reason where it cannot be read."""
         remarks = self.tools.remarks(proposal)
         about, hints = self.tools.statement(proposal)
         # Each is told once: what destroys as a warning, all else as a word beside the description.
-        destroys = DESTRUCTIVE in hints
-        stated = stated_risks([*known, {"destructiveHint": destroys}])
-        if WRITES in hints and stated == stated_risks([{"readOnlyHint": False}]):
-            stated = ()
-        return card_of(
+        stated = self.tools.hints(proposal)
+        read = read_card(
+            card,
             proposal,
-            since=self._clock(),
-            of_the_tool=(*stated, *remarks),
+            of_the_tool=(*stated_risks(stated - {*hints} | stated & {DESTRUCTIVE}), *remarks),
             about=about,
-            hints=() if destroys else hints,
+            hints=tuple(hint for hint in hints if hint != DESTRUCTIVE),
             sources=self._sources,
             last=self._last.of(proposal),
-            request_id=self._me.client.new_id(),
             logical=self._logical,
             present=(self._me.client.id or "", *self._me.client.participants),
-            why=self._behalf.of(proposal),
             folders=self._folders_of(proposal.to),
-            repeats=self.repeated(proposal.to, proposal.payload),
+            until=self._sources.count,
         )
+
+        def steps() -> Steps[Card | str]:
+            try:
+                yield from noted
+                return (yield from read) or AMBIGUOUS
+            except Exception as fault:  # a card of which not all was looked at is not approved
+                return f"{UNREADABLE}: {one_line(repr(fault), 160)}"
+
+        return steps()
 
     def _folders_of(self, to: Sequence[str]) -> Sequence[str]:
         """The folders of the only addressee; another one would know them as foreign."""
@@ -389,18 +464,24 @@ class CardQueue:
         by = (rejection.by if rejection else "") if state == "rejected" else proposal.by
         reason = rejection.reason if rejection and state == "rejected" else proposal.reason
         rejected = ""
-        if proposal.state == "rejected" and proposal.resilient:
-            state, reason = "open", ""
+        if proposal.state == "rejected":
             by_whom = ", ".join(dict.fromkeys(one_line(one.by, 64) for one in proposal.rejections))
-            rejected = f"rejected by {one_line(by_whom, 160)}; still asked for"
+            rejected = f"rejected by {one_line(by_whom, 160)}"
+            if proposal.resilient:
+                state, reason, rejected = "open", "", f"{rejected}; still asked for"
+        elif card.rejected and state not in ("open", "rejected"):
+            card = replace(card, decided_at=None)  # decided once more, after its rejection
         outcome = self._outcomes.describe(card, proposal, me=self._me.client.id)
-        caller = proposal.caller if state == "open" else ""
+        if state == "open" and not card.is_read:
+            state = "reading"
+        is_open = state in ("open", "reading")
+        caller = proposal.caller if is_open else ""
         after = self._clock() - card.since if caller != card.caller else card.caller_after
         return self._stamp_decision(
             replace(
                 card,
                 state=state,
-                by=self._name_decider(by, card.id) if state != "open" else "",
+                by="" if is_open else self._name_decider(by, card.id),
                 edited=proposal.edited,
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
                 sent=self._outcomes.last_sent(card.id),
@@ -423,10 +504,13 @@ class CardQueue:
 
     def _put(self, card: Card) -> None:
         if card.is_open:
-            self._alike.setdefault(call_of(card), {})[card.id] = None
+            if card.is_read:
+                self._alike.setdefault(call_of(card), {})[card.id] = None
             self._past.drop(card.id)  # where it is approved despite a rejection
             self._open.put(card)
         else:
+            if not card.rejected:  # what was rejected may still be approved, once it was read (R32)
+                self._reading.drop(card.seq)
             self._past.put(card)
             self._close(card.id)
             self.editing.forget(card.id)
@@ -437,7 +521,7 @@ class CardQueue:
         self._subscribers.tell(card)
 
     def _close(self, id: str) -> None:
-        if (card := self._open.cards.get(id)) is not None:
+        if (card := self._open.cards.get(id)) is not None and card.is_read:
             alike = self._alike[call_of(card)]
             del alike[id]
             if not alike:
@@ -445,6 +529,8 @@ class CardQueue:
         self._open.drop(id)
 
     def _forget(self, id: str) -> None:
+        if (card := self._card(id)) is not None:
+            self._reading.drop(card.seq)
         self._close(id)
         self._past.drop(id)
         self.gate.forget(id)
@@ -452,6 +538,7 @@ class CardQueue:
         self._outcomes.forget(id)
         self._anew.discard(id)
         self.editing.forget(id)
+        self.tools.forget(id)
 
 
 class Behalf:

@@ -1,8 +1,8 @@
 """Cards: one proposal as data for the human who decides it, with long values folded.
 
-A card is data. `card_of` makes it once, from the proposal's own text, and compares it with the last request for the
-same tool of the same target. A change of its state is a new card with the same id and digest. `Decisions` is the
-interface that the approvals view uses. Nothing here decides, sends or renders.
+A card is data. `read_card` makes it once, from the proposal's own text, and compares it with the last request for the
+same tool of the same target; until then there is an `unread_card`. A change of its state is a new card with the same id
+and digest. `Decisions` is the interface that the approvals view uses. Nothing here decides, sends or renders.
 
 The lines of a value hide nothing. Long values are folded, in views and texts alike.
 
@@ -14,22 +14,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.errors import MewError, OutcomeUnknown, ToolFailed
-from mew_lab.lab.decisions.risks import SHOWN_TO, alike, risks, risks_of_title
+from mew_lab.lab.decisions.risks import SHOWN_TO, read_alike, read_risks, risks, risks_of_title
 from mew_lab.lab.decisions.sources import Sources
-from mew_lab.ledger.calls import CallerState, Proposal
+from mew_lab.ledger.calls import CallerState, Proposal, shown
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.envelope import Envelope, compact, read_canonical
+from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.sdk.decisions import rebuild_proposed
+from mew_lab.sdk.decisions import request_of
 from mew_lab.sdk.request_rows import (
     Rows,
     argument_of,
-    find_mismatch,
     is_routine,
+    read_mismatch,
+    read_rows,
+    read_values,
     row_name,
     rows_of,
 )
@@ -37,6 +41,7 @@ from mew_lab.sdk.results import result_of
 
 __all__ = [
     "ARMING",
+    "BEING_READ",
     "CANCELLED",
     "FOLD_LINES",
     "FURTHER",
@@ -53,13 +58,14 @@ __all__ = [
     "LastCalls",
     "answer_of",
     "call_of",
-    "card_of",
     "dangers",
     "details",
     "folded",
     "is_folded",
     "lines_of",
+    "read_card",
     "unopened",
+    "unread_card",
     "whole",
 ]
 
@@ -71,9 +77,19 @@ MOST_READING = 15.0  # seconds, in all, that a further card waits at most
 
 CANCELLED = "cancelled by its client"
 POLICY = "policy "  # in `by`, before the name of the policy that decided
+BEING_READ = "being read: it can be decided when all of it was looked through"
 
 CardState = Literal[
-    "open", "deciding", "fulfilled", "rejected", "withdrawn", "done", "unknown", "resolved", "lapsed"
+    "reading",
+    "open",
+    "deciding",
+    "fulfilled",
+    "rejected",
+    "withdrawn",
+    "done",
+    "unknown",
+    "resolved",
+    "lapsed",
 ]
 
 # The standard reason codes, each with its meaning for the proposer. Spec: §3.3.3.
@@ -97,6 +113,9 @@ REASONS: Mapping[str, str] = {
 class Card:
     """One proposal to be decided by a human; a change is a new Card with the same id and digest.
 
+    In the state `reading` it is still looked through. Then it has no rows, no digest and no warnings, and nobody can
+    decide it.
+
     `arguments` are the rows of the request that will be sent: pairs of a JSON pointer and the whole value as JSON text,
     which rebuild its payload and addressees (`sdk.request_rows`). `digest` is the sha-256 (hex) of the canonical bytes
     from which the request will be built; `since` and `decided_at` are seconds of the epoch.
@@ -106,13 +125,14 @@ class Card:
     decision (None: no view told). `participants` are the ids on it that their participants chose for a connection, each
     with the participant's own name. `request_id` is the id under which the request will be sent, `sent` the id of one
     that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can. `edited` is None
-    where the request was not compared with the proposal. `rejected` says who has rejected it while its proposer goes on
-    asking; then it is approved by a second yes. `about` is the description that the target gives of its tool,
-    `hints` the words for its annotations, such as `read-only`; both are its own statements. `failed` says that it was
-    approved and that the tool, or the call of it, failed; where nobody knows whether it took effect, its state is
-    `unknown`, and `resolved` after a person found out. `repeats` names the call of unknown outcome that it would
-    repeat; only a person approves it then (R35). `twin` is the id of an older open proposal of the same call. `caller`
-    is what the proposer tells of the client for which it proposes, `caller_after` the seconds from the proposal to that.
+    where the request was not compared with the proposal. `rejected` says who has rejected it while it is not withdrawn;
+    then a second yes approves it all the same, also where it is decided, because its proposer does not go on asking.
+    `about` is the description that the target gives of its tool, `hints` the words for its annotations, such as
+    `read-only`; both are its own statements. `failed` says that it was approved and that the tool, or the call of it,
+    failed; where nobody knows whether it took effect, its state is `unknown`, and `resolved` after a person found out.
+    `repeats` names the call of unknown outcome that it would repeat; only a person approves it then (R35). `twin` is
+    the id of an older open proposal of the same call. `caller` is what the proposer tells of the client for which it
+    proposes, `caller_after` the seconds from the proposal to that.
     """
 
     id: str
@@ -156,7 +176,8 @@ class Card:
             "gone": f"its client gave up after {seconds} and may ask again",
         }[self.caller]
         twin = f"the same as the one above, proposal {middle(self.twin, 40)}; approving both runs it twice"
-        return tuple(filter(None, (self.rejected, twin if self.twin else "", of_caller)))
+        being_read = BEING_READ if self.state == "reading" else ""
+        return tuple(filter(None, (being_read, self.rejected, twin if self.twin else "", of_caller)))
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -167,7 +188,17 @@ class Card:
     @property
     def is_open(self) -> bool:
         """Whether it still waits for a decision."""
-        return self.state in ("open", "deciding")
+        return self.state in ("reading", "open", "deciding")
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of it was looked through; only then can it be decided."""
+        return bool(self.digest)
+
+    @property
+    def can_be_approved(self) -> bool:
+        """Whether a person may approve it: it was read, and it is open or a rejection alone has ended it (R32)."""
+        return self.is_read and (self.is_open or bool(self.rejected))
 
     @property
     def decision(self) -> str:
@@ -243,7 +274,7 @@ class Decisions(Protocol):
         none."""
 
     def rows(self, proposal: str, digest: str) -> tuple[tuple[str, str], ...] | None:
-        """The rows of the open proposal, or of its kept edit, with that digest; None where there is none."""
+        """The rows of a proposal that can be approved, or of its kept edit, with that digest; None: there is none."""
 
     def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
         """Records that a view shows the proposal or edit with that digest from now on; False when there is none."""
@@ -373,12 +404,19 @@ def details(rows: Rows) -> Rows:
 
 def values_of(rows: Rows) -> dict[str, Any]:
     """The values by displayed name, and the names of arguments that are displayed in another form."""
-    values = {row_name(pointer): json.loads(text) for pointer, text in rows}
+    return finish(_name_values(rows, finish(read_values(rows))))
+
+
+def _name_values(rows: Rows, values: Mapping[str, Any]) -> Steps[dict[str, Any]]:
+    named: dict[str, Any] = {}
+    others: dict[str, str] = {}
     for pointer, _ in rows:
-        name = argument_of(pointer)
-        if name is not None and name != row_name(pointer):
-            values.setdefault(f"name of {row_name(pointer)}", name)
-    return values
+        label, name = row_name(pointer), argument_of(pointer)
+        named[label] = values[pointer]
+        if name is not None and name != label:
+            others[f"name of {label}"] = name
+        yield
+    return {**others, **named} if others else named
 
 
 def dangers(rows: Rows, *, folders: Sequence[str] = ()) -> tuple[str, ...]:
@@ -386,7 +424,11 @@ def dangers(rows: Rows, *, folders: Sequence[str] = ()) -> tuple[str, ...]:
 
     `folders` are those that a person gave to the target.
     """
-    return risks(values_of(tuple(row for row in rows if row[0] != "/payload/id")), folders=folders)
+    return risks(values_of(_without_id(rows)), folders=folders)
+
+
+def _without_id(rows: Rows) -> Rows:
+    return tuple(row for row in rows if row[0] != "/payload/id")
 
 
 class LastCalls:
@@ -413,46 +455,18 @@ class LastCalls:
         return self._last.get((tuple(sorted(proposal.to)), proposal.method, proposal.tool))
 
 
-def card_of(
+def unread_card(
     proposal: Proposal,
     *,
     since: float,
-    of_the_tool: tuple[str, ...],
-    sources: Sources,
-    last: Rows | None,
     request_id: str,
-    logical: Callable[[str], str] = lambda id: id,
-    present: Iterable[str] = (),
     why: str = "",
-    about: str = "",
-    hints: tuple[str, ...] = (),
-    folders: Sequence[str] = (),
     repeats: str = "",
-) -> Card | None:
-    """The card of a new proposal; None when its text is ambiguous JSON, so that it may not be approved.
+) -> Card:
+    """The card of a new proposal before it was read.
 
-    `request_id` is the id under which the request will be sent; `logical` gives the participant that an id means;
-    `present` are the ids of the participants in the space, `folders` those that a person gave to the target.
+    `request_id` is the id under which the request will be sent.
     """
-    try:
-        request = rebuild_proposed(proposal, id=request_id)
-        digest = proposal.digest
-        rows = rows_of(request)
-    except MewError:
-        return None
-    names = {id: logical(id) for id in (proposal.proposer, *proposal.to)}
-    title = risks_of_title(
-        tool=proposal.tool, method=proposal.method, to=proposal.to, proposer=proposal.proposer
-    )
-    warnings = (
-        *of_the_tool,
-        *_beside(proposal, rows, names),
-        *title,
-        *alike((proposal.proposer, *proposal.to), "participant", among=present),
-        *alike(filter(None, (argument_of(pointer) for pointer, _ in rows)), "argument"),
-        *sources.quoted_in(values_of(details(rows)), by=proposal.proposer),
-        *dangers(rows, folders=folders),
-    )
     return Card(
         id=proposal.id,
         seq=proposal.seq,
@@ -460,18 +474,82 @@ def card_of(
         to=proposal.to,
         method=proposal.method,
         tool=proposal.tool,
+        arguments=(),
+        digest="",
+        since=since,
+        state="reading",
+        request_id=request_id,
+        why=why,
+        repeats=repeats,
+    )
+
+
+def read_card(
+    card: Card,
+    proposal: Proposal,
+    *,
+    of_the_tool: tuple[str, ...],
+    sources: Sources,
+    last: Rows | None,
+    logical: Callable[[str], str] = lambda id: id,
+    present: Iterable[str] = (),
+    about: str = "",
+    hints: tuple[str, ...] = (),
+    folders: Sequence[str] = (),
+    until: int | None = None,
+) -> Steps[Card | None]:
+    """Reads a proposal for its card; None when its text is ambiguous JSON, so that it may not be approved.
+
+    `logical` gives the participant that an id means; `present` are the ids of the participants in the space, `folders`
+    those that a person gave to the target. Sources after the message with the number `until` do not count.
+    """
+    try:
+        said = shown(proposal.envelope)
+        yield
+        request = request_of(said, id=card.request_id)
+        digest = sha256((yield from read_canonical(said))).hexdigest()
+        rows = yield from read_rows(request)
+        values = yield from read_values(rows)
+    except MewError:
+        return None
+    names: dict[str, str] = {}
+    for id in (proposal.proposer, *proposal.to):
+        names[id] = logical(id)
+        yield
+    title = risks_of_title(
+        tool=proposal.tool, method=proposal.method, to=proposal.to, proposer=proposal.proposer
+    )
+    yield
+    beside = yield from _beside(proposal, rows, names)
+    own, told = list[str](), list[tuple[str, str]]()
+    for row in rows:
+        if name := argument_of(row[0]):
+            own.append(name)
+        if not is_routine(*row):
+            told.append(row)
+        yield
+    compared = yield from _name_values(tuple(told), values)
+    looked_at = yield from _name_values(_without_id(rows), values)
+    warnings = (
+        *of_the_tool,
+        *beside,
+        *title,
+        *(yield from read_alike((proposal.proposer, *proposal.to), "participant", among=present)),
+        *(yield from read_alike(own, "argument")),
+        *(yield from sources.read_quotes(compared, by=proposal.proposer, until=until)),
+        *(yield from read_risks(looked_at, folders=folders)),
+    )
+    return replace(
+        card,
+        state="open",
         arguments=rows,
         digest=digest,
-        since=since,
         warnings=warnings,
         last=last,
         participants=tuple((id, name) for id, name in names.items() if id != name),
-        request_id=request_id,
-        refusal=find_mismatch(rows, request),
-        why=why,
+        refusal=(yield from read_mismatch(rows, request, values=values)),
         about=about,
         hints=hints,
-        repeats=repeats,
     )
 
 
@@ -480,7 +558,7 @@ def call_of(card: Card) -> tuple[Any, ...]:
     return (frozenset(card.to), card.method, card.tool, frozenset(card.details))
 
 
-def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str, ...]:
+def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> Steps[tuple[str, ...]]:
     """Remarks on unusual members of the request itself, rather than of its arguments."""
     remarks = []
     if proposal.anew:
@@ -494,6 +572,7 @@ def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> tuple[str,
         remarks.append(f"the member jsonrpc is {one_line(version, 40)}; the protocol requires “2.0”")
     call = proposal.method == "tools/call"
     for pointer, _ in rows:
+        yield
         known = pointer in _EXPECTED or argument_of(pointer) is not None or pointer == "/to"
         inside = pointer.startswith(f"{_PARAMS}/") and (not call or pointer in _OF_A_CALL)
         if not known and not inside:

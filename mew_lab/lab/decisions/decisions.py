@@ -4,7 +4,8 @@ How it works. `HumanDecisions` is a `CardQueue` that can also decide. A proposal
 warnings (`risks.py`, `sources.py`, `pinned_tools.py`). A view or a text shows the card and reports to the `Gate` what
 it has shown. Every decision then goes through `carry_out`:
 
-1. The card must be open, and its digest, or that of a kept edit (`edits.py`), must be the one that was shown.
+1. The card must have been read (`reading_queue.py`). It must be open, or rejected and approved despite that (R32), and
+   its digest, or that of a kept edit (`edits.py`), must be the one that was shown.
 2. The gate checks that all of it was shown for long enough. A policy reads all of it, so only its digest is checked.
 3. The client for which it is proposed must wait for it (`Card.caller`): nobody approves what its client has cancelled,
    and where that is gone, a person approves it twice.
@@ -24,7 +25,7 @@ from __future__ import annotations
 import hmac
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -33,9 +34,10 @@ from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
 from mew_lab.lab.decisions.card_queue import CardQueue
-from mew_lab.lab.decisions.cards import CANCELLED, POLICY, Card, CardState, Click
+from mew_lab.lab.decisions.cards import BEING_READ, CANCELLED, POLICY, Card, CardState, Click
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.policies import Policy, is_decision
+from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
 from mew_lab.ledger.calls import shown
 from mew_lab.protocol.text import cut
@@ -54,10 +56,9 @@ class HumanDecisions(CardQueue):
     """The decisions of one human; implements `cards.Decisions`.
 
     `note(event, detail)` writes the decision and its author into the journal before anything is sent. Where `reports()`,
-    that journal is not the gateway's: then an approval is reported to the gateway, too (R42).
-    `annotations(participant, tool)` gives the annotations of a tool, `logical` the participant that an id means,
-    `folders(participant)` the folders that a person gave to it. `fault` receives a sentence about each failure of a
-    policy.
+    that journal is not the gateway's: then the decision is reported to the gateway, too (R42).
+    `logical` gives the participant that an id means, `folders(participant)` the folders that a person gave to it.
+    `fault` receives a sentence about each failure of a policy.
     """
 
     def __init__(
@@ -67,19 +68,19 @@ class HumanDecisions(CardQueue):
         loop: LoopThread,
         note: Note,
         reports: Callable[[], bool] = lambda: False,
-        annotations: Callable[[str, str], Mapping[str, Any]] = lambda participant, tool: {},
         logical: Callable[[str], str] = lambda id: id,
         clock: Callable[[], float] = time.time,
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
         fault: Callable[[str], None] = lambda text: None,
     ) -> None:
-        super().__init__(me, annotations=annotations, logical=logical, clock=clock, folders=folders)
+        super().__init__(me, logical=logical, clock=clock, folders=folders)
         self._fault = fault
         self._loop = loop
         self._note = note
         self._reports = reports
         self._policy: Policy | None = None
         self.alike = AlikeCalls(clock=clock)
+        self.unshown = UnshownProposals(me, logical=logical, run=loop.submit, fault=fault)
 
     # --- what a view asks ---
 
@@ -99,8 +100,8 @@ class HumanDecisions(CardQueue):
         return f"Policy “{self._policy.name}” decides every proposal here; set lab.decide = None to decide yourself."
 
     def rows(self, proposal: str, digest: str) -> Rows | None:
-        """The rows of the open proposal, or of its kept edit, with that digest; None where there is none."""
-        card = self._open.cards.get(proposal)
+        """The rows of a proposal that can be approved, or of its kept edit, with that digest; None: there is none."""
+        card = self._approvable(proposal)
         if card is None:
             return None
         if card.digest == digest:
@@ -110,7 +111,7 @@ class HumanDecisions(CardQueue):
 
     def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
         """Records that a view shows the proposal or edit with that digest from now on; False when there is none."""
-        card = self._open.cards.get(proposal)
+        card = self._approvable(proposal)
         if card is None or self.rows(proposal, digest) is None:
             return False
         self.gate.record_shown(card, view=view, digest=digest)
@@ -123,7 +124,7 @@ class HumanDecisions(CardQueue):
 
     def seconds_left(self, proposal: str, *, view: str, digest: str) -> float:
         """Seconds until a click in that view may approve the proposal or edit with that digest; 0 when it may now."""
-        card = self._open.cards.get(proposal)
+        card = self._approvable(proposal)
         return 0.0 if card is None else self.gate.seconds_left(card, view=view, digest=digest)
 
     def click(self, view: str) -> Click:
@@ -132,7 +133,9 @@ class HumanDecisions(CardQueue):
 
     def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
         """The reason why that click cannot decide; empty when it can."""
-        card, rows = self._open.cards.get(proposal), self.rows(proposal, digest)
+        if (known := self._card(proposal)) is not None and not known.is_read:
+            return _unread(known)
+        card, rows = self._approvable(proposal), self.rows(proposal, digest)
         if card is None or rows is None:
             return ""
         try:
@@ -147,8 +150,11 @@ class HumanDecisions(CardQueue):
     def is_rejected(self, card: Card) -> bool:
         """Whether a participant has rejected it, and it can still be approved, because it was not withdrawn."""
         known = self._me.proposals.get(card.id)
-        is_withdrawn = known is not None and known.seq == card.seq and known.state == "withdrawn"
-        return not is_withdrawn and (card.state == "rejected" or bool(card.rejected))
+        return known is not None and known.seq == card.seq and known.state == "rejected"
+
+    def _approvable(self, id: str) -> Card | None:
+        card = self._card(id)
+        return card if card is not None and card.can_be_approved else None
 
     # --- deciding ---
 
@@ -233,6 +239,7 @@ class HumanDecisions(CardQueue):
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
         by = f"{POLICY}{policy.name}" if policy else "human"
         note: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
+        over: list[str] = []
         if policy:
             note["policy"] = {"name": policy.name, "text": policy.text}
         elif typed:
@@ -258,6 +265,8 @@ class HumanDecisions(CardQueue):
             note |= {"request": card.request_id, "edited": edit is not None} | (
                 {"to": target} if target else {}
             )
+            if over := _disregarded(card, despite, is_rejected=self.is_rejected(card)):
+                note["despite"] = over
             if target and not card.to:  # the human chose the target that the proposal leaves open
                 rows = tuple((at, write_value(target) if at == TO else text) for at, text in rows)
         if click is not None:
@@ -265,6 +274,7 @@ class HumanDecisions(CardQueue):
         self._deciding[proposal] = by
         self._put(replace(card, state="deciding", by=by))
         sent: CardState | None = None
+        receipt = _receipt(by, policy, typed, over, clicked=click is not None) if self._reports() else None
         try:
             self._note("decided", note | ({"reason": reason} if reason else {}))
             if policy:
@@ -279,12 +289,14 @@ class HumanDecisions(CardQueue):
                     request_id=id,
                     rows=rows,
                     despite=tuple(despite),
-                    receipt=_receipt(by, policy, typed) if self._reports() else None,
+                    receipt=receipt,
                 )
                 sent = "fulfilled"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
                 return f"Approved: {card.request}{remark}"
-            await self._me.reject(proposal, reason or "disagree")
+            if receipt is not None and digest is not None:
+                receipt["digest"] = meant
+            await self._me.reject(proposal, reason or "disagree", receipt=receipt)
             sent = "rejected"
             return f"Rejected ({reason or 'disagree'}): {card.request}"
         finally:
@@ -301,15 +313,15 @@ class HumanDecisions(CardQueue):
             raise MewError(f"{card.request}: being decided already by {self._deciding[proposal]}")
         is_rejected = decision == "approve" and self.is_rejected(card)
         if is_rejected and "rejected" not in despite:
-            who = (
-                card.rejected
-                or f"rejected already by {card.by}{f' ({card.outcome})' if card.outcome else ''}"
-            )
+            stated = f" ({card.outcome})" if card.outcome else ""
+            who = card.rejected if card.is_open else f"rejected already by {card.by}{stated}"
             raise MewError(
                 f"{card.request}: not approved, because it was {who}. lab.approve(…, despite='rejected'), "
                 "%mew approve … --despite rejected, or /approve … despite=rejected in a terminal approves it "
                 "all the same"
             )
+        if not card.is_read and (card.is_open or is_rejected):
+            raise NotApproved(_unread(card), code="being_read")
         if not card.is_open and not is_rejected:
             how = f" by {card.by}" if card.by else f": {card.outcome}"
             raise MewError(f"{card.request}: {card.decision} already{how}")
@@ -355,7 +367,7 @@ class HumanDecisions(CardQueue):
             about = [request, card.id]
             await self._me.sender.say_accepted("chat", {"text": text}, to=card.proposer, about=about)
         except MewError as fault:
-            return f", edited; the changes could not be sent to {card.proposer}: {fault}"
+            return f", edited; it is not confirmed that the changes were sent to {card.proposer}: {fault}"
         return f", edited; the changes were sent to {card.proposer}"
 
     def _judge(self, card: Card) -> None:
@@ -417,9 +429,23 @@ class HumanDecisions(CardQueue):
         return self.alike.find(proposer, to, payload, warnings=card.warnings)
 
 
-def _receipt(by: str, policy: Policy | None, typed: str) -> dict[str, Any]:
+def _unread(card: Card) -> str:
+    return f"{card.request}: not decided, because it is {BEING_READ}"
+
+
+def _disregarded(card: Card, despite: Collection[str], *, is_rejected: bool) -> list[str]:
+    """What an approval disregards in fact, of what it may disregard."""
+    holds = {"rejected": is_rejected, "unknown": bool(card.repeats)}
+    return [what for what, does in holds.items() if does and what in despite]
+
+
+def _receipt(
+    by: str, policy: Policy | None, typed: str, over: Sequence[str], *, clicked: bool
+) -> dict[str, Any]:
     """How a decision was made, for the gateway of a space elsewhere."""
+    despite = {"despite": list(over)} if over else {}
     if policy:
         named = {"name": cut(policy.name, MAX_REPORTED), "text": cut(policy.text, MAX_REPORTED)}
-        return {"how": "policy", "by": cut(by, MAX_REPORTED), "policy": named}
-    return {"how": "typed", "by": by, "typed": typed[:64]} if typed else {"how": "click", "by": by}
+        return {"how": "policy", "by": cut(by, MAX_REPORTED), "policy": named} | despite
+    how = {"how": "click" if clicked else "typed", "by": by}
+    return (how | {"typed": typed[:64]} if typed else how) | despite

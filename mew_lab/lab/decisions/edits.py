@@ -234,7 +234,7 @@ class Edits:
                     tools = await self._me.list_tools(target, timeout=ASKING)
                 except MewError:  # it is edited without the tool's schema
                     continue
-                schemas = (tool.get("inputSchema") for tool in tools if tool.get("name") == proposal.tool)
+                schemas = (tool.get("inputSchema") for tool in tools if tool["name"] == proposal.tool)
                 schema = next(schemas, None)
                 self._schemas[key] = schema if isinstance(schema, Mapping) else {}
 

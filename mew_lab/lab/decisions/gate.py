@@ -2,7 +2,8 @@
 
 Every approval is checked here. A click requires that its own view has shown this digest, of the card or of an edit, for
 the arming time before the click arrived. A typed approval requires the digest of the shown card, or a second approval
-after the whole card was printed. Folded rows must have been opened, except for a policy, which reads all of them.
+after the whole card was printed. Folded rows must have been opened, except for a policy, which reads all of them. The
+question of a server is shown as a card is, and its answer is checked here as an approval is.
 
 A first approval needs `ARMING` seconds. A further one needs the time that nobody can beat who reads: one second, and the
 text that is new beside the card decided before, at 40 characters a second, at most 15 s. Cards are read one after the
@@ -100,16 +101,16 @@ class Gate:
         """Records that a view shows a folded row in full."""
         self._opened.setdefault(proposal, {}).setdefault(digest, set()).add(index)
 
-    def record_whole(self, card: Card) -> None:
-        """Records that a text has shown the whole card."""
+    def record_whole(self, card: Shown) -> None:
+        """Records that a text has shown the whole card or question."""
         self._whole[card.id] = (card.seq, card.digest)
 
     def record_listed(self, card: Card) -> None:
         """Records that a listing has shown the whole card, with the beginning of its digest."""
         self._listed[card.id] = (card.seq, card.digest)
 
-    def was_shown_whole(self, card: Card) -> bool:
-        """Whether this card, with this digest, was shown whole as text."""
+    def was_shown_whole(self, card: Shown) -> bool:
+        """Whether this card or question, with this digest, was shown whole as text."""
         return self._whole.get(card.id) == (card.seq, card.digest)
 
     def was_listed(self, card: Card) -> bool:

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mew_lab.errors import ConfigError, MewError
+from mew_lab.errors import ConfigError, ConnectionLost, MewError, NoReply
 from mew_lab.lab.decisions.cards import Click
 from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants, Matches
 from mew_lab.lab.session import Session
@@ -36,7 +36,16 @@ from mew_lab.protocol.pattern import Literal, compile_pattern, compile_strings
 from mew_lab.protocol.permit import CLOSED
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["LIMITS", "SESSION", "Allowed", "GrantOffer", "GrantOffers", "literal", "narrowest"]
+__all__ = [
+    "LIMITS",
+    "SESSION",
+    "Allowed",
+    "GrantOffer",
+    "GrantOffers",
+    "literal",
+    "narrowest",
+    "remarks_of_values",
+]
 
 
 _MANY = ("$", "*", "?")
@@ -153,6 +162,9 @@ ENDS_WITH_SESSION = "It ends when this lab goes down, and after 8 h at the lates
 MOST_TOOLS = 50
 MAX_OFFERS = 100
 OPEN_WORLD = "Other arguments stay free: the gateway of this space has no way to forbid them."
+OPEN_WITHIN = "So does what else the objects in these arguments may hold."
+OPEN_BESIDE = "So does what may stand beside `arguments` and beside `params`, such as `_meta` and `task`."
+EITHER = "A call to some of these addressees alone is allowed too."
 NOTHING_ELSE = "These arguments and no others."
 JUDGED_HERE = (
     "It is judged in this lab: each call is approved in your name, with its own receipt, while the lab is up."
@@ -259,9 +271,9 @@ class GrantOffers:
             pattern = narrowest(to, payload, values=values, closed=closed)
         remarks: tuple[str, ...] = ("Any arguments are allowed, including other paths and other targets.",)
         if exact:
-            remarks = (NOTHING_ELSE if closed else OPEN_WORLD,)
-            if _has_path(payload.get("params")):
-                remarks = (*remarks, TEXT_ALONE)
+            remarks = remarks_of_values(payload, closed=closed)
+        if len(set(to)) > 1:
+            remarks = (*remarks, EITHER)
         if here:
             if not proposed.to:
                 raise MewError("Cannot approve alike calls here: the proposal leaves open who runs it")
@@ -339,7 +351,10 @@ class GrantOffers:
                 session=shown.limit == SESSION,
             )
         except MewError as refusal:
-            raise MewError(f"{approved}; but nothing was granted to {shown.to[:64]}: {refusal}") from refusal
+            what = "nothing was granted to"
+            if isinstance(refusal, NoReply | ConnectionLost):  # `grant` takes it back
+                what = "no permission is confirmed, and what may have been granted is taken back from"
+            raise MewError(f"{approved}; but {what} {shown.to[:64]}: {refusal}") from refusal
         self._offers.pop(offer, None)
         sentence = f"{approved}; granted to {shown.to[:64]} ({shown.limit}), grant {id}"
         return Allowed(sentence, shown.to, shown.limit, id)
@@ -359,6 +374,16 @@ class GrantOffers:
             f"{approved}; alike calls of {proposer[:64]} are approved in this lab ({shown.limit}), rule {id}"
         )
         return Allowed(sentence, proposer, shown.limit, id, here=True)
+
+
+def remarks_of_values(payload: Mapping[str, Any], *, closed: bool) -> tuple[str, ...]:
+    """What a capability for the values of this request, that `narrowest` has made, allows beside them."""
+    remarks: tuple[str, ...] = (NOTHING_ELSE,)
+    if not closed:
+        arguments = payload["params"]["arguments"]
+        within = (OPEN_WITHIN,) if any(isinstance(value, Mapping) for value in arguments.values()) else ()
+        remarks = (OPEN_WORLD, *within, OPEN_BESIDE)
+    return (*remarks, TEXT_ALONE) if _has_path(payload.get("params")) else remarks
 
 
 def _has_path(value: Any) -> bool:

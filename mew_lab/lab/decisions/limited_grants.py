@@ -33,11 +33,11 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Revocation
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
-from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.permit import NARROW, Capability, CapabilitySet
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.group import run_all
 
 if TYPE_CHECKING:
     from mew_lab.ledger.grants import Grant
@@ -205,8 +205,6 @@ class LimitedGrants:
         self._looking = False
         # Grant (empty: others) -> why it was revoked, since the last look. The ledger holds no reason of a kick.
         self._reasons: dict[str, str] = {}
-        # When each last described itself otherwise.
-        self._changed_tools: BoundedDict[tuple[str, str], float] = BoundedDict(KEPT, refresh=True)
         self.on_change: Subscribers[GivenGrant] = Subscribers()
         self.on_tool_change: Subscribers[()] = Subscribers()
 
@@ -389,33 +387,21 @@ class LimitedGrants:
         """Like `would_match`, for the loop: other tasks run after every thousand envelopes."""
         return await count_matches(self._session.log, pattern, sender=sender)
 
-    def on_changed_tool(self, participant: str, tool: str, how: str) -> None:
-        """Revokes the grants given here, and ends the rules, for a tool whose description has changed.
+    def on_changed_tools(self, participant: str, changes: Mapping[str, str]) -> None:
+        """Revokes the grants given here, and ends the rules, for tools whose descriptions have changed.
 
-        The change is also recorded for the grants of others, which only they end. Spec: threat 41.
-        """
-        self._session.decisions.alike.end_of_tool(participant, tool)
-        key = (participant, tool)
-        self._changed_tools[key] = self._clock().timestamp()
-        for grant in self.given:
-            if grant.state == "stands" and any(
-                rests_on(pattern, participant, tool) for pattern in grant.patterns
-            ):
-                self._begin_revoke(grant.id, one_line(f"the tool {participant}/{tool} changed: {how}", 300))
-        self.on_tool_change.tell()
-
-    def changed_since(self, pattern: Mapping[str, Any], since: float) -> str:
-        """The tool that a right depends on and whose description has changed since then; empty where there is none.
+        The grants of others are ended by them alone. Spec: threat 41.
 
         Args:
-            since: Epoch, seconds.
-
-        Spec: threat 41.
+            changes: The tools of the participant, and the difference of each as text.
         """
-        for (participant, tool), at in self._changed_tools.items():
-            if at > since and rests_on(pattern, participant, tool):
-                return f"{participant}/{tool}"
-        return ""
+        self._session.decisions.alike.end_of_tools(participant, changes)
+        for grant in self.given:
+            tools = (rests_on(pattern, participant, changes) for pattern in grant.patterns)
+            if grant.state == "stands" and (tool := next(filter(None, tools), "")):
+                why = f"the tool {participant}/{tool} changed: {changes[tool]}"
+                self._begin_revoke(grant.id, one_line(why, 300))
+        self.on_tool_change.tell()
 
     async def close(self) -> None:
         """Revokes the grants that nothing else would end; called before the lab leaves its space. Never raises."""
@@ -427,7 +413,7 @@ class LimitedGrants:
             if grant.state != "revoked"
             and (grant.why or (grant.limited and not self.kept) or grant.id in self._of_session)
         ]
-        await asyncio.gather(*map(self._revoke_at_close, over))
+        await run_all(map(self._revoke_at_close, over))
 
     async def _revoke_at_close(self, id: str) -> None:
         why = "the lab of its granter went down"
@@ -439,7 +425,7 @@ class LimitedGrants:
                 self._end(id, why)
             else:
                 self._session.fault(
-                    f"the permission {id} was not revoked at the end: {fault or 'no answer in time'}"
+                    f"the permission {id} may still be in force at the end: {fault or 'no answer in time'}"
                 )
 
     # --- what ends a grant ---
@@ -537,9 +523,9 @@ class LimitedGrants:
             if _is_gone(fault):  # a kick, or a revoke by patterns, took it along
                 return self._end(id, why)
             grant = self._given[id]
-            self._put(replace(grant, state="stands", why=f"{why}, but it was not revoked: {fault}"))
+            self._put(replace(grant, state="stands", why=f"{why}, but no revoke is confirmed: {fault}"))
             self._session.fault(
-                f"the permission {id} of {grant.to} is still in force although {why}: {fault}"
+                f"the permission {id} of {grant.to} may still be in force although {why}: {fault}"
             )
             if not self._session.closed:
                 self._timers[id] = asyncio.get_running_loop().call_later(AGAIN, self._begin_revoke, id, why)

@@ -87,9 +87,12 @@ class Outcomes:
                 continue
             request = self._requests.get(id)
             if request is not None and request.sender == me and card.id in request.entry.correlation_id:
-                answers = _tell_answers(request, card, named=True) or "not answered yet"
+                none = f"no answer came. {SENT_UNKNOWN}" if request.state == "unknown" else "not answered yet"
+                answers = _tell_answers(request, card, named=True) or none
                 executed = f"request {middle(id, 40)} was sent as you all the same: {answers}"
-                sent[id] = f"{request.late}; not executed" if request.state == "refused" else executed
+                sent[id] = (
+                    f"your request: {request.late}; not executed" if request.state == "refused" else executed
+                )
             parts.append(sent[id] or f"request {middle(id, 40)} was sent as you; its answer is not known")
         return "; ".join(filter(None, parts))
 

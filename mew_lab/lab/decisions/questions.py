@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from mew_lab.agent.model import Message, Model
 from mew_lab.errors import MewError, NotApproved, ProtocolError
 from mew_lab.lab.decisions.cards import Click
 from mew_lab.lab.decisions.gate import Gate
-from mew_lab.lab.decisions.risks import risks
+from mew_lab.lab.decisions.risks import MAX_ALIKE, alike, risks
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.protocol.bounded import BoundedDict
@@ -41,21 +42,32 @@ from mew_lab.protocol.elicitation import (
     OWNER,
     Elicitation,
     answer_faults,
+    choices_of,
     read_elicitation,
 )
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.protocol.visible import one_line, visible
+from mew_lab.protocol.visible import one_line, visible, visible_json
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 
-__all__ = ["OpenQuestions", "Question", "Questions", "question_lines"]
+__all__ = [
+    "OpenQuestions",
+    "Question",
+    "Questions",
+    "find_more",
+    "more_of",
+    "question_lines",
+    "read_prompt",
+    "sent_to",
+]
 
 MAX_OPEN = 32
 MAX_OF_ONE = 8  # of one server
 MAX_DECIDED = 100
 MAX_CALL = 300  # characters of a call on a question
+MAX_QUESTION = 256 * 1024  # characters of its params as JSON
 MAX_PROMPT = 100_000  # characters that are sent to a model
 MAX_MESSAGES = 200
 REFUSED = -32000
@@ -64,6 +76,8 @@ REJECTED = -1  # the code of MCP for a sampling request that a person rejects
 Note = Callable[[str, dict[str, Any]], None]
 QuestionState = Literal["open", "accepted", "declined", "cancelled", "ended"]
 _STATES: Mapping[str, QuestionState] = {"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
+_NAME = re.compile(r"\w[\w.-]{0,200}")
+CONFIRMED_WITHIN = 3.0  # seconds for the gateway to accept an answer
 _VERBS = {"accept": "Answered", "decline": "Declined", "cancel": "Dismissed"}
 
 
@@ -73,7 +87,8 @@ class Question:
 
     `asked` is the form or the address; None for a request to the model, whose full text is `prompt`: pairs of a role and
     a text. `calls` are the calls that it belongs to, in words; `about` has their ids and those of the proposals that
-    they fulfil. `digest` is the sha-256 (hex) of its params. `outcome` is one line.
+    they fulfil. `digest` is the sha-256 (hex) of its params. `more` are those params that are no part of the form, the
+    address or the prompt. `outcome` is one line.
     `since` and `decided_at` are seconds of the epoch.
     """
 
@@ -87,6 +102,7 @@ class Question:
     asked: Elicitation | None = None
     prompt: tuple[tuple[str, str], ...] = ()
     model: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     state: QuestionState = "open"
     outcome: str = ""
@@ -115,11 +131,15 @@ class Question:
     @property
     def details(self) -> tuple[tuple[str, str], ...]:
         """Everything that a person reads before she answers, as rows of names and JSON texts."""
-        texts = (
-            self.prompt if self.asked is None else (("message", self.asked.message), ("url", self.asked.url))
-        )
+        texts: tuple[tuple[str, Any], ...] = self.prompt
+        if self.asked is not None:
+            schema = self.asked.schema
+            fields = tuple(schema.get("properties", {}).items())
+            whole = tuple((key, value) for key, value in schema.items() if key != "properties")
+            texts = (("message", self.asked.message), ("url", self.asked.url), *whole, *fields)
+        rows = (*texts, *self.more.items())
         return tuple(
-            (f"/payload/params/{n}/{name}", compact(text)) for n, (name, text) in enumerate(texts) if text
+            (f"/payload/params/{n}/{name}", compact(text)) for n, (name, text) in enumerate(rows) if text
         )
 
 
@@ -166,7 +186,6 @@ class Questions:
         self._seq = count(1)
         self._open: dict[str, _Waiting] = {}
         self._past: BoundedDict[str, Question] = BoundedDict(MAX_DECIDED)
-        self._told: BoundedDict[tuple[str, int, str], None] = BoundedDict(MAX_DECIDED)
         self._subscribers: Subscribers[Question] = Subscribers()
         me.register_method(ELICIT, self._elicit)
         me.register_method(CREATE_MESSAGE, self._sample)
@@ -202,12 +221,10 @@ class Questions:
 
     def tell(self, question: Question) -> str:
         """The whole question as text; from now on it counts as shown."""
-        self._told[question.id, question.seq, question.digest] = None
-        return "\n".join(question_lines(question))
-
-    def was_told(self, question: Question) -> bool:
-        """Whether a text has shown this question."""
-        return (question.id, question.seq, question.digest) in self._told
+        text = "\n".join(question_lines(question))
+        if question.id in self._open:
+            self.gate.record_whole(question)
+        return text
 
     # --- answering ---
 
@@ -229,6 +246,8 @@ class Questions:
             content: The values of an accepted form.
             click: The click that decides; None for a typed answer, whose question a text must have shown.
 
+        Returns once the gateway has accepted the answer; the sentence says so where it does not within some seconds.
+
         Raises:
             NotApproved: It was not shown, or not for long enough; nothing was sent.
             MewError: It is not open, or the values do not fit; nothing was sent.
@@ -249,7 +268,7 @@ class Questions:
             decision = "approve" if action == "accept" else "reject"
             seconds = self.gate.check_click(question, click, digest=digest, decision=decision)
             note["on_screen"] = round(seconds * 1000)
-        elif action == "accept" and not self.was_told(question):
+        elif action == "accept" and not self.gate.was_shown_whole(question):
             raise NotApproved(
                 f"Not answered yet: this is what is asked.\n{self.tell(question)}\nTo answer it, repeat the command.",
                 code="not_shown",
@@ -265,8 +284,30 @@ class Questions:
         if click is not None:
             self.gate.record_decided(question, click)
         self._note("answered", note)
-        waiting.answer.set_result(result)
-        return f"{_VERBS[action]}: {question.request}"
+        sent = await self._send(waiting, result)
+        remark = "" if sent else "; the gateway has not confirmed the answer"
+        return f"{_VERBS[action]}: {question.request}{remark}"
+
+    async def _send(self, waiting: _Waiting, result: dict[str, Any]) -> bool:
+        """Answers a question; returns whether the gateway has accepted that, of a prompt whether its model is asked."""
+        accepted, client, id = asyncio.Event(), self._me.client, waiting.question.id
+
+        def observe(envelope: Envelope) -> None:
+            if envelope.sender == client.id and id in envelope.correlation_id:
+                accepted.set()
+
+        stop = client.on_message(observe, kinds=["mcp/response"])
+        try:
+            waiting.answer.set_result(result)
+            if waiting.question.kind == "sampling" and result["action"] == "accept":
+                return True
+            async with asyncio.timeout(CONFIRMED_WITHIN if client.state == "ready" else 0):
+                await accepted.wait()
+        except TimeoutError:
+            return False
+        finally:
+            stop()
+        return True
 
     # --- asked by a server ---
 
@@ -291,7 +332,7 @@ class Questions:
             raise RpcError(
                 REFUSED, f"no model may reply to {name} here; lab.allow_sampling({name!r}) allows it"
             )
-        prompt = _read_prompt(params)
+        prompt = read_prompt(params)
         found = tuple(risks({f"{role} {n}": text for n, (role, text) in enumerate(prompt, 1)}))
         question = self._question(request, params, prompt=prompt, model=model.name, warnings=found)
         result = await self._wait(question, params)
@@ -348,6 +389,11 @@ class Questions:
 
     def _question(self, request: Envelope, params: Mapping[str, Any], **more: Any) -> Question:
         own = {name: value for name, value in params.items() if name != "_meta"}
+        if len(compact(own)) > MAX_QUESTION:
+            raise RpcError(
+                INVALID_PARAMS,
+                f"Invalid params: the question has more than {MAX_QUESTION} characters, so it cannot be shown whole",
+            )
         calls = [self._me.ledger.calls.requests.get(id) for id in request.correlation_id[:20]]
         known = [call for call in calls if call is not None]
         told = tuple(_describe_call(call, me=self._me.client.id) for call in known)
@@ -366,6 +412,7 @@ class Questions:
             digest=sha256(compact(own).encode("utf-8", "surrogatepass")).hexdigest(),
             since=self._clock(),
             warnings=warnings,
+            more=find_more(own, more.get("asked")),
             **more,
         )
 
@@ -431,28 +478,81 @@ class OpenQuestions(tuple[Question, ...]):
 
 
 def question_lines(question: Question) -> list[str]:
-    """The lines of a question: who asks, for which call, the warnings, and all that is asked."""
+    """The lines of a question, each whole: who asks, for which call, the warnings, and all that is asked.
+
+    A text of the server's is set in by four blanks, so that none of its lines passes for one of ours.
+    """
     lines = [f"{visible(question.request)}   ({visible(question.id)})"]
     lines += [f"  for {visible(call)}" for call in question.calls]
     lines += [f"  ! {visible(warning)}" for warning in question.warnings]
+    also = [f"  also in the question: {name} {value}" for name, value in more_of(question)]
     asked = question.asked
     if asked is None:
         for role, text in question.prompt:
-            lines += [f"  {role}:", *(f"    {visible(line)}" for line in text.split("\n"))]
-        return [*lines, "  Accepted, this is sent to the model, and its reply to the server."]
-    lines += [f"  {visible(line)}" for line in asked.message.split("\n")]
+            lines += [f"  {role}:", *_indented(text)]
+        return [*lines, *also, "  Accepted, this is sent to the model, and its reply to the server."]
+    lines += ["  message:", *_indented(asked.message)]
     if asked.url:
-        return [
-            *lines,
-            f"  host  {visible(asked.host)}",
-            f"  {visible(asked.url)}",
-            "  Nothing is opened here.",
-        ]
+        address = [f"  host  {visible(asked.host)}", f"  {visible(asked.url)}"]
+        return [*lines, *address, *also, "  Nothing is opened here."]
+    for name in ("title", "description"):
+        if name in asked.schema:
+            lines += [f"  {name} of the form:", *_indented(asked.schema[name])]
     required = asked.schema.get("required")
     for name, member in asked.schema["properties"].items():
         must = " (required)" if isinstance(required, list) and name in required else ""
-        lines.append(f"  {one_line(name, 60)}{must}  {one_line(json.dumps(member, ensure_ascii=False), 300)}")
-    return [*lines, f"  {sent_to(question)}"]
+        lines.append(f"  {_as_name(name)}{must}  {_as_text(member)}")
+        if "default" in member:
+            lines.append(
+                f"    not sent unless you write it; the tool's default: {_as_text(member['default'])}"
+            )
+    return [*lines, *also, f"  {sent_to(question)}"]
+
+
+def find_more(params: Mapping[str, Any], asked: Elicitation | None) -> dict[str, Any]:
+    """The params, and the members in them, that a question does not show in a place of their own."""
+    if asked is None:
+        own = {"messages", "systemPrompt"} if isinstance(params.get("systemPrompt"), str) else {"messages"}
+        plain = all(
+            set(message) <= {"role", "content"}
+            and all(set(block) <= {"type", "text"} for block in _blocks_of(message))
+            for message in params["messages"]
+        )
+        return {name: value for name, value in params.items() if name not in own or not plain}
+    if asked.url:
+        return {name: value for name, value in params.items() if name not in ("message", "mode", "url")}
+    more = {
+        name: value for name, value in params.items() if name not in ("message", "mode", "requestedSchema")
+    }
+    fields, required = asked.schema["properties"], asked.schema.get("required")
+    known = isinstance(required, list) and all(isinstance(name, str) and name in fields for name in required)
+    shown = {"type", "properties", "title", "description"} | ({"required"} if known else set())
+    form = {name: value for name, value in asked.schema.items() if name not in shown}
+    return more | ({"requestedSchema": form} if form else {})
+
+
+def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else [content]
+
+
+def more_of(question: Question) -> list[tuple[str, str]]:
+    """What else the question has, as visible names and JSON."""
+    return [(_as_name(name), _as_text(value)) for name, value in question.more.items()]
+
+
+def _indented(text: object) -> list[str]:
+    lines = text if isinstance(text, str) else compact(text)
+    return [f"    {visible(line)}" for line in lines.split("\n")]
+
+
+def _as_name(name: str) -> str:
+    """A name of the server's: as JSON where it has more than one word, so that it cannot pass for words of ours."""
+    return name if _NAME.fullmatch(name) and visible(name) == name else _as_text(name)
+
+
+def _as_text(value: object) -> str:
+    return visible_json(json.dumps(value, ensure_ascii=False))
 
 
 def sent_to(question: Question) -> str:
@@ -471,20 +571,22 @@ def _describe_call(call: Any, *, me: str) -> str:
 
 def _warnings(asked: Elicitation) -> tuple[str, ...]:
     if asked.url:
-        plain = ["the address is not encrypted"] if asked.url.startswith("http://") else []
-        user = ["the address has a user name before its host"] if "@" in asked.host else []
-        host = ["the host has letters that may look like others"] if not asked.host.isascii() else []
-        puny = ["the host has letters of another script"] if "xn--" in asked.host.lower() else []
-        return (*plain, *user, *host, *puny)
-    found = risks({"message": asked.message})
-    secrets = ", ".join(one_line(name, 40) for name in asked.secrets[:5])
-    secret = (
-        f"{secrets} looks like a secret: what you enter is seen by every participant and kept in the journal"
-    )
-    return (*([secret] if secrets else []), *found)
+        return (*asked.remarks, *risks({"message": asked.message}))
+    names = ", ".join(one_line(name, 40) for name in asked.secrets[:5])
+    seen = "what you enter is seen by every participant and kept in the journal"
+    secrets = [f"{names} looks like a secret: {seen}"] if names else []
+    whole = [f"the question asks for a secret: {seen}"] if asked.is_secret else []
+    fields = asked.schema["properties"]
+    likeness = alike(fields, "the field")
+    choices = [
+        line
+        for name, member in fields.items()
+        for line in alike([str(value) for _, value in choices_of(member) or ()], f"in {one_line(name, 40)},")
+    ]
+    return (*secrets, *whole, *likeness, *choices[:MAX_ALIKE], *risks(asked.texts))
 
 
-def _read_prompt(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def read_prompt(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """What would be sent to the model, as pairs of a role and a text.
 
     Raises:
@@ -498,14 +600,15 @@ def _read_prompt(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     prompt: list[tuple[str, str]] = [("system", system)] if isinstance(system, str) and system else []
     for message in messages:
         role = message.get("role") if isinstance(message, Mapping) else None
-        content = message.get("content") if isinstance(message, Mapping) else None
-        for block in content if isinstance(content, list) else [content]:
+        for block in _blocks_of(message) if isinstance(message, Mapping) else [None]:
             text = block.get("text") if isinstance(block, Mapping) and block.get("type") == "text" else None
             if role not in ("user", "assistant") or not isinstance(text, str):
                 raise RpcError(
                     INVALID_PARAMS, "Invalid params: a message has a role and text; the model takes no other"
                 )
             prompt.append((role, text))
+    if not any(text for _, text in prompt):
+        raise RpcError(INVALID_PARAMS, "Invalid params: the messages have no text")
     if sum(len(text) for _, text in prompt) > MAX_PROMPT:
         raise RpcError(INVALID_PARAMS, f"Invalid params: the messages have more than {MAX_PROMPT} characters")
     return tuple(prompt)

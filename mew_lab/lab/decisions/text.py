@@ -68,7 +68,7 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
         lines += [f"  {'':<{width}}  {line}" for line in more]
     if more_rows:
         lines.append(f"  [cut: {count_of(more_rows, 'more row')}; open them before you approve]")
-    if not card.details:
+    if card.is_read and not card.details:
         lines.append("  no arguments")
     if routine:
         lines.append("  sent as  " + "  ".join(f"{row_name(at)} {visible(value)}" for at, value in routine))
@@ -226,7 +226,8 @@ async def approve(
     """Approves a proposal that a text has shown: an entry of a listing, or a typed id. To be awaited on the loop.
 
     Args:
-        despite: `unknown` approves a repeat of a call of which nobody knows whether it took effect. Spec: R35.
+        despite: `rejected` approves what a participant has rejected, `unknown` a repeat of a call of which nobody knows
+            whether it took effect. Spec: R32, R35.
 
     Raises:
         NotApproved: Not all of it was shown yet; where possible, the text of the error shows it.
@@ -237,7 +238,7 @@ async def approve(
         shown = what.card if isinstance(what, ListedProposal) else what
         decisions.check_same(shown)
         cut = what.is_cut if isinstance(what, ListedProposal) else gate.is_cut(what)
-        if cut and shown.is_open:
+        if cut and (shown.is_open or (despite and decisions.is_rejected(shown))):
             raise NotApproved(
                 f"{shown.request}: not approved, because the listing cuts it; print its entry, such as "
                 "print(lab.proposals()[0]), and approve it then",
@@ -287,8 +288,8 @@ def _require_shown(decisions: HumanDecisions, card: Card, digest: str, despite: 
     Raises:
         NotApproved: It was not shown yet; the error's text shows it.
     """
-    if not card.is_open and not (despite and decisions.is_rejected(card)):
-        return "yes"  # `carry_out` refuses it, with its outcome
+    if not card.is_read or (not card.is_open and not (despite and decisions.is_rejected(card))):
+        return "yes"  # `carry_out` refuses it, with its outcome or because it is being read
     gate = decisions.gate
     why, code = "", ""
     if digest and len(digest) < LEAST_DIGITS:

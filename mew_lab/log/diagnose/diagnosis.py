@@ -42,7 +42,7 @@ from mew_lab.log.diagnose.participants import PARTICIPANT_RULES, ParticipantRule
 from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
 from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
-from mew_lab.log.entries import PAYLOAD, lacks
+from mew_lab.log.entries import PAYLOAD, is_message, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.record_ledger import MAX_IDS, Mark, PlacedEntry, RecordLedger
@@ -168,7 +168,7 @@ class DiagnosisPass:
     def observe(self, record: Record) -> None:
         """Judges the next record of the log."""
         self.places += 1
-        self.messages += record.raw is not None
+        self.messages += is_message(record)
         if record.event == "opened":
             self._open(record)
         elif record.seq < self._seq and record.raw is not None:  # logs of other gateways have no `opened`

@@ -141,7 +141,10 @@ class PermissionRules(RuleFamily):
         about = {"sender": word(sender), "what": what}
         if code == "capability_violation":
             nearest = self._nearest(sender, kind, entry) if peers is not None or not why else why
-            self.report(DENIED, mark, **about, nearest=nearest or why or "no permission is near")
+            nearest = nearest or (
+                "no permission is near" if peers is None else "what it held is not recorded"
+            )
+            self.report(DENIED, mark, **about, nearest=nearest)
         else:
             self.report(
                 _BY_CODE.get(code, REFUSED), mark, **about, code=word(code), why=why or "no reason is given"

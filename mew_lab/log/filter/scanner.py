@@ -45,6 +45,15 @@ _HAS = re.compile(r"[hH][aA][sS](?=[\s\"])")
 _EXISTS = re.compile(r"[eE][xX][iI][sS][tT][sS](?=[\s()]|\Z)")
 _QUANTIFIER = re.compile(r"(any|all)[ \t\r\n]+", re.IGNORECASE)
 _JOINS = {"and": "AND", "or": "OR", "not": "NOT"}
+# The operators of other languages of filters: searched for as words, they would find nothing.
+_FOREIGN_JOINS = {"&&": "and", "||": "or"}
+_FOREIGN_OPERATORS = {
+    "contains": "has", "includes": "has",
+    "matches": "=~", "regexp": "=~", "rlike": "=~",
+    "like": "~", "ilike": "~", "glob": "~", "startswith": '~ "text*"', "endswith": '~ "*text"',
+    "eq": "==", "equals": "==", "is": "==", "ne": "!=", "neq": "!=",
+    "gt": ">", "gte": ">=", "ge": ">=", "lt": "<", "lte": "<=", "le": "<=", "between": "in 10..20",
+}  # fmt: skip
 
 
 class FilterToken(NamedTuple):
@@ -158,7 +167,25 @@ class _Scanner:
         elif self._is_reference(start):
             yield from self._condition()
         else:
+            self._check_foreign(quantifier.end() if quantifier else start)
             yield from self._word()
+
+    def _check_foreign(self, at: int) -> None:
+        """Raises an error for a field that an operator of another language follows."""
+        match = _REFERENCE.match(self._text, at)
+        if match is None or (match[0] not in FIELDS and _root(match[0]) not in FIELDS):
+            return
+        spaces = _SPACE.match(self._text, match.end())
+        word = _BARE.match(self._text, spaces.end()) if spaces and spaces[0] else None
+        meant = _FOREIGN_OPERATORS.get(word[0].lower()) if word else None
+        if word is not None and meant is not None:
+            said = f"{match[0]} {word[0]}"
+            raise fault(
+                self._text,
+                word.start(),
+                word.end(),
+                f'{word[0]} is no operator; did you mean {meant}? To search for the words, write "{said}".',
+            )
 
     def _is_reference(self, at: int) -> bool:
         """Whether a field begins there, that is, whether an operator follows."""
@@ -292,6 +319,13 @@ class _Scanner:
                 start,
                 start + operator.end(),
                 f"{operator[0]} needs a field before it, such as kind == chat; to search for it, put it in quotes.",
+            )
+        if meant := _FOREIGN_JOINS.get(word):
+            raise fault(
+                text,
+                start,
+                match.end(),
+                f"{word} joins no conditions; did you mean {meant}? To search for it, put it in quotes.",
             )
         if word.strip("-") == "":
             raise fault(text, start, match.end(), f"{word} needs a word after it.")

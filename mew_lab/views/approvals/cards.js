@@ -13,6 +13,7 @@ import { markRange, partOf, readerOf } from "./reading.js";
 
 const ARMING = 500;
 const SHORT = 40;
+const ALL_THE_SAME = "Approve all the same";
 const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", unknown: "?", resolved: "✓", lapsed: "–" };
 
 /**
@@ -40,10 +41,10 @@ const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓"
  * @property {string} refusal
  * @property {string[]} notices sentences about the card as a whole, which change while it is open
  * @property {boolean} cancelled whether its client has cancelled it, so that it cannot be approved now
- * @property {string} rejected who rejected it while it is still asked for; then a second press approves it
+ * @property {string} rejected who rejected it, while it is not withdrawn; then a second press approves it, also where it is decided
  * @property {string} why
  * @property {number} since
- * @property {string} state "open", "deciding", or what was decided
+ * @property {string} state "reading", "open", "deciding", or what was decided
  * @property {string} about
  * @property {string[]} hints
  * @property {string} readOnly
@@ -55,6 +56,7 @@ const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓"
  * @property {boolean} failed
  * @property {string} sent
  * @property {string} call
+ * @property {CardData} [decided] what a rejected card is, while this page shows it in full once more
  */
 
 /** @type {(data: CardData) => boolean} */
@@ -69,7 +71,7 @@ export function whomOf(data) {
 }
 
 /** @type {(data: Pick<CardData, "proposer" | "to" | "tool" | "method">) => string} */
-function sentence(data) {
+export function sentence(data) {
   return `${data.proposer} wants to run ${data.tool || data.method} on ${whomOf(data)}`;
 }
 
@@ -261,14 +263,28 @@ export function decider(face, text, run, attributes) {
 }
 
 // Whether this press is the second one, which approves what somebody has rejected; the first one says what the next does.
+// `card` is a card or a table of them.
 export function insists(card) {
   const face = card.face;
   if (face.asked) return true;
+  const was = { text: face.primary.firstChild.textContent, label: face.primary.getAttribute("aria-label") };
+  // Another rejection, or other rows: what was asked about is not what would be sent.
+  face.forgetAsked = () => {
+    face.asked = false;
+    face.primary.firstChild.textContent = was.text;
+    if (was.label) face.primary.setAttribute("aria-label", was.label);
+    else face.primary.removeAttribute("aria-label");
+  };
   face.asked = true;
-  face.primary.firstChild.textContent = "Approve all the same";
-  face.primary.setAttribute("aria-label", `Approve all the same: ${card.says}`);
+  face.primary.firstChild.textContent = ALL_THE_SAME;
+  face.primary.setAttribute("aria-label", `${ALL_THE_SAME}: ${card.says}`);
+  card.desk.announce(`Not approved yet: ${card.says}. A second press approves it all the same.`);
   rearm(face);
   return false;
+}
+
+function unask(face) {
+  if (face.asked) face.forgetAsked();
 }
 
 // The usual reasons as a menu, which opens once the button is armed; "Other…" asks for words in `place`. `run` gets the reason.
@@ -424,11 +440,11 @@ function frontFace(card) {
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body));
   for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
   if (data.why) face.node.append(watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))));
-  const reject = card.rejecter = rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), { class: "mew-reject mew-danger", "aria-label": `Reject: ${card.says}` });
+  const reject = card.rejecter = data.decided ? null : rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), { class: "mew-reject mew-danger", "aria-label": `Reject: ${card.says}` });
   face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), { class: "mew-approve mew-primary", key: "A", "aria-label": `Approve: ${card.says}` });
-  face.reject = reject.button;
-  face.others = [reject.button, reject.send];
-  const line = face.line = make("div", { class: "mew-buttons" }, reject.button);
+  face.others = reject ? [reject.button, reject.send] : [];
+  const leave = () => make("button", { type: "button", class: "mew-leave", text: "Leave it rejected", "aria-label": `Leave it rejected: ${card.says}`, onclick: () => desk.leave(card) });
+  const line = face.line = make("div", { class: "mew-buttons" }, reject ? reject.button : leave());
   if (desk.more()) line.append(make("button", { type: "button", class: "mew-edit mew-quiet", text: "Edit", "aria-label": `Edit before approving: ${card.says}`, onclick: (event) => event.isTrusted && editFace(card) }));
   if (!data.to.length) {
     card.picker = make("select", { class: "mew-target", "aria-label": "Who runs it", onchange: () => rearm(face) });
@@ -438,9 +454,12 @@ function frontFace(card) {
   line.append(make("span", { class: "mew-gap" }));
   if (card.picker) line.append(card.picker);
   const split = make("span", { class: "mew-split" }, face.primary);
-  if (desk.more()) split.append(menuButton("▾", () => allowItems(card), { class: "mew-allow mew-primary", "aria-label": `Approve and allow: ${card.says}`, title: "Approve and allow…" }));
+  if (desk.more()) {
+    face.allow = menuButton("▾", () => allowItems(card), { class: "mew-allow mew-primary", "aria-label": `Approve and allow: ${card.says}`, title: "Approve and allow…", hidden: Boolean(data.rejected) });
+    split.append(face.allow);
+  }
   line.append(split);
-  face.node.append(detailsOf(card, routine, face.hint), reject.place, line);
+  face.node.append(detailsOf(card, routine, face.hint), ...(reject ? [reject.place] : []), line);
   return face;
 }
 
@@ -647,11 +666,20 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
 export function cardOf(data, desk) {
   const says = sentence(data);
   const node = make("li", { class: "mew-card", tabindex: 0, "aria-label": says });
-  const card = { data, desk, node, says, sent: null, seen: false, top: { watch: [], closed: new Set() } };
-  if (!isOpen(data)) {
-    collapse(card);
-    return card;
-  }
+  const card = { data, desk, node, says, sent: null, seen: false };
+  if (isOpen(data)) unfold(card);
+  else collapse(card);
+  return card;
+}
+
+// Makes the content of a card in full, from its data: when it arrives, or when what was rejected is to be decided again.
+export function unfold(card) {
+  const { data, node } = card;
+  card.top = { watch: [], closed: new Set() };
+  card.sent = card.brief = null;
+  node.className = "mew-card";
+  node.setAttribute("aria-label", card.says);
+  node.replaceChildren();
   card.age = make("span", { class: "mew-age mew-num", title: clockHover(data.since) });
   card.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
   card.briefLine = briefLine(card);
@@ -665,7 +693,6 @@ export function cardOf(data, desk) {
   card.head = { get done() { return title.every((part) => part.done); } };
   node.append(card.briefLine, line, about, card.told, ...titleFolds(data, card.top), card.front.node, card.notice);
   settle(card, data.state === "deciding");
-  return card;
 }
 
 // Shows the notices of an open card, which may change.
@@ -677,10 +704,15 @@ export function tellNotices(card) {
 // After a change of its notices a card is shown anew before it may be approved.
 export function showAnew(card) {
   tellNotices(card);
+  // What somebody rejected is approved alone, without a permission.
+  if (card.front.allow) card.front.allow.hidden = Boolean(card.data.rejected);
+  if (card.data.rejected && card.face.name === "grant") show(card, card.front);
   for (const face of new Set([card.front, card.face])) {
+    unask(face);
     face.reported = face.since = null;
     rearm(face);
   }
+  card.group?.showAnew(card);
 }
 
 // What an open card shows while another one is reviewed.
@@ -721,12 +753,18 @@ function resultOf(data) {
   return data.outcome;
 }
 
+// The way past a rejection: it shows the whole card once more, whose button then asks for two presses.
+export function againButton(card) {
+  return doer(`${ALL_THE_SAME}…`, () => card.desk.again(card), { class: "mew-again", "aria-label": `${ALL_THE_SAME}…: ${card.says}`, title: `${capitalize(card.data.rejected)}. Shows it in full once more.` });
+}
+
 // A decided card is one line: the call, the decision and its author, and the result, which is another thing.
 export function collapse(card) {
   const focused = holdsFocus(card.node), data = card.data, result = resultOf(data);
   // A form in which somebody writes what she found out stays while the outcome does.
   const found = data.state !== "unknown" ? null : (card.node.querySelector(".mew-found") ?? foundOut(`What happened? ${card.says}`, (happened, note) => card.desk.act(card, "found_out", { id: data.id, happened, note })));
   const held = found && holdsFocus(found) ? activeOf(card.node) : null;
+  const again = data.rejected && !data.refusal ? againButton(card) : null;
   const when = data.at === null ? "" : clockTime(data.at), failed = data.failed;
   card.past = [data.decision, result].filter(Boolean).join(" · ");
   card.node.className = `mew-card mew-past${failed ? " mew-failed" : ""}`;
@@ -737,7 +775,7 @@ export function collapse(card) {
     make("span", { class: `mew-sign mew-sign-${failed ? "failed" : data.state}`, "aria-hidden": true, text: failed ? "!" : (SIGNS[data.state] ?? "•") }),
     make("span", { class: "mew-says", title: describePast(data) }, make("bdi", { class: "mew-who", text: data.proposer }), " · ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method })),
     outcome, make("span", { class: "mew-when mew-num", title: data.at === null ? "" : clockHover(data.at), text: when }),
-    ...(found ? [found] : []));
+    ...(found ? [found] : []), ...(again ? [make("span", { class: "mew-past-rejection" }, again)] : []));
   card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.told = card.notice = card.briefLine = card.rejecter = null;
   if (focused) (held ?? card.node).focus();
 }

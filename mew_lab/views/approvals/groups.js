@@ -4,7 +4,7 @@
 
 import { make, write } from "../ui/elements.js";
 import { countOf, shorten } from "../ui/text.js";
-import { aboutOf, arm, briefLineOf, decider, faceOf, goIn, isOff, isOpen, isRoutine, lookAt, nameCell, rearm, rejecter, showWhole, spot, titleFolds, titleOf, warnings, watchNode } from "./cards.js";
+import { aboutOf, againButton, arm, briefLineOf, decider, faceOf, goIn, insists, isOff, isOpen, isRoutine, lookAt, nameCell, rearm, rejecter, showWhole, spot, titleFolds, titleOf, warnings, watchNode } from "./cards.js";
 
 const ALIKE = 3;
 
@@ -21,11 +21,13 @@ export function groupOf(cards, desk) {
   const group = { node, says, rows: new Map(), data: first.data, desk, sent: null };
   const face = faceOf({ node, desk, top: { watch: [], closed: new Set() } }, "group", "");
   group.face = face;
+  // What was asked about is not what would be sent: other rows, or a row that somebody has rejected since.
+  const unask = () => { if (face.asked) face.forgetAsked(); };
 
   const count = make("span", { class: "mew-tool" });
   const toBe = watchNode(face, make("div", { class: "mew-line" }, count, titleOf(first.data))), about = watchNode(face, aboutOf(first.data));
   const same = make("tbody");
-  const table = make("table", { class: sorted.some((card) => card.data.warnings.length) ? "mew-arguments mew-rows" : "mew-arguments mew-rows mew-nowarning", "aria-label": "Proposals" });
+  const table = make("table", { class: sorted.some((card) => card.data.warnings.length || card.data.rejected) ? "mew-arguments mew-rows" : "mew-arguments mew-rows mew-nowarning", "aria-label": "Proposals" });
   const head = make("tr", {}, make("th", { scope: "col", "aria-label": "Included" }), make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watchNode(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", class: "mew-rowwarnings", text: "Warnings" }), make("th", { scope: "col", class: "mew-rowdigest", text: "Digest" }));
   const body = make("tbody");
   table.append(make("thead", {}, head), body);
@@ -63,15 +65,16 @@ export function groupOf(cards, desk) {
   for (const at of equal) same.append(make("tr", {}, nameCell(face, nameOf(at)), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, at))));
   const rowsByValue = new Map();
   sorted.forEach((card, n) => {
-    const tick = make("input", { type: "checkbox", checked: true, "aria-label": `Include row ${n + 1}`, onchange: () => { line.classList.toggle("mew-rowoff", !tick.checked); retitle(); rearm(face); } });
+    const tick = make("input", { type: "checkbox", checked: true, "aria-label": `Include row ${n + 1}`, onchange: () => { line.classList.toggle("mew-rowoff", !tick.checked); unask(); retitle(); rearm(face); } });
     const number = make("td", { class: "mew-num", text: String(n + 1) }), line = make("tr", {}, make("td", {}, tick), number);
-    const row = { line, watch: [], tick };
+    const row = { line, watch: [], tick, number: n + 1, told: null };
     const values = differ.map((at) => valuesOf(card).get(at).key).join(" ");
     if (rowsByValue.has(values)) number.append(make("div", { class: "mew-same", text: `same as ${rowsByValue.get(values)}` }));
     else rowsByValue.set(values, n + 1);
     for (const at of differ) line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], at, row)));
     const state = row.state = make("td", { class: "mew-rowwarnings" }, ...warnings(card.data.warnings, goOf(card)).map((warning) => watchNode(row, warning)));
     watchNode(row, number);
+    tellRow(card, row);
     line.append(state, make("td", { class: "mew-digest mew-code mew-rowdigest", title: `sha-256 ${card.data.digest}`, text: card.data.short }));
     body.append(line);
     group.rows.set(card, row);
@@ -104,7 +107,7 @@ export function groupOf(cards, desk) {
   face.needs = () => {
     if (!ticked().length) return "Tick at least one row";
     const cancelled = ticked().find((card) => card.data.cancelled);
-    if (cancelled) return `Row ${[...group.rows.keys()].indexOf(cancelled) + 1} was cancelled by its client; untick it`;
+    if (cancelled) return `Row ${group.rows.get(cancelled).number} was cancelled by its client; untick it`;
     const rows = ticked().map((card) => group.rows.get(card)), left = rows.filter((row) => row.watch.some((part) => !part.done));
     const long = left.flatMap((row) => row.watch).find((part) => !part.done && part.says && part.node.getClientRects().length);
     if (long && left.length === 1) return long.says();
@@ -119,11 +122,13 @@ export function groupOf(cards, desk) {
   async function send(decision, reason) {
     const wanted = ticked().map((card) => [card.data.id, card.data.digest]);
     if (!wanted.length) return;
-    group.own = true;
+    const despite = decision === "approve" && ticked().some((card) => card.data.rejected) ? { despite: "rejected" } : {};
+    if (despite.despite && !insists(group)) return;
+    group.own = decision;
     desk.hold();
     face.card.sent = performance.now();
     arm(face);
-    const choices = { view: desk.link.view, cards: wanted, decision, ...(decision === "reject" ? { reason } : {}) };
+    const choices = { view: desk.link.view, cards: wanted, decision, ...despite, ...(decision === "reject" ? { reason } : {}) };
     const done = await desk.link.act("decide_all", choices, (text) => { group.notice.hidden = false; group.notice.textContent = text; });
     face.card.sent = null;
     if (done) desk.announce(done.said);
@@ -153,14 +158,27 @@ export function groupOf(cards, desk) {
   group.changed = (card) => {
     const row = group.rows.get(card);
     if (row) {
-      row.state.replaceChildren(make("bdi", { text: card.past }));
+      row.state.replaceChildren(make("bdi", { text: card.past }), ...(card.data.rejected && !card.data.refusal ? [" ", againButton(card)] : []));
       row.tick.disabled = true;
       row.line.classList.add("mew-rowpast");
       table.classList.remove("mew-nowarning");
     }
+    unask();
     retitle();
     rearm(face);
     return open().length;
+  };
+  group.showAnew = (card) => {
+    unask();
+    tellRow(card, group.rows.get(card));
+    if (card.data.rejected) table.classList.remove("mew-nowarning");
+    rearm(face);
+  };
+  // A row that is shown as a card once more leaves the table.
+  group.release = (card) => {
+    group.rows.get(card).line.remove();
+    group.rows.delete(card);
+    card.group = card.whole = null;
   };
   group.leave = () => {
     for (const card of group.rows.keys()) {
@@ -169,6 +187,18 @@ export function groupOf(cards, desk) {
     }
     node.remove();
   };
+  // What is told about a row beside its warnings; it must be in sight, too.
+  function tellRow(card, row) {
+    row.told?.remove();
+    row.watch = row.watch.filter((part) => part !== row.toldPart);
+    row.told = row.toldPart = null;
+    const { rejected, notices } = card.data;
+    if (!rejected) return;
+    row.told = make("div", { class: "mew-rowtold" }, ...notices.map((text) => make("div", {}, make("bdi", { text }))));
+    row.state.append(row.told);
+    watchNode(row, row.told);
+    row.toldPart = row.watch.at(-1);
+  }
   function retitle() {
     const left = open().length, chosen = ticked().length;
     write(count, `${left} similar:`);
@@ -183,7 +213,7 @@ export function groupOf(cards, desk) {
 export function findAlike(cards) {
   const shapes = new Map();
   for (const card of cards) {
-    if (!isOpen(card.data) || card.group || card.picker || card.face !== card.front) continue;
+    if (!isOpen(card.data) || card.data.decided || card.group || card.picker || card.face !== card.front) continue;
     const key = card.data.shape;
     shapes.set(key, [...(shapes.get(key) ?? []), card]);
   }

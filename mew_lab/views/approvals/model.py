@@ -77,6 +77,9 @@ def result_words(card: Card) -> str:
     return f"tool failed: {outcome}" if card.failed else outcome
 
 
+SECOND_PRESS = "; a second press of its button, “Approve all the same”, runs it despite that"
+
+
 def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
     """A card as the views get it: `id` and `digest` to be sent back, everything else visible text."""
     arguments = [argument(name, value) for name, value in card.arguments] if card.is_open else []
@@ -112,7 +115,11 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
             card.arguments if card.is_open else (),
         ),
         "refusal": visible(card.refusal),
-        "notices": [visible(notice) for notice in card.notices] if card.is_open else [],
+        "notices": [
+            visible(notice) + (SECOND_PRESS if notice == card.rejected else "") for notice in card.notices
+        ]
+        if card.is_open
+        else [],
         "cancelled": card.is_open and card.caller == "cancelled",
         "rejected": visible(card.rejected),
         "why": visible(card.why),

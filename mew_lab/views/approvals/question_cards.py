@@ -1,7 +1,7 @@
 """The questions of MCP servers beside the cards: their data for a page, and the acts that answer them.
 
-The page gets visible text, and for a form the plan of its fields. It sends back an id, the digest of what it shows, an
-action, and for a form the values as JSON text. The kernel validates these.
+The page gets visible text, and for a form the plan of its fields, both whole. It sends back an id, the digest of what it
+shows, an action, and for a form the values as JSON text. The kernel validates these.
 
 Spec: MCP "Elicitation", "Sampling"; threats 3, 16, 17.
 """
@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from mew_lab.errors import MewError, ProtocolError
-from mew_lab.lab.decisions.questions import Question, Questions, sent_to
-from mew_lab.protocol.envelope import read_strict
+from mew_lab.lab.decisions.questions import Question, Questions, more_of, sent_to
+from mew_lab.protocol.envelope import compact, read_strict
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.tools.schema_form import plan
 from mew_lab.views.ui.acts import Act, ActResult
@@ -130,11 +130,21 @@ def question_data(question: Question) -> dict[str, Any]:
         "url": "" if asked is None else visible(asked.url),
         "host": "" if asked is None else visible(asked.host),
         "prompt": [[role, _lines(text)] for role, text in question.prompt] if question.is_open else [],
-        "plan": plan(asked.schema) if asked is not None and not asked.url and question.is_open else None,
+        "form": _form_texts(asked.schema) if asked is not None else [],
+        "plan": plan(asked.schema, whole=True)
+        if asked is not None and not asked.url and question.is_open
+        else None,
+        "more": [list(pair) for pair in more_of(question)] if question.is_open else [],
         "sent": visible(sent_to(question)) if question.kind == "form" else "",
         "outcome": one_line(question.outcome, 200),
         "since": question.since,
     }
+
+
+def _form_texts(schema: Mapping[str, Any]) -> list[str]:
+    """The title and the description of a form."""
+    texts = (schema.get(key) for key in ("title", "description"))
+    return [_lines(text if isinstance(text, str) else compact(text)) for text in texts if text]
 
 
 def _lines(text: str) -> str:

@@ -122,7 +122,8 @@ def _card(card: Card, me: str) -> str:
         parts.append(box(count_of(len(rows) - MOST_ROWS, "more argument"), _META, "div"))
     if card.why:
         parts.append(box(f"Why: {one_line(card.why, 300)}", _META, "div"))
-    state = f"Waiting since {clock_time(card.since)}" if card.is_open else outcome_line(card, me=me)
+    waits = "Waiting" if card.is_read else "Being read"
+    state = f"{waits} since {clock_time(card.since)}" if card.is_open else outcome_line(card, me=me)
     parts.append(box(state, "font-size:13px;font-weight:600;margin-top:4px", "div"))
     return element("div", *parts, style=_FRAME)
 

@@ -9,7 +9,7 @@ import { makeHeader } from "../ui/header.js";
 import { onOpen } from "../ui/links.js";
 import { clockHover, clockTime, countOf, elapsedTime, groupDigits, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
-import { arm, cardOf, collapse, expandValue, insists, isOff, isOpen, locateButton, lookAt, setBrief, settle, showAnew, whomOf } from "./cards.js";
+import { arm, cardOf, collapse, expandValue, insists, isOff, isOpen, locateButton, lookAt, setBrief, sentence, settle, showAnew, unfold, whomOf } from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { questionList } from "./questions.js";
@@ -33,6 +33,7 @@ function render({ model, el }) {
   const banner = make("div", { class: "mew-banner", role: "note", hidden: true });
   const hurry = make("div", { class: "mew-banner mew-hurry", role: "status", hidden: true });
   const list = make("ul", { class: "mew-cards", role: "list", "aria-label": "Open requests" });
+  const readings = make("ul", { class: "mew-cards", role: "list", "aria-label": "Requests that are being read", hidden: true });
   const empty = emptyState("Nothing to approve. Requests that need you appear here.");
   const all = make("button", { type: "button", class: "mew-earlier mew-quiet", onclick: () => toggleHistory(true) });
   const decided = make("ul", { class: "mew-decided", role: "list", "aria-label": "Recent decisions" });
@@ -44,14 +45,14 @@ function render({ model, el }) {
   const waits = make("div", { class: "mew-waits", hidden: true }, state, keys);
   header.filter.append(risky, together);
   header.actions.append(past);
-  const body = make("div", { class: "mew-body" }, waits, banner, hurry, list, empty);
+  const body = make("div", { class: "mew-body" }, waits, banner, hurry, list, readings, empty);
   root.append(header.node, body, recent, notices);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root), toast = makeToaster(root);
 
-  const cards = new Map(), groups = new Set(), unfolded = new Set();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], closed: true, more: 0 }, offset = 0, showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
+  const cards = new Map(), groups = new Set(), unfolded = new Set(), unread = new Map();
+  let nonce = null, known = { targets: [], reasons: [], limits: [], closed: true, more: 0 }, offset = 0, inLedger = [], showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
 
   const frame = frameWatch(root);
   const link = connect(model, root, {
@@ -69,6 +70,7 @@ function render({ model, el }) {
         for (const question of item.questions) questions.put(question);
         questions.keep(new Set(item.questions.map((question) => question.id)));
         const ids = new Set(item.cards.map((card) => card.id));
+        for (const id of [...unread.keys()]) if (!ids.has(id)) dropUnread(id);
         // These were decided, and dropped since, while messages were lost.
         for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "Expired", at: item.now, by: "", onScreen: null, outcome: UNTOLD, failed: false, call: "" });
       } else if (item.t === "card") put(item.card);
@@ -117,13 +119,35 @@ function render({ model, el }) {
       if (!link.send(message)) return;
       desk.hold();
       card.sent = performance.now();
-      card.own = true;
+      card.own = decision;
       card.notice.hidden = true;
       arm(card.face);
     },
     // After a decision the kernel tells anew from when each card may be approved; until then none is.
     hold() {
       for (const { front, face } of cards.values()) for (const one of front ? new Set([front, face]) : []) one.ready = Math.max(one.ready ?? 0, performance.now() + 1000);
+    },
+    // What was rejected and not withdrawn is shown in full once more, in this page alone; a decision of anybody ends that.
+    async again(card) {
+      const done = await link.act("again", { id: card.data.id, digest: card.data.digest });
+      if (!done || isOpen(card.data) || cards.get(card.data.id) !== card) return;
+      card.group?.release(card);
+      card.data = { ...done.value, decided: card.data };
+      card.own = card.kept = card.asked = false;
+      card.seen = true;
+      card.node.hidden = false;
+      unfold(card);
+      card.node.focus({ preventScroll: true });
+      tidy();
+      setBrief(card, false);
+      card.node.focus({ preventScroll: true });
+      card.node.scrollIntoView({ block: "nearest" });
+      announce(`${card.says}, shown once more`);
+    },
+    leave(card) {
+      put(card.data.decided);
+      tidy();
+      (showRecent ? card.node : toggle).focus({ preventScroll: true });
     },
     review(card) {
       setBrief(card, false);
@@ -163,7 +187,39 @@ function render({ model, el }) {
   }
 
   function put(data) {
-    const old = cards.get(data.id) ?? moveCard(data);
+    if (data.state === "reading") return putUnread(data);
+    const line = unread.get(data.id), focused = Boolean(line && holdsFocus(line));
+    dropUnread(data.id);
+    putRead(data);
+    if (focused) {
+      place();
+      cards.get(data.id)?.node.focus({ preventScroll: true });
+    }
+  }
+
+  // A proposal that is being read: a line that decides nothing, until its card comes.
+  function putUnread(data) {
+    const says = sentence(data), told = data.notices.map((text) => make("div", {}, make("bdi", { text })));
+    const line = unread.get(data.id) ?? make("li", { class: "mew-card", tabindex: 0, "aria-label": `${says}: being read` });
+    line.replaceChildren(make("div", { class: "mew-line" }, make("bdi", { text: says })), make("div", { class: "mew-told" }, ...told));
+    if (!unread.has(data.id)) announce(`${says}, being read`);
+    unread.set(data.id, line);
+    readings.append(line);
+    readings.hidden = false;
+  }
+
+  function dropUnread(id) {
+    unread.get(id)?.remove();
+    unread.delete(id);
+    readings.hidden = !unread.size;
+  }
+
+  function putRead(data) {
+    let old = cards.get(data.id) ?? moveCard(data);
+    if (old && !old.data.digest && data.digest) { // it ended while it was being read, and was read since
+      old.node.remove();
+      old = undefined;
+    }
     if (!old) {
       const card = cardOf(data, desk);
       cards.set(data.id, card);
@@ -176,7 +232,9 @@ function render({ model, el }) {
       return;
     }
     const was = old.data;
-    old.data = { ...data, arguments: was.arguments, gone: was.gone };
+    // A line of what was decided stays one until the next decision: another page, or a command, approves it all the same.
+    if (isOpen(data) && !old.front) return;
+    old.data = { ...data, arguments: was.arguments, gone: was.gone, ...(isOpen(data) && was.decided ? { decided: was.decided } : {}) };
     if (isOpen(data) && data.notices.join("\n") !== was.notices.join("\n")) {
       showAnew(old);
       announce(`${old.says}: ${data.notices.join("; ") || "its client asks again"}`);
@@ -195,7 +253,10 @@ function render({ model, el }) {
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
-    if (card.data.state === "rejected" && (group ? group.own : card.own)) toast(`Rejected. This cannot be undone, but ${shorten(card.data.proposer)} may propose it again.`);
+    if (card.data.state === "rejected" && (group ?? card).own === "reject") {
+      const who = shorten(card.data.proposer);
+      toast(card.data.rejected ? `Rejected. Its line can approve it all the same until ${who} withdraws it.` : `Rejected. This cannot be undone, but ${who} may propose it again.`);
+    }
     const ends = group && !group.changed(card);
     if (ends && stays) group.ended = true;
     else if (ends) {
@@ -425,15 +486,20 @@ function render({ model, el }) {
     counts.hidden = !showRecent;
     latest.hidden = showRecent || !done.length;
     if (!latest.hidden) {
-      latest.replaceChildren(...[...done.at(-1).node.children].filter((node) => !node.matches(".mew-found")).map((node) => node.cloneNode(true)));
+      latest.replaceChildren(...[...done.at(-1).node.children].filter((node) => !node.matches(".mew-found, .mew-past-rejection")).map((node) => node.cloneNode(true)));
       latest.classList.toggle("mew-failed", done.at(-1).data.failed);
     }
     if (!showHistory) return;
-    const columns = ["Time", "Request", "From", "Decision", "Result"];
-    const body = done.map((card) => card.data).reverse().slice(0, KEPT).map((data) => make("tr", { class: data.failed ? "mew-failed" : "" },
+    const columns = ["Time", "Request", "From", "Decision", "Result"], listed = done.reverse().slice(0, KEPT);
+    // Not made anew while it is the same: a press that has begun on one of its buttons would be lost.
+    if (listed.length === inLedger.length && listed.every((card, n) => card.data === inLedger[n])) return;
+    inLedger = listed.map((card) => card.data);
+    // The way to the line of a card that has a button.
+    const opener = (card) => make("button", { type: "button", class: "mew-to-line mew-quiet", text: "Open…", "aria-label": `Open: ${card.says}`, onclick: () => { toggleHistory(false); reveal({ id: card.data.id }); } });
+    const body = listed.map((card) => [card, card.data]).map(([card, data]) => make("tr", { class: data.failed ? "mew-failed" : "" },
       make("td", { class: "mew-num", title: data.at === null ? "" : clockHover(data.at), text: data.at === null ? "" : clockTime(data.at) }),
       make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.call || data.tool || data.method}` }),
-      make("td", {}, make("bdi", { text: data.proposer })), make("td", {}, make("bdi", { text: data.decision })), make("td", { class: "mew-result" }, make("bdi", { text: data.failed ? `tool failed: ${data.outcome}` : data.state === "unknown" ? `not known whether it took effect: ${data.outcome}` : data.outcome }))));
+      make("td", {}, make("bdi", { text: data.proposer })), make("td", {}, make("bdi", { text: data.decision })), make("td", { class: "mew-result" }, make("bdi", { text: data.failed ? `tool failed: ${data.outcome}` : data.state === "unknown" ? `not known whether it took effect: ${data.outcome}` : data.outcome }), ...(card.node.querySelector(".mew-found, .mew-again") ? [" ", opener(card)] : []))));
     ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
   }
 
@@ -457,10 +523,11 @@ function render({ model, el }) {
     forget();
     place();
     questions.update();
-    const open = [...cards.values()].filter((card) => isOpen(card.data)), done = decidedCards();
+    const shown = [...cards.values()].filter((card) => isOpen(card.data)), done = decidedCards(), open = shown.filter((card) => !card.data.decided);
     const dangerous = open.filter((card) => card.data.warnings.length).length;
     header.setCounts([
       { text: open.length ? `${groupDigits(open.length + (known.more || 0))} open` : "", tone: "wait" },
+      { text: unread.size ? `${groupDigits(unread.size)} being read` : "" },
       { text: known.more ? `${groupDigits(known.more)} of them not shown yet` : "" },
       { text: questions.open ? countOf(questions.open, "question") : "", tone: "wait" },
     ]);
@@ -470,22 +537,22 @@ function render({ model, el }) {
     past.hidden = !done.length;
     recent.classList.toggle("mew-none", !done.length);
     history();
-    empty.hidden = open.length > 0 || questions.open > 0 || known.only;
+    empty.hidden = shown.length > 0 || unread.size > 0 || questions.open > 0 || known.only;
     waits.hidden = !known.only;
-    write(state, open.length ? "Waiting for approval." : "");
-    keys.hidden = !open.length;
+    write(state, open.length ? "Waiting for approval." : unread.size ? "Being read before you can approve it." : "");
+    keys.hidden = !shown.length;
     const last = done.reverse();
     last.forEach((card, n) => {
       card.node.hidden = Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !holdsFocus(card.node));
       if (!card.kept && !card.group && decided.children[n] !== card.node && !holdsFocus(card.node)) decided.insertBefore(card.node, decided.children[n] ?? null);
     });
     root.dataset.open = open.length;
-    for (const card of open) if (card.age && !card.age.textContent) age(card);
+    for (const card of shown) if (card.age && !card.age.textContent) age(card);
     if (link.isOff()) stop();
-    else if ((open.length || questions.open) && !watch) {
+    else if ((shown.length || questions.open) && !watch) {
       watch = setInterval(look, 100);
       ticks = setInterval(() => { for (const card of cards.values()) if (isOpen(card.data)) age(card); }, 1000);
-    } else if (!open.length && !questions.open) stop();
+    } else if (!shown.length && !questions.open) stop();
   }
 
   function look() {
@@ -539,7 +606,7 @@ function render({ model, el }) {
     if (!card || !isOpen(card.data) || card.face !== card.front) return;
     event.preventDefault();
     arm(card.front);
-    if (decision === "reject") card.rejecter.open();
+    if (decision === "reject") card.rejecter?.open();
     else if (!isOff(card.front.primary)) desk.decide(card, decision);
   });
   root.addEventListener("keydown", (event) => {

@@ -6,7 +6,7 @@ the request from the proposal, or the edit, that the kernel holds. A message is 
 - its nonce is not that of this widget: it comes from a saved notebook or another kernel;
 - its digest is not that of the card or of an edit of it;
 - it has unknown members;
-- the proposal is decided already;
+- the proposal is still being read, or decided already;
 - the lab refuses the click. The lab alone records what each page has shown and opened, and since when.
 
 No part of a decision is synced state, so a notebook saves none of it.
@@ -25,10 +25,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions, whole
+from mew_lab.lab.decisions.cards import BEING_READ, REASONS, Card, Click, Decisions, whole
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.questions import Question, Questions
@@ -41,7 +42,7 @@ from mew_lab.views.approvals.card_forms import CardForms, limits
 from mew_lab.views.approvals.model import card_data, outcome_line
 from mew_lab.views.approvals.question_cards import QuestionCards
 from mew_lab.views.approvals.stored import draw_cards
-from mew_lab.views.ui.acts import Act, ActingWidget
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.live import count_while
 
@@ -166,7 +167,7 @@ class ApprovalsView(ActingWidget):
             # In the order in which they changed: the earlier proposal makes room before another takes its id.
             self._fresh.pop(card.id, None)
             self._fresh[card.id] = None
-            self._is_paced = self._is_paced or card.state != "open"
+            self._is_paced = self._is_paced or card.state not in ("reading", "open")
             if is_replaced or not card.is_open:
                 self._sent.discard(card.id)
                 self._forget()
@@ -211,7 +212,7 @@ class ApprovalsView(ActingWidget):
             self._forget()
             paced, self._is_paced = self._is_paced, False
             for face in list(self._faces):
-                if (card := self._cards.get(face[1])) is None or not card.is_open:
+                if (card := self._cards.get(face[1])) is None or not card.can_be_approved:
                     del self._faces[face]
             faces = list(self._faces) if paced else []
         items: list[dict[str, Any]] = [{"t": "card", "card": card_data(card, me=self._me)} for card in fresh]
@@ -267,7 +268,8 @@ class ApprovalsView(ActingWidget):
 
     def _acts(self) -> Mapping[str, Act]:
         more = (part.acts() for part in (self._forms, self._questions) if part is not None)
-        return {"decide_all": self._decide_all} | {name: act for acts in more for name, act in acts.items()}
+        own: dict[str, Act] = {"decide_all": self._decide_all, "again": self._show_again}
+        return own | {name: act for acts in more for name, act in acts.items()}
 
     def _handle(self, message: dict[str, Any]) -> None:
         kind, proposal = message.get("t"), message.get("id")
@@ -341,10 +343,18 @@ class ApprovalsView(ActingWidget):
             failed.set_exception(error)
             return failed
 
+    def _show_again(self, params: Mapping[str, Any]) -> ActResult:
+        """The whole card of a proposal that was rejected and not withdrawn, for a person who may approve it (R32)."""
+        with self._book:
+            card = self._cards.get(str(params.get("id")))
+        if card is None or not card.can_be_approved or not _same(params.get("digest"), card.digest):
+            raise MewError("That proposal can no longer be approved, so its card is not shown again.")
+        return ActResult("Shown again.", card_data(replace(card, state="open"), me=self._me))
+
     def _decide_all(self, params: Mapping[str, Any]) -> Future[str]:
         """Decides several cards, each by its own digest; decides none of them when one decision is refused."""
         click, pairs = self._decisions.click(_view(params)), params.get("cards")
-        about = {key: params[key] for key in ("decision", "reason", "view") if key in params}
+        about = {key: params[key] for key in ("decision", "reason", "view", "despite") if key in params}
         if not isinstance(pairs, list) or not 0 < len(pairs) <= OPEN:
             raise MewError("The view named no proposals, so nothing was decided.")
         begun: list[tuple[Card, dict[str, Any]]] = []
@@ -388,12 +398,14 @@ class ApprovalsView(ActingWidget):
             )
         if card is None:
             return "That proposal is unknown, so nothing was decided."
+        if not card.is_read:
+            return f"Nothing was decided: the proposal is {BEING_READ}."
         digest = message.get("digest")
         edited = decision == "approve" and not offer and isinstance(digest, str)
         edit = self._decisions.rows(card.id, str(digest)) if edited else None
         if not _same(digest, card.digest) and edit is None:
             return "The shown content differs from the proposal, so nothing was decided. Run its cell again."
-        if not card.is_open:
+        if not card.is_open and not (decision == "approve" and card.can_be_approved):
             return f"{outcome_line(card, me=self._me)}. The second decision changed nothing."
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
@@ -417,9 +429,7 @@ class ApprovalsView(ActingWidget):
         if card.refusal:
             return f"Not approved: {card.refusal}."
         if card.rejected and (offer or not message.get("despite")):
-            return (
-                f"Not approved: {card.rejected}. Its own card approves it all the same, with a second press."
-            )
+            return f"Not approved: {card.rejected}. “Approve all the same” approves it, without a permission."
         if card.to and target:
             return "Not approved: the proposal names its target itself."
         if not card.to and target not in self._decisions.targets():
@@ -432,7 +442,7 @@ class ApprovalsView(ActingWidget):
         try:
             error = future.exception()
         except CancelledError:
-            error = RuntimeError("the decision was cancelled before it was sent")
+            error = RuntimeError("the decision was ended, and may have been sent")
         if error is not None:
             self._report_failure(proposal, error)
         elif isinstance(done := future.result(), Allowed):

@@ -4,7 +4,9 @@ import { make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { clockTime, countOf, duration, groupDigits } from "../ui/text.js";
 
-const NARROW = 800, LEAST_WHAT = 160, LEAST_ROUTE = 72;
+const NARROW = 800, LEAST_WHAT = 144, LEAST_ROUTE = 72;
+// The space beside a number, the width of a digit, and the characters that are shown of a number: a tooltip has all.
+const PADDING = 18, DIGIT = 8, MOST_NUMBER = 12;
 export const LEAST_WIDTH = 32, MOST_WIDTH = 800;
 export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, ALSO, ID, TOOL, FLAGS, CALL] = /** @type {const} */ ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
 
@@ -139,12 +141,14 @@ export function readWidths(kept) {
 
 // The columns that fit into so many pixels; equal choices have equal `key`s. With the standard columns, what a message says
 // takes at least half of the width: some columns give way, then the sender and the addressees are shortened. `widths` are
-// those that the reader has chosen.
-/** @type {(columns: Column[], room: number, choices?: { widths?: Record<string, number> }) => Fit} */
-export function fitting(columns, room, { widths = {} } = {}) {
+// those that the reader has chosen, and `longest` are the characters of the longest number, with its sign.
+/** @type {(columns: Column[], room: number, choices?: { widths?: Record<string, number>, longest?: number }) => Fit} */
+export function fitting(columns, room, { widths = {}, longest = 0 } = {}) {
   const narrow = room < NARROW;
   const list = columns.filter((column) => room >= column.least);
-  const given = (column) => widths[column.name] ?? ((narrow && column.narrow) || column.width);
+  const numbers = PADDING + Math.min(longest, MOST_NUMBER) * DIGIT;
+  const standard = (column) => (narrow && column.narrow) || column.width;
+  const given = (column) => widths[column.name] ?? (column.name === "seq" ? Math.max(standard(column), numbers) : standard(column));
   const fixed = list.reduce((sum, column) => sum + (column.name === "route" ? 0 : given(column)), 0);
   const width = (column) => column.name !== "route" || widths["route"] ? given(column) : Math.max(LEAST_ROUTE, Math.min(given(column), Math.floor(room / 2 - fixed)));
   return {

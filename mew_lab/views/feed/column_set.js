@@ -8,12 +8,12 @@ import { isNatural, nextOrder, readOrder } from "./order.js";
 
 const STEP = 8, ECHO = 1000;
 
-// `room()` is the width of the view, `changed(what)` is called after a change of "order", "columns" or "widths", and
+// `room()` is the width of the view, `longest()` the length of its longest number, `changed(what)` is called after a change of "order", "columns" or "widths", and
 // `keep(value)` keeps the reader's choice, and `empty` are the columns that have nothing to show yet.
 /** @typedef {{ shown?: string[], widths?: Record<string, number>, sort?: import("./order.js").Order }} KeptColumns */
 /** @typedef {"order" | "columns" | "widths"} ColumnChange */
-/** @param {{ table: HTMLTableElement, room: () => number, changed: (what: ColumnChange) => void, keep: (value: KeptColumns) => void, empty: string[] }} on */
-export function columnSet({ table, room, changed, keep, empty }) {
+/** @param {{ table: HTMLTableElement, room: () => number, longest: () => number, changed: (what: ColumnChange) => void, keep: (value: KeptColumns) => void, empty: string[] }} on */
+export function columnSet({ table, room, longest, changed, keep, empty }) {
   const widths = make("colgroup"), heads = make("tr", { "aria-rowindex": 1 });
   /** @type {import("./cells.js").Column[]} */
   let known = [];
@@ -26,7 +26,7 @@ export function columnSet({ table, room, changed, keep, empty }) {
   /** @type {import("./cells.js").Fit | null} */
   let fit = null;
   const vacant = new Set(empty);
-  let byCode = false, order = readOrder(null), drawn = "", storedAt = -Infinity, fittedRoom = -1;
+  let byCode = false, order = readOrder(null), drawn = "", storedAt = -Infinity, fittedRoom = -1, fittedLongest = 0;
 
   const byName = (name) => known.find((column) => column.name === name);
   const shownNames = () => readNames(own, known, names).filter((name) => own || byCode || !vacant.has(name));
@@ -117,9 +117,11 @@ export function columnSet({ table, room, changed, keep, empty }) {
     }
   }
 
+  const fitNow = () => fitting(shownNames().map(byName).filter(Boolean), room(), { widths: sizes, longest: longest() });
+
   // Gives the columns their widths.
   function place() {
-    fit = fitting(shownNames().map(byName).filter(Boolean), room(), { widths: sizes });
+    fit = fitNow();
     fit.list.forEach((column, n) => {
       const width = fit.width(column), col = widths.children[n];
       if (col) col.style.width = width ? `${width}px` : "auto";
@@ -135,9 +137,10 @@ export function columnSet({ table, room, changed, keep, empty }) {
     // The columns that fit now; their headings are drawn anew when others do.
     fit() {
       // A busy table asks at each frame.
-      if (drawn && fittedRoom === room()) return fit;
+      if (drawn && fittedRoom === room() && fittedLongest === longest()) return fit;
       fittedRoom = room();
-      fit = fitting(shownNames().map(byName).filter(Boolean), room(), { widths: sizes });
+      fittedLongest = longest();
+      fit = fitNow();
       if (drawn !== fit.key) {
         drawn = fit.key;
         const flexible = fit.list.findIndex((column) => !column.width);

@@ -47,7 +47,7 @@ class FeedColumn(NamedTuple):
 COLUMNS: Mapping[str, FeedColumn] = {
     column.name: column
     for column in (
-        FeedColumn("seq", "#", 56, "right", narrow=44, least=352, about="The number of the message"),
+        FeedColumn("seq", "#", 56, "right", "seq", narrow=44, least=352, about="The number of the message"),
         FeedColumn("time", "Time", 80, "left", "moment", narrow=72, least=520, about="When it was received"),
         FeedColumn("elapsed", "+s", 72, "right", "moment", about="Seconds since the first message"),
         FeedColumn("route", "From → To", 196, hover="route", about="The sender and the addressees"),

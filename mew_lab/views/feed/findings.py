@@ -11,7 +11,7 @@ log from files when all is read. Only the writer of the feed calls this.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -112,21 +112,31 @@ class LiveFindings(RowFindings):
         self._begun = False
 
     def _begin(self) -> None:
-        """Begins so many records before the oldest row of a view as it has rows; most of what it refers to is there.
+        """Begins so far before the oldest row of a view as it has rows; most of what it refers to is there.
 
-        Of what came before, only the connections are needed.
+        Where not so many rows are held, it begins so many records before. Of what came before, only the connections
+        are needed.
         """
-        row = self._source.last_seq
-        newest, held = self._source.record(row), self._log.held
-        # The newest row says which number each record of a message has: of the older ones some may be dropped.
-        end = bisect_right(held, newest.seq, key=attrgetter("seq")) if newest is not None else 0
-        start = max(0, end - 2 * self._ring)
+        rows, held = self._source, self._log.held
+        shown = rows.back(rows.last_seq, self._ring)
+        before = self._find(held, rows.back(shown, self._ring))
+        start = max(0, min(before, self._find(held, shown) - self._ring))
         self._begin_pass()
         self._last = held[start].seq - 1 if held else -1
+        self._most_behind = len(held) - start + self._ring
+        for row in self.between(self._last + 1, rows.last_seq):  # these are judged again
+            del self._found[row]
+            self._changed[row] = None
         self._begun, self._finished = True, False
         for record in held[:start]:
             if record.event == "joined":
                 self._judge.observe(record)
+
+    def _find(self, held: list[Record], after: int) -> int:
+        """The place of the first row after `after` among the held records; 0 where there is none."""
+        first = self._source.numbers(after, 1)
+        record = self._source.record(first[0]) if first else None
+        return bisect_left(held, record.seq, key=attrgetter("seq")) if record is not None else 0
 
     def step(self, most: int) -> bool:
         """Judges at most `most` further records; returns whether all rows are judged."""
@@ -146,9 +156,8 @@ class LiveFindings(RowFindings):
     def _goes_on(self) -> bool:
         """Whether the next record is still in memory, and near enough to go on from there."""
         oldest = self._log.held_after(-1, 1)
-        return self._source.last_seq - self._row <= 2 * self._ring and (
-            not oldest or oldest[0].seq <= self._last + 1
-        )
+        behind = self._log.held_after(self._last, self._most_behind + 1)
+        return len(behind) <= self._most_behind and (not oldest or oldest[0].seq <= self._last + 1)
 
 
 class FileFindings(RowFindings):

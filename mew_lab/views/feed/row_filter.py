@@ -96,14 +96,14 @@ class RowFilter:
         for seq in changed:
             if self._low < seq <= self._high:
                 (passed if self._passes(seq) else failed).append(seq)
-        last = self._source.last_seq
-        upto = min(last, self._high + most)
-        passed += filter(self._passes, range(self._high + 1, upto + 1))
-        self._high = upto
-        after = max(self._oldest - 1, self._low - most)
-        passed += filter(self._passes, range(after + 1, self._low + 1))
-        self._low = after
-        return FilterStep(sorted(set(passed)), failed, upto == last and after < self._oldest)
+        newer = self._source.numbers(self._high, most)
+        passed += filter(self._passes, newer)
+        self._high = newer[-1] if newer else self._high
+        after = max(self._oldest - 1, self._source.back(self._low, most))
+        older = [seq for seq in self._source.numbers(after, most) if seq <= self._low]
+        passed += filter(self._passes, older)
+        self._low = older[0] - 1 if older else self._oldest - 1
+        return FilterStep(sorted(set(passed)), failed, len(newer) < most and self._low < self._oldest)
 
     def _passes(self, seq: int) -> bool:
         record = self._source.record(seq)
@@ -115,14 +115,13 @@ class RowFilter:
 
     def _observe(self, states: MessageStates, most: int) -> bool:
         """Passes further rows to the ledger; states whether it has all now."""
-        last = self._source.last_seq
-        upto = min(last, self._observed + most)
-        for seq in range(self._observed + 1, upto + 1):
+        rows = self._source.numbers(self._observed, most)
+        for seq in rows:
             if (record := self._source.record(seq)) is not None:
                 states.observe(record)
                 self._places.append(seq)
-        self._observed = upto
-        return upto == last
+        self._observed = rows[-1] if rows else self._observed
+        return len(rows) < most
 
     def _take_states(self, states: MessageStates) -> list[int]:
         changed = []
@@ -135,8 +134,8 @@ class RowFilter:
 
 def suggest_filters(source: Rows, text: str) -> list[str]:
     """What may complete a filter: whole texts, with values of the newest messages."""
-    last = source.last_seq
-    records = [source.record(seq) for seq in range(max(1, last - SAMPLED + 1), last + 1)]
+    newest = source.numbers(source.back(source.last_seq, SAMPLED), SAMPLED)
+    records = [source.record(seq) for seq in newest]
     found = complete_filter(text, FilterSamples([record for record in records if record is not None]))
     before = text[: len(text) - len(found.fragment)]
     texts = [before + each.text for each in found.completions if each.text != found.fragment]

@@ -63,7 +63,7 @@ function render({ model, el }) {
   const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
   const facets = [families, senders, contexts];
   const openers = [["Kind", families], ["From", senders], ["Context", contexts]].map(([name, group]) => opener(name, group));
-  const columns = columnSet({ table, room: () => scroller.clientWidth, changed: (what) => reorder(what), keep: (kept) => link.setSetting("feedColumns", kept), empty: ["finding"] });
+  const columns = columnSet({ table, room: () => scroller.clientWidth, longest: () => nameOf(last).length, changed: (what) => reorder(what), keep: (kept) => link.setSetting("feedColumns", kept), empty: ["finding"] });
   table.append(columns.widths, make("thead", {}, columns.heads), body);
   const order = () => columns.order;
 
@@ -121,7 +121,7 @@ function render({ model, el }) {
         if (!(rows.length || held.length) || item.last < last || item.start > last) {
           restart(item.start);
           total = item.count ?? 0;
-        }
+        } else if (rows.length < ring && floor >= item.oldest) link.send({ t: "earlier", view: link.view, upto: floor });  // some were lost
         oldest = rows[0]?.[SEQ] ?? item.oldest;
         takeCalls(item.calls);
         takeFindings(item.findings);

@@ -2,8 +2,8 @@
 
 The feed has a cursor in the log. The writer sends the rows after the cursor, in one message each twentieth of a
 second. Each message names the row after which it begins. A view that missed a message notices the gap, and requests
-the rows after its last one, which moves the cursor back. A view that has the rows already ignores them. So a reload,
-a second view and a message that the server dropped are the same case.
+the rows after its last one, which moves the cursor back, and the rows before its first one. A view that has the rows
+already ignores them. So a reload, a second view and a message that the server dropped are the same case.
 
 A view that has nothing yet gets the newest rows at once, and then the earlier ones backwards, so that it
 opens as fast on a long log as on a short one. A view holds 20 000 rows, so earlier ones are not sent. The exact text
@@ -51,6 +51,8 @@ _ESM, _CSS = front_end("feed")
 
 RING = 20_000
 CHUNK = 2_000
+MOST_EVENTS = 4 * RING  # of a log from files that are judged beside its messages
+MAX_EXACT = 2**53 - 1  # the greatest number that is exact in a page
 FIRST = 400  # rows that a view gets at once: more than any screen shows
 MOST_SELECTED = 2_000
 MOST_BRIEF = 12  # rows in the stored picture of a page with other views
@@ -110,11 +112,22 @@ def view_of(session: Session, rows: Rows) -> FeedView:
 def view_of_log(log: Log) -> FeedView:
     """Makes the view of a log from files: of its newest messages, with nothing to come."""
     index = log.index
-    first = max(1, len(index) - 2 * RING + 1)
-    records = [*index.records(index.rows("place >= ?", [first], events=True))]
+
+    def find_place(which: str, back: int) -> int:
+        sql = f"SELECT place FROM entries WHERE {which} ORDER BY place DESC LIMIT 1 OFFSET ?"
+        found = index.query(sql, [back - 1])
+        return int(found[0][0]) if found else 1
+
+    first, first_event = find_place("message", 2 * RING), find_place("NOT message", MOST_EVENTS)
+    recent = index.rows("place >= ? AND (message OR place >= ?)", [first, first_event], events=True)
+    records, sign = [*index.records(recent)], log.sign
+    if records and max(record.seq for record in records) > MAX_EXACT:
+        # A page would take neighbours for one row. Places are shown instead, as where there is no journal (R37).
+        places, sign = recent.tolist(), "~"
+        records = [record._replace(seq=place) for place, record in zip(places, records, strict=True)]
     [(before,)] = index.query("SELECT count(*) FROM entries WHERE message AND place < ?", [first])
     senders = {sender for (sender,) in index.query("SELECT DISTINCT source FROM subjects")} - {"", *GATEWAYS}
-    rows = LiveRows(lambda: (log.space, len(senders)), sign=log.sign)
+    rows = LiveRows(lambda: (log.space, len(senders)), sign=sign)
     calls = CallStates()
     following = EntryFeed(log)
     following.add(calls, earlier=False)
@@ -161,6 +174,7 @@ class FeedView(ActingWidget):
         self._earlier = (0, 0)
         self._opening = False
         self._head: tuple[str, int] = ("", -1)
+        self._missing: deque[int] = deque(maxlen=20)  # the rows up to these did not arrive in a view
         self._asked_for: deque[tuple[str, str, int, bool]] = deque(maxlen=100)
         # The newest filter of each view: what was asked for, and what the writer evaluates.
         self._wanted_filters: BoundedDict[str, tuple[int, str, int]] = BoundedDict(MOST_FILTERS)
@@ -217,11 +231,11 @@ class FeedView(ActingWidget):
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         last = self._source.last_seq
-        oldest = max(0, last - RING)
+        oldest = self._source.back(last, RING)
         asked = start
         # The view has nothing, has rows of an earlier log, or would have a gap.
         if start > last or start < oldest or not start:
-            start = max(oldest, last - FIRST)
+            start = self._source.back(last, min(FIRST, RING))
             self._earlier, self._opening = (oldest, start), True
         # Without another view, no view waits for the rows between.
         self._cursor = start if len(self._views) <= 1 else min(self._cursor, start)
@@ -232,7 +246,7 @@ class FeedView(ActingWidget):
             "last": last,
             "start": start,
             "oldest": oldest + 1,
-            "earlier": count - self._source.count(max(oldest, self._source.dropped[1])),
+            "earlier": count - self._source.count(oldest),
             "count": count - self._source.count(start),
             "sign": self._source.sign,
             "ring": RING,
@@ -258,7 +272,7 @@ class FeedView(ActingWidget):
     def _news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         last = self._source.last_seq
-        after = max(self._cursor, last - RING)
+        after = max(self._cursor, self._source.back(last, RING))
         rows = self._source.since(after, CHUNK) if last > after else []
         if rows:
             # Rows between `after` and the first one are no longer held, so they are no loss.
@@ -269,11 +283,16 @@ class FeedView(ActingWidget):
             self._cursor = rows[-1].seq
             if self._cursor < last:
                 self.wake()
+        while self._missing:
+            lacking, (after, upto) = min(self._missing.popleft(), last), self._earlier
+            self._earlier = self._source.back(last, RING), max(lacking, upto if upto > after else 0)
         after, upto = self._earlier
         if upto > after:
             if not self._opening:  # the first screen goes in a message of its own
-                at = max(after, upto - CHUNK)
-                older = [row for row in self._source.since(at, upto - at) if row.seq <= upto]
+                at = max(after, self._source.back(upto, CHUNK))
+                older = [row for row in self._source.since(at, CHUNK) if row.seq <= upto]
+                if not older:  # they were dropped meanwhile
+                    at = after
                 items.append({"t": "earlier", "rows": self._pack_rows(older), "after": at, "upto": upto})
                 self._earlier = (after, at)
             self._opening = False
@@ -316,11 +335,10 @@ class FeedView(ActingWidget):
             if suggested := suggest_filters(self._source, text):
                 yield {"t": "suggested", "texts": suggested} | about
             try:
-                oldest = max(1, self._source.last_seq - RING + 1)
                 row_filter = RowFilter(
                     self._source,
                     text,
-                    oldest=oldest,
+                    oldest=self._source.back(self._source.last_seq, RING) + 1,
                     now=self.clock,
                     zone=zone,
                     findings=self._findings,
@@ -358,6 +376,9 @@ class FeedView(ActingWidget):
         kind, view, seq = message.get("t"), message.get("view"), message.get("seq")
         if kind == "filter":
             self._take_filter(message)
+        elif kind == "earlier" and type(upto := message.get("upto")) is int:
+            self._missing.append(upto)
+            self.wake()
         elif kind == "select":
             self._select(message.get("seqs"))
         elif kind in ASKED and isinstance(view, str) and self._is_row(seq):
@@ -456,13 +477,16 @@ class FeedView(ActingWidget):
 
     # Pictures.
 
+    def _newest(self, rows: int) -> list[Row]:
+        return self._source.since(self._source.back(self._source.last_seq, rows), rows)
+
     def _static_text(self) -> str:
         name, members = self._source.title()
         count = self._source.count()
         return f"Messages of {name}: {count_of(count, 'message')}, {count_of(members, 'participant')}"
 
     def _brief_html(self) -> str:
-        newest = self._source.since(max(0, self._source.last_seq - 20 * MOST_BRIEF), 20 * MOST_BRIEF)
+        newest = self._newest(20 * MOST_BRIEF)
         rows = [row for row in newest if not row.plumbing][-MOST_BRIEF:]
         if not rows:
             return ""
@@ -476,7 +500,7 @@ class FeedView(ActingWidget):
 
     def _static_html(self) -> str:
         last = self._source.last_seq
-        recent = self._source.since(max(0, last - PICTURED), PICTURED)
+        recent = self._newest(PICTURED)
         rows = [row for row in recent if not row.plumbing][-MOST_ROWS:]
         first = rows[0].seq if rows else last + 1
         left_out = sum(row.plumbing for row in recent if row.seq >= first)

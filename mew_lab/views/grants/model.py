@@ -157,14 +157,14 @@ class Holdings:
         rights = self._session.me.participant.rights
         if not row.grant:
             await rights.revoke(row.holder, capabilities=[json.loads(row.pattern)])
-            return f"{one_line(row.holder, 64)} may no longer {row.phrase}"
-        if rights.grants.get(row.grant) is not None:
+        elif rights.grants.get(row.grant) is not None:
             await self._granting.revoke(row.grant)
             if row.mine and not row.ends:
                 self._revoked[row.key] = row
         else:  # an invitation, or a grant from before this participant joined
             await rights.revoke(row.holder, grant_id=row.grant)
-        return f"{one_line(row.holder, 64)} may no longer {row.phrase}"
+        # Another permission may still allow it.
+        return f"The permission of {one_line(row.holder, 64)} is revoked: {row.phrase}"
 
     # --- following, on the loop's thread ---
 
@@ -213,7 +213,7 @@ class Holdings:
     def _row(self, standing: ParticipantStanding, right: HeldRight, ends: str, against: str) -> Holding:
         text, since = compact(right.pattern), self._ledger.given_at(right.grant)
         if right.grant and right.grant not in self._granting:
-            tool = self._granting.changed_since(right.pattern, since or 0.0)
+            tool = self._session.decisions.tools.changed_since(right.pattern, since or 0.0)
             changed = f"its tool {one_line(tool, 50)} changed since" if tool else ""
             ends = ", ".join(filter(None, (changed, ends)))
         granter = logical(self._session, right.granter) if right.granter else ""

@@ -353,7 +353,7 @@ function render({ model, el }) {
   }
 
   async function perform(row, deed, choices) {
-    report(row, `${(VERBS[deed] ?? deed).replace("…", "")}: sent at ${clockTime(now())}, waiting for the answer`);
+    report(row, `${(VERBS[deed] ?? deed).replace("…", "")}: asked for at ${clockTime(now())}, waiting for the answer`);
     // In a strip there is no room for a notice: the row beside the avatar says what failed.
     const tell = strip ? (text) => { report(row, text); toast(text, { tone: "bad", seconds: 20 }); } : undefined;
     const done = await link.act("do", { deed, target: row.data.id, ...choices }, tell);

@@ -13,7 +13,6 @@ Spec: §3.1, §3.2, §4.1; MCP 2025-06-18 (resources, prompts).
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -22,6 +21,7 @@ from urllib.parse import quote
 from mew_lab.errors import MewError, NoReply, ToolFailed
 from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import METHOD_NOT_FOUND
 from mew_lab.views.tools.runs import ToolRun, ToolRuns
@@ -151,7 +151,7 @@ class OfferCatalog:
         ]:
             self._states.pop(key)
             self._found.pop(key, None)
-        await asyncio.gather(*(self._ask_one(tab, name) for name in here))
+        await run_all(self._ask_one(tab, name) for name in here)
         listed = self._publish(tab)
         number, owners = len(listed.offers), sum(owner.offers > 0 for owner in listed.people)
         what = tab if number != 1 else tab[:-1]

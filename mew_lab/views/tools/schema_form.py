@@ -1,12 +1,15 @@
 """Plans the fields of a form for a JSON Schema, in bounds.
 
 A plan consists of plain dictionaries, so that it can be sent as it is. Its texts are visible text; `key`, `default` and
-the values of options are exact, because they are sent back. A field that no other kind fits has the kind `json`, so a
-person can enter every value that the schema allows. Fields are planned breadth first, so that one deep branch does not
-use up the limit. `mew_lab.protocol.json_schema` validates the values, and ui/form.js draws the form.
+the values of options are exact, because they are sent back. A default is an offer: nobody sends it without taking it. A
+name, a constant or a choice is never cut: one that is too long is left to be written as JSON. A field that no other kind
+fits has the kind `json`, so a person can enter every value that the schema allows. Fields are planned breadth first, so
+that one deep branch does not use up the limit. `mew_lab.protocol.json_schema` validates the values, and ui/form.js draws
+the form.
 
 Bounds: 400 fields, 100 members of an object, 8 levels (references counted as levels), 200 options, 1000 characters of a
-description, 4000 of a default.
+description, 4000 of a default or a constant, 120 of a name. A form that a server asks to be filled in is bounded by
+`mew_lab.protocol.elicitation`, and `plan` of its schema is `whole`: all of its texts are shown.
 
 Spec: MCP `inputSchema` (JSON Schema 2020-12).
 """
@@ -18,8 +21,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mew_lab.protocol.elicitation import choices_of
 from mew_lab.protocol.json_schema import resolve_reference
-from mew_lab.protocol.visible import one_line, visible
+from mew_lab.protocol.visible import one_line, visible, visible_json
 
 __all__ = ["FormField", "plan", "summary"]
 
@@ -29,6 +33,8 @@ MAX_LEVELS = 8
 MAX_OPTIONS = 200
 MAX_ABOUT = 1000  # characters
 MAX_DEFAULT = 4000
+MAX_LABEL = 120  # characters of a name
+ENDLESS = 10_000_000  # characters, where a text is not cut
 SHORT = 200  # a string of more characters gets several lines
 
 TOO_MUCH = "This part is too large for a form: write it as JSON."
@@ -37,8 +43,9 @@ FormField = dict[str, Any]
 """`kind` is string, number, integer, boolean, null, choice, constant, array, tuple, object, variants or json.
 
 Always: `label`, `about`, `limits` (one line), `required`. Where they apply: `key`, `title`, `default` (JSON text),
-`format`, `hint`, `lines` (whether more than one), `options` ([label, JSON text]), `value` (JSON text) and `shown` of a
-constant, `items`, `parts`, `members`, `other`, `variants`, `note`.
+`offered` (a default to be read), `format`, `hint`, `lines` (whether more than one), `options` ([label, JSON text], and
+the value to be read where the label is a title of it), `value` (JSON text) and `shown` of a constant, `items`, `parts`,
+`members`, `other`, `variants`, `note`, `more` (the other members of a schema that is planned whole, as JSON).
 """
 
 _ORDER = ("object", "array", "string", "number", "integer", "boolean", "null")
@@ -55,15 +62,32 @@ _FORMATS: Mapping[str, str] = {
     "ipv6": "2001:db8::1",
     "regex": "^[a-z]+$",
 }
+# What a form shows of a schema in places of its own.
+_SHOWN = frozenset(
+    {
+        *("type", "default", "const", "minimum", "maximum"),
+        *(
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+        ),
+        *("minProperties", "maxProperties", "uniqueItems"),
+    }
+)
 _LONG_FORMATS = {"multi-line", "multiline", "textarea", "markdown", "html"}
 
 
-def plan(schema: Any) -> FormField:
+def plan(schema: Any, *, whole: bool = False) -> FormField:
     """The field for a whole value; for the arguments of a tool its kind is `object`.
 
-    Malformed parts of the schema are left out; nothing is raised.
+    Malformed parts of the schema are left out; nothing is raised. `whole` is for a bounded schema, of which no text is
+    cut or left out.
     """
-    return SchemaForm(schema).plan_whole()
+    return SchemaForm(schema, whole=whole).plan_whole()
 
 
 def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
@@ -79,8 +103,9 @@ def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
 class SchemaForm:
     """The plan of one form under construction; `plan_whole` returns the field of the whole value."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, whole: bool) -> None:
         self._root = schema
+        self._whole = whole
         self._left = MAX_FIELDS
         self._todo: deque[tuple[FormField, Any, int]] = deque()
 
@@ -96,7 +121,7 @@ class SchemaForm:
         """Returns an empty field and queues it to be filled."""
         field: FormField = {
             "kind": "json",
-            "label": one_line(label, 120),
+            "label": one_line(label, ENDLESS if self._whole else MAX_LABEL),
             "about": "",
             "limits": "",
             "required": required,
@@ -122,12 +147,15 @@ class SchemaForm:
             if schema is False:
                 field["note"] = "The schema allows no value here."
             return
-        _describe(field, schema)
-        options = schema.get("enum")
+        _describe(field, schema, whole=self._whole)
+        options = choices_of({key: schema[key] for key in ("enum", "oneOf", "anyOf") if key in schema})
         if "const" in schema:
             text = _json(schema["const"])
-            field |= {"kind": "constant", "value": text, "shown": one_line(text, 200)}
-        elif isinstance(options, list) and options:
+            if len(text) > MAX_DEFAULT and not self._whole:
+                field["note"] = f"The one value that fits has {len(text)} characters: write it as JSON."
+            else:
+                field |= {"kind": "constant", "value": text, "shown": _read(schema["const"])}
+        elif options:
             self._choice(field, options)
         elif forms := self._forms(schema):
             if not self._has_room(field, len(forms)):
@@ -186,18 +214,19 @@ class SchemaForm:
             return [{**schema, "type": kind, "title": kind, "default": None} for kind in kinds[: len(_ORDER)]]
         return []
 
-    def _choice(self, field: FormField, options: list[Any]) -> None:
-        texts = [_json(option) for option in options[:MAX_OPTIONS]]
-        if len(options) > MAX_OPTIONS or sum(map(len, texts)) > 50_000:
-            all_text = all(isinstance(option, str) for option in options)
-            shown = ", ".join(one_line(str(option), 40) for option in options[:5])
+    def _choice(self, field: FormField, options: list[tuple[str, Any]]) -> None:
+        texts = [_json(option) for _, option in options[:MAX_OPTIONS]]
+        size = sum(map(len, texts)) + sum(len(title) for title, _ in options[:MAX_OPTIONS])
+        if not self._whole and (len(options) > MAX_OPTIONS or size > 50_000):
+            all_text = all(isinstance(option, str) for _, option in options)
+            shown = ", ".join(one_line(str(option), 40) for _, option in options[:5])
             field |= {"kind": "string" if all_text else "json", "lines": False}
             field["note"] = f"One of {len(options)} values: {shown} …"
             return
         field["kind"] = "choice"
         field["options"] = [
-            [one_line(option if isinstance(option, str) else text, 120) or "(empty)", text]
-            for option, text in zip(options, texts, strict=True)
+            [visible(title), text, _read(option)] if title and title != option else [_read(option), text]
+            for (title, option), text in zip(options, texts, strict=True)
         ]
 
     def _fill_typed(self, field: FormField, schema: Mapping[str, Any], level: int) -> None:
@@ -208,7 +237,7 @@ class SchemaForm:
             self._array(field, schema, level)
         elif kind == "string":
             form = schema.get("format")
-            form = one_line(form, 40) if isinstance(form, str) else ""
+            form = one_line(form, ENDLESS if self._whole else 40) if isinstance(form, str) else ""
             longest = schema.get("maxLength")
             field |= {"kind": "string", "format": form, "hint": _FORMATS.get(form, "")}
             default = schema.get("default")
@@ -229,24 +258,24 @@ class SchemaForm:
         )  # sorted is stable: else as they were written
         keys += [key for key in dict.fromkeys(needed) if key not in properties]
         keys = [key for key in keys if _can_travel(str(key))]
-        if not self._has_room(field, min(len(keys), MAX_MEMBERS)):
+        named = [key for key in keys if self._whole or len(str(key)) <= MAX_LABEL]
+        if not self._has_room(field, min(len(named), MAX_MEMBERS)):
             return
+        left_out = len(keys) - len(named[:MAX_MEMBERS])
         field["kind"] = "object"
         field["members"] = [
             self._field(
                 properties.get(key, True), level + 1, label=str(key), required=key in needed, key=str(key)
             )
-            for key in keys[:MAX_MEMBERS]
+            for key in named[:MAX_MEMBERS]
         ]
-        if len(keys) > MAX_MEMBERS:
-            field["note"] = (
-                f"{len(keys) - MAX_MEMBERS} more members are not shown: add them by name, or edit as JSON."
-            )
-        other = schema.get("additionalProperties", not properties or len(keys) > MAX_MEMBERS)
+        if left_out:
+            field["note"] = f"{left_out} more members are not shown: add them by name, or edit as JSON."
+        other = schema.get("additionalProperties", not properties or left_out > 0)
         patterns = _mapping(schema.get("patternProperties"))
         if patterns:
             other = next(iter(patterns.values()))
-        if other is not False or len(keys) > MAX_MEMBERS:
+        if other is not False or left_out:
             field["other"] = self._field(
                 other if other is not False else True, level + 1, label="value", required=True
             )
@@ -269,30 +298,40 @@ class SchemaForm:
             field["items"] = self._field(items, level + 1, label="item", required=True)
 
 
-def _describe(field: FormField, schema: Mapping[str, Any]) -> None:
+def _describe(field: FormField, schema: Mapping[str, Any], *, whole: bool) -> None:
     about, title = schema.get("description"), schema.get("title")
+    most = ENDLESS if whole else MAX_ABOUT
     if isinstance(about, str):
-        field["about"] = visible(about[:MAX_ABOUT].replace("\n", " ")) + (
-            "…" if len(about) > MAX_ABOUT else ""
-        )
-    if isinstance(title, str) and title.lower() not in (
-        "",
-        field["label"].lower(),
-        field["label"].replace("_", " ").lower(),
-    ):
-        field["title"] = one_line(title, 120)
-    field["limits"] = ", ".join(_limits(schema))
+        field["about"] = visible(about[:most].replace("\n", " ")) + ("…" if len(about) > most else "")
+    same = (field["label"],) if whole else (field["label"].lower(), field["label"].replace("_", " ").lower())
+    if isinstance(title, str) and title and (title if whole else title.lower()) not in same:
+        field["title"] = one_line(title, ENDLESS if whole else MAX_LABEL)
+    field["limits"] = ", ".join(_limits(schema, whole=whole))
     if "default" in schema and schema["default"] is not None:
         text = _json(schema["default"])
-        if len(text) > MAX_DEFAULT:
-            field["note"] = f"The default has {len(text)} characters and is not filled in."
+        if len(text) > MAX_DEFAULT and not whole:
+            field["note"] = f"The default has {len(text)} characters and is not offered."
         else:
-            field["default"] = text
-            if isinstance(schema["default"], str) and _hides(schema["default"]):
-                field["note"] = f"The default contains invisible characters: {one_line(text, 120)}"
+            field |= {"default": text, "offered": _read(schema["default"])}
+    if whole and (more := {key: schema[key] for key in schema if not _has_place(key, schema)}):
+        field["more"] = visible_json(json.dumps(more, ensure_ascii=False))
 
 
-def _limits(schema: Mapping[str, Any]) -> Iterable[str]:
+def _has_place(key: str, schema: Mapping[str, Any]) -> bool:
+    """Whether a form shows that member of the schema of a flat field by itself."""
+    # Only the first of these that has choices is drawn, and a constant instead of them.
+    drawn = next((one for one in ("enum", "oneOf", "anyOf") if choices_of({one: schema.get(one)})), "")
+    kind = "" if "const" in schema or drawn else schema.get("type")
+    if key in ("enum", "oneOf", "anyOf"):
+        return "const" not in schema and key == drawn
+    if key in ("title", "description", "pattern", "format"):
+        return isinstance(schema[key], str) and (key != "format" or kind == "string")
+    if key in ("properties", "required"):
+        return kind == "object"
+    return key in _SHOWN or (key == "items" and kind == "array")
+
+
+def _limits(schema: Mapping[str, Any], *, whole: bool) -> Iterable[str]:
     phrases = (
         ("minimum", "at least {}"), ("exclusiveMinimum", "more than {}"), ("maximum", "at most {}"),
         ("exclusiveMaximum", "less than {}"), ("multipleOf", "a multiple of {}"),
@@ -307,12 +346,12 @@ def _limits(schema: Mapping[str, Any]) -> Iterable[str]:
             and not isinstance(value, bool)
             and not (key.startswith("min") and value == 0 and "L" in key)
         ):
-            text = phrase.format(one_line(f"{value}", 30))
+            text = phrase.format(one_line(f"{value}", ENDLESS if whole else 30))
             yield text.removesuffix("s") if value == 1 and " 1 " in text else text
     if schema.get("uniqueItems") is True:
         yield "all items different"
     if isinstance(schema.get("pattern"), str):
-        yield f"matches {one_line(schema['pattern'], 80)}"
+        yield f"matches {one_line(schema['pattern'], ENDLESS if whole else 80)}"
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -360,11 +399,6 @@ def _can_travel(key: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in key)
 
 
-def _hides(text: str) -> bool:
-    bare = text.replace("\n", "").replace("\t", "")
-    return visible(bare) != bare
-
-
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
@@ -375,3 +409,10 @@ def _names(value: Any) -> list[str]:
 
 def _json(value: Any) -> str:
     return json.dumps(value)  # escaped: a lone surrogate cannot be sent otherwise
+
+
+def _read(value: Any) -> str:
+    """A value to be read, whole: a plain text as it is, anything else as JSON."""
+    if isinstance(value, str) and value.strip() and visible(value) == value:
+        return value
+    return visible_json(json.dumps(value, ensure_ascii=False))

@@ -39,7 +39,7 @@ function render({ model, el }) {
   const pane = make("div", { class: "mew-pane", role: "region", "aria-label": "Chosen tool" });
   const calls = make("tbody");
   const callsTable = make("table", { class: "mew-calls", "aria-label": "Your last calls" }, make("thead", {}, make("tr", {},
-    ...["#", "Called", "Arguments", "Result", ""].map((text) => make("th", { scope: "col", text: text || " ", class: text === "#" ? "mew-num" : "" })))), calls);
+    ...["Call", "Target", "Arguments", "Result", ""].map((text) => make("th", { scope: "col", text: text || " ", class: text === "Call" ? "mew-num" : "" })))), calls);
   callsTable.querySelector("th:last-child").setAttribute("aria-label", "actions");
   const callsBox = make("div", { class: "mew-calls-box", hidden: true, role: "region", tabindex: 0, "aria-label": "Last calls" }, callsTable);
   const sheet = make("div", { class: "mew-body" }, make("div", { class: "mew-left" }, count, list, more, empty), pane);

@@ -98,7 +98,7 @@ class ActingWidget(LiveWidget):
         try:
             outcome = get()
         except CancelledError:
-            self._answer_act(view, job, "failed", "The action was cancelled before it was done.")
+            self._answer_act(view, job, "failed", "The action was ended, and may have been done in part.")
         except MewError as refusal:
             self._answer_act(view, job, "failed", one_line(str(refusal), 600))
         except Exception as error:

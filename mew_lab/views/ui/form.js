@@ -1,6 +1,8 @@
 // A form from the plan of a JSON Schema (mew_lab/views/tools/schema_form.py). It gives JSON text, exact to the digit, or null
 // while a field is not well-formed. Python validates the text, and `show(faults)` shows the errors.
 // A field without a value is absent, which differs from empty. Typing adds it, clearing removes it, the “Send” box does both.
+// A default is offered and never filled in. With `watch(node, name)` the form is one that somebody asks to be filled in: each
+// of its texts is given to `watch`, which returns the node to be shown, and all choices stand in sight.
 // `reveal(faults)` marks every required field without a value, also those that nobody touched, and focuses the first.
 // Parts are built when they are opened, so that a recursive schema costs nothing.
 
@@ -9,6 +11,7 @@ import { JSON_NUMBER, JsonNumber, readJson, writeJson } from "./json.js";
 
 const ABSENT = Symbol("absent"), BAD = Symbol("bad");
 const MOST_ROWS = 200;
+const LONG_CHOICE = 40; // characters of a choice that a box may cut
 let formCount = 0;
 
 // Whether a field of this plan can hold the value; a value that no field can hold is shown as JSON.
@@ -45,7 +48,7 @@ export function formKindWord(plan) {
   return { json: "JSON", variants: "one of several", tuple: "list", choice: "choice", constant: "fixed", string: plan.format || "text", integer: "whole number" }[plan.kind] ?? plan.kind;
 }
 
-export function schemaForm(plan, { changed }) {
+export function schemaForm(plan, { changed: onChange, watch = null }) {
   formCount += 1;
   const prefix = `mew-form-${formCount}-${Math.random().toString(36).slice(2, 8)}`;
   let ids = 0;
@@ -53,23 +56,41 @@ export function schemaForm(plan, { changed }) {
   // While it reads: the fields that are not well-formed, and whether the rest is wanted without them.
   let unread = [], partly = false;
 
+  const seen = (node, name) => watch?.(node, name) ?? node;
+  let offers = [];
+  function changed() {
+    offers = offers.filter((offer) => offer.node.isConnected);
+    for (const offer of offers) offer.tell();
+    onChange();
+  }
+
+  // What the schema proposes as a value. It is sent when somebody takes it, by the button or in words of her own.
+  function offerOf(field, label, { take, isFilled }) {
+    const words = make("span"), value = make("code", { class: "mew-fixed", text: field.offered });
+    const use = make("button", { type: "button", class: "mew-small mew-use", text: "Use it", "aria-label": `Use the tool's default for ${label}`, onclick: () => { take(readJson(field.default)); changed(); } });
+    const offer = { node: make("div", { class: "mew-about mew-offered" }, words, seen(value, `the default of ${label}`), " ", use), tell() { words.textContent = isFilled() ? "The tool's default: " : "Not sent; the tool's default: "; } };
+    offer.tell();
+    offers.push(offer);
+    return offer.node;
+  }
+
   // The frame around each control: its name, whether it is required, its description, its errors.
   function frame(field, control, { label, group = false, tick = null, name = null }) {
     const about = make("span", { class: "mew-about-text", id: id(), dir: "auto" });
-    about.append([field.about, field.limits].filter(Boolean).join(" · "));
-    if (field.hint) about.append(`${about.textContent ? " · " : ""}such as ${field.hint}`);
+    about.textContent = [field.about, field.limits, field.hint ? `such as ${field.hint}` : "", field.more ? `also: ${field.more}` : ""].filter(Boolean).join(" · ");
     const note = field.note ? make("span", { class: "mew-note-text", text: field.note }) : null;
     const fault = make("div", { class: "mew-fault", id: id(), hidden: true });
     const title = name ?? make(group ? "span" : "label", { class: "mew-name mew-code", dir: "ltr", id: id(), text: label });
     const line = make("div", { class: "mew-name-line" });
-    line.append(title);
-    if (field.title) line.append(make("bdi", { class: "mew-dim", text: field.title }));
-    line.append(make("span", { class: "mew-kind-word", text: formKindWord(field) }));
+    // An item of a list has a number of ours, which changes.
+    line.append(field.key === undefined ? title : seen(title, label));
+    if (field.title) line.append(seen(make("bdi", { class: "mew-dim", text: field.title }), `the title of ${label}`));
+    line.append(seen(make("span", { class: "mew-kind-word", text: formKindWord(field) }), `the kind of ${label}`));
     if (field.required && field.key !== undefined) line.append(make("span", { class: "mew-required", text: "required" }));
     if (tick) line.append(tick);
     const node = make("div", { class: `mew-field mew-field-${field.kind}` }, line, control);
-    if (about.textContent) node.append(make("div", { class: "mew-about" }, about));
-    if (note) node.append(make("div", { class: "mew-about mew-note-line" }, note));
+    if (about.textContent) node.append(make("div", { class: "mew-about" }, seen(about, `about ${label}`)));
+    if (note) node.append(make("div", { class: "mew-about mew-note-line" }, seen(note, `the note on ${label}`)));
     node.append(fault);
     const described = [about.textContent ? about.id : "", fault.id].filter(Boolean).join(" ");
     function describe(target) {
@@ -122,7 +143,7 @@ export function schemaForm(plan, { changed }) {
   // A field of any kind. `label` names it; a `settled` field always has a value, such as an item of a list.
   function build(field, label, settled = field.required) {
     const makers = {
-      string: text, number: text, integer: text, json: text, boolean: choice, choice, constant: constantField, null: constantField,
+      string: text, number: text, integer: text, json: text, boolean: choice, choice: watch ? choiceInSight : choice, constant: constantField, null: constantField,
       array: rows, tuple: rows, object: members, variants: variantField,
     };
     let shown = null, raw = false;
@@ -133,16 +154,18 @@ export function schemaForm(plan, { changed }) {
       place.replaceChildren(shown.node);
     }
     use(field, false);
+    // A value that the field cannot hold is not lost: it is shown as JSON.
+    function set(value) {
+      if (value !== ABSENT && !formHolds(field, value)) {
+        use({ ...field, kind: "json", note: "The value does not fit this field, so it is shown as JSON." }, true);
+      } else if (raw) use(field, false);
+      shown.set(value);
+    }
+    const offered = field.default !== undefined ? offerOf(field, label, { take: set, isFilled: () => shown.isFilled() }) : null;
     return {
-      node: place,
+      node: offered ? make("div", {}, place, offered) : place,
       get: () => shown.get(),
-      // A value that the field cannot hold is not lost: it is shown as JSON.
-      set(value) {
-        if (value !== ABSENT && !formHolds(field, value)) {
-          use({ ...field, kind: "json", default: undefined, note: "The value does not fit this field, so it is shown as JSON." }, true);
-        } else if (raw) use(field, false);
-        shown.set(value);
-      },
+      set,
       show: (faults) => shown.show(faults),
       focus: () => shown.focus(),
       rename(text_) { label = text_; shown.rename(text_); },
@@ -206,10 +229,9 @@ export function schemaForm(plan, { changed }) {
       touched = touched || choices;
       update();
     }
-    if (field.default !== undefined) { const at = readJson(field.default); if (formHolds(field, at)) set(at); }
-    touched = false;
     return {
       node: parts.node, set, rename: parts.rename,
+      isFilled: () => choices || value !== "",
       get: read,
       show(faults) {
         parts.far(sentence(mark(faults, touched, box), label));
@@ -222,28 +244,70 @@ export function schemaForm(plan, { changed }) {
   function choice(field, label) {
     const options = field.kind === "boolean" ? [["true", "true"], ["false", "false"]] : field.options;
     const box = make("select", {}, make("option", { value: "", text: field.required ? "choose…" : "not given" }));
-    options.forEach(([shown], n) => box.append(make("option", { value: n, text: shown })));
+    options.forEach(([shown, , value], n) => box.append(make("option", { value: n, text: value === undefined ? shown : `${shown} (${value})` })));
     const parts = frame(field, box, { label });
     parts.describe(box);
-    let touched = false;
-    box.addEventListener("change", () => { touched = true; changed(); });
-    function set(value) {
-      const wanted = value === ABSENT ? null : writeJson(value);
-      const at = options.findIndex(([, text_]) => writeJson(readJson(text_)) === wanted);
-      box.value = at < 0 ? "" : String(at);
+    const whole = make("div", { class: "mew-about mew-chosen", hidden: true });
+    box.after(whole);
+    // A box cuts a long choice, so what is chosen stands below it.
+    function say() {
+      const text_ = box.selectedOptions[0]?.textContent ?? "";
+      whole.textContent = text_;
+      whole.hidden = box.value === "" || text_.length <= LONG_CHOICE;
     }
-    if (field.default !== undefined) set(readJson(field.default));
+    return choiceOf(field, label, options, parts, {
+      at: () => (box.value === "" ? -1 : Number(box.value)),
+      pick(n) { box.value = n < 0 ? "" : String(n); say(); },
+      listen(run) { box.addEventListener("change", () => { say(); run(); }); },
+      first: box,
+    });
+  }
+
+  // All choices as a list, each of them whole.
+  function choiceInSight(field, label) {
+    const { options } = field, name = id(), box = make("div", { class: "mew-radios" });
+    const radio = (n, ...texts) => {
+      const input = make("input", { type: "radio", name, value: n });
+      box.append(make("label", { class: "mew-radio" }, input, make("span", {}, ...texts)));
+      return input;
+    };
+    const inputs = options.map(([shown, , value], n) => radio(n, seen(make("bdi", { text: shown }), `a choice of ${label}`), ...(value === undefined ? [] : [" ", seen(make("code", { class: "mew-fixed", text: value }), `a choice of ${label}`)])));
+    const none = field.key !== undefined && !field.required ? radio(-1, make("span", { class: "mew-dim", text: "not given" })) : null;
+    if (none) none.checked = true;
+    const parts = frame(field, box, { label, group: true });
+    parts.describe(box);
+    return choiceOf(field, label, options, parts, {
+      at: () => inputs.findIndex((input) => input.checked),
+      pick(n) {
+        for (const input of inputs) input.checked = false;
+        const chosen = n < 0 ? none : inputs[n];
+        if (chosen) chosen.checked = true;
+      },
+      listen(run) { box.addEventListener("change", run); },
+      first: inputs[0],
+    });
+  }
+
+  // What both have: `at()` is the number of the chosen option, -1 for none.
+  function choiceOf(field, label, options, parts, { at, pick, listen, first }) {
+    let touched = false;
+    listen(() => { touched = true; changed(); });
     return {
-      node: parts.node, set, rename: parts.rename,
+      node: parts.node, rename: parts.rename,
+      isFilled: () => at() >= 0,
+      set(value) {
+        const wanted = value === ABSENT ? null : writeJson(value);
+        pick(options.findIndex(([, text_]) => writeJson(readJson(text_)) === wanted));
+      },
       get() {
         // An item of a list cannot be left out.
-        const missing = box.value === "" && field.key === undefined;
+        const missing = at() < 0 && field.key === undefined;
         parts.near(missing ? "Choose a value." : "");
         if (missing) unread.push(label);
-        return missing ? BAD : box.value === "" ? ABSENT : readJson(options[Number(box.value)][1]);
+        return missing ? BAD : at() < 0 ? ABSENT : readJson(options[at()][1]);
       },
-      show: (faults) => parts.far(sentence(mark(faults, touched, box), label)),
-      focus: () => box.focus(),
+      show: (faults) => parts.far(sentence(mark(faults, touched, first), label)),
+      focus: () => first?.focus(),
     };
   }
 
@@ -251,10 +315,11 @@ export function schemaForm(plan, { changed }) {
   function constantField(field, label, settled) {
     const value = field.kind === "null" ? null : readJson(field.value);
     const give = settled ? null : tickBox(label, () => changed()), tick = give?.tick;
-    const parts = frame(field, make("code", { class: "mew-fixed", text: field.kind === "null" ? "null" : field.shown }), { label, tick: give?.node, group: true });
+    const parts = frame(field, seen(make("code", { class: "mew-fixed", text: field.kind === "null" ? "null" : field.shown }), `the fixed value of ${label}`), { label, tick: give?.node, group: true });
     return {
       node: parts.node, rename: parts.rename,
       set(next) { if (tick) tick.checked = next !== ABSENT; },
+      isFilled: () => settled || tick.checked,
       get: () => (settled || tick.checked ? value : ABSENT),
       show: (faults) => parts.far(sentence(faults, label)),
       focus: () => tick?.focus(),
@@ -278,9 +343,9 @@ export function schemaForm(plan, { changed }) {
     }
     inner.hidden = true;
     if (settled) include(true);
-    if (field.default !== undefined) { const at = readJson(field.default); if (formHolds(field, at)) { include(true); set(at); } }
     return {
       node: parts.node, rename: parts.rename,
+      isFilled: () => open,
       get: () => (open ? get() : ABSENT),
       set(value) { include(settled || value !== ABSENT); if (open && value !== ABSENT) set(value); },
       show(faults) {
@@ -470,6 +535,8 @@ export function schemaForm(plan, { changed }) {
   const node = make("div", { class: "mew-form" }, body, fault, make("div", { class: "mew-form-foot" }, flip));
   if (whole) whole.fill(body);
   else body.append(single.node);
+  // As JSON, a form that is asked would have values that were not in sight.
+  flip.hidden = watch !== null;
   if (plan.note) body.append(make("div", { class: "mew-about", text: plan.note }));
   if (whole && !plan.members.length && !plan.other) body.append(nothing);
 

@@ -27,6 +27,17 @@ test("what a message says has at least half of the width, whatever the width", (
   }
 });
 
+test("a number of six digits has room with its sign, and what a message says has two fifths beside it", () => {
+  for (let room = 320; room <= 2600; room += 1) {
+    const fit = fitting(COLUMNS, room, { longest: "~123456".length }), [seq] = fit.list;
+    const others = fit.list.reduce((sum, column) => sum + fit.width(column), 0);
+    assert.ok(seq.name !== "seq" || fit.width(seq) >= 72, `${room} px: ${fit.width(seq)}`);
+    assert.ok((room - others) / room >= 0.4 && fit.least <= room, `${room} px: ${room - others}`);
+  }
+  assert.equal(fitting(COLUMNS, 360, { longest: 99 }).list.length, 4);
+  assert.equal(fitting(COLUMNS, 360, { longest: 99, widths: { seq: 40 } }).width(COLUMNS[0]), 40);
+});
+
 test("a column is there from its least width on, and a larger view never shows less", () => {
   assert.deepEqual(names(fitting(COLUMNS, 351).list), ["route", "what", "took"]);
   assert.deepEqual(names(fitting(COLUMNS, 519).list), ["seq", "route", "what", "took"]);
@@ -38,7 +49,7 @@ test("a column is there from its least width on, and a larger view never shows l
 test("the reader's widths hold, and the table becomes wider than the view where they need it", () => {
   const fit = fitting(COLUMNS, 600, { widths: { route: 500, seq: 40 } });
   assert.deepEqual(fit.list.map(fit.width), [40, 72, 500, 0, 60]);
-  assert.equal(fit.least, 40 + 72 + 500 + 160 + 60);
+  assert.equal(fit.least, 40 + 72 + 500 + 144 + 60);
 });
 
 test("who says it to whom stands in one column", () => {

@@ -82,7 +82,7 @@ def test_a_grant_for_a_while_says_until_when(room: Room) -> None:
 def test_a_grant_is_revoked_by_its_id(room: Room) -> None:
     room.grant("agent", PUSH)
     (row,) = room.until(lambda: room.of("agent", "git_push"))
-    assert room.revoke(row).startswith("agent may no longer ")
+    assert room.revoke(row).startswith("The permission of agent is revoked: ")
     room.until(lambda: not room.of("agent", "git_push"))
     (sent,) = [entry for entry in room.lab.log if entry.get("kind") == "capability/revoke"]
     assert sent["payload"]["grant_id"] == row.grant
@@ -90,7 +90,7 @@ def test_a_grant_is_revoked_by_its_id(room: Room) -> None:
 
 def test_what_was_configured_is_revoked_by_its_pattern(room: Room) -> None:
     (row,) = room.of("agent", "participant/status")
-    assert room.revoke(row) == "agent may no longer report its status"
+    assert room.revoke(row) == "The permission of agent is revoked: report its status"
     room.until(lambda: not room.of("agent", "participant/status"))
     assert not room.lab.seats["agent"].participant.can_send("participant/status")
 

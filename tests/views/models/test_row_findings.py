@@ -129,6 +129,24 @@ def test_a_long_session_is_judged_from_the_oldest_row_of_a_view_on() -> None:
     assert set(marked) <= set(withdraws)
 
 
+def test_records_without_a_message_and_gaps_between_their_numbers_hide_no_row() -> None:
+    fault = next(fault for fault in FAULTS if fault.__name__ == "failing")
+    records: list[Record] = []
+    for seed in range(30):
+        for record in converse(seed, 1, fault)[0]:
+            newest = records[-1].seq if records else 0
+            event = record._replace(seq=newest + 1, event="connected", raw=None)
+            records += [event._replace(seq=newest + n) for n in range(1, 41)]
+            records.append(record._replace(seq=newest + 41 + 1000 * (seed % 3)))
+    space = Space(ring=40)
+    space.take(records)
+    space.settle(30)  # some steps see no message
+    shown = {row.seq for row in space.rows.since(0, 10_000)[-40:]}
+    wanted = {row: rules for row, rules in expected_of(records).items() if row in shown}
+    found = {seq for seq in shown if space.findings.get(seq)}
+    assert wanted and found == wanted.keys()
+
+
 def test_records_that_are_no_longer_held_do_not_shift_the_rows() -> None:
     fault = next(fault for fault in FAULTS if fault.__name__ == "failing")
     clean, (last, _) = converse(8, 900)[0], converse(9, 1, fault)

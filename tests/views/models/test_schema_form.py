@@ -158,16 +158,45 @@ def test_what_is_left_out_is_said() -> None:
     chosen = member({"enum": [f"v{n}" for n in range(10_000)]})
     assert chosen["kind"] == "string" and chosen["note"] == "One of 10000 values: v0, v1, v2, v3, v4 …"
     assert "4002 characters" in member({"type": "string", "default": "z" * 4000})["note"]
+    fixed = member({"const": "z" * 4000})
+    assert fixed["kind"] == "json" and "4002 characters: write it as JSON" in fixed["note"]
+    named = plan({"properties": {"n" * 121: {}, "m" * 120: {}}, "additionalProperties": False})
+    assert [one["label"] for one in named["members"]] == ["m" * 120]
+    assert named["note"].startswith("1 more members are not shown") and "other" in named
+
+
+@pytest.mark.threat(50)
+def test_a_constant_and_a_choice_are_shown_to_their_end_and_a_title_beside_its_value() -> None:
+    assert member({"const": "a" * 3000})["shown"] == "a" * 3000
+    assert member({"enum": ["b" * 3000]})["options"][0][0] == "b" * 3000
+    titled = member({"oneOf": [{"const": "10", "title": "Small"}, {"const": "1000000", "title": "Small"}]})
+    assert titled["options"] == [["Small", '"10"', "10"], ["Small", '"1000000"', "1000000"]]
+
+
+@pytest.mark.threat(50)
+def test_a_plan_of_a_whole_schema_leaves_no_text_out() -> None:
+    end = "x " * 5000 + "PAY-1000"
+    field = {
+        "type": "string",
+        "title": "A " + end,
+        "description": end,
+        "default": end,
+        "pattern": end,
+        "x": end,
+    }
+    [one] = plan({"properties": {end: field}}, whole=True)["members"]
+    parts = (one["label"], one["title"], one["about"], one["offered"], one["limits"], one["more"])
+    assert all("PAY-1000" in part and "…" not in part for part in parts)
 
 
 @pytest.mark.threat(17)
 def test_what_is_read_is_visible_and_what_is_sent_is_exact() -> None:
     field = member({"type": "string", "description": "a\u202eb", "default": "x\u200by"})
     assert field["about"] == "a\\u202eb"
-    assert json.loads(field["default"]) == "x\u200by" and "invisible characters" in field["note"]
+    assert (json.loads(field["default"]), field["offered"]) == ("x\u200by", '"x\\u200by"')
     (one,) = plan({"properties": {"k\u202e": {"enum": ["v\u2066"]}}})["members"]
     assert (one["key"], one["label"]) == ("k\u202e", "k\\u202e")
-    assert one["options"][0][0] == "v\\u2066" and json.loads(one["options"][0][1]) == "v\u2066"
+    assert one["options"][0][0] == '"v\\u2066"' and json.loads(one["options"][0][1]) == "v\u2066"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,197 @@
+"""Makes what a gate answers to its client: results of participants, and sentences of its own, told apart.
+
+A client must not take the words of a participant for those of the gate. So:
+
+- members of `_meta` that begin with `mew-lab/` are the gate's alone; those of participants are left out;
+- a text of a participant that reads like a sentence of the gate gets "Result of git/commit:" before it. Both are
+  compared as they read: without case, accents, look-alikes, punctuation and invisible characters;
+- an entry or a result that the revision of MCP of the client does not allow costs itself alone.
+
+Spec: §3.1.2; MCP "Tools", "Resources", "Prompts".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import unescape
+from typing import Any
+
+from mcp import types
+from mcp.types.methods import serialize_server_result
+from mcp.types.version import LATEST_HANDSHAKE_VERSION
+
+from mew_lab.bridge.offers import OWN_META, RESULT
+from mew_lab.protocol.text import letters
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.peer_lists import METHODS
+from mew_lab.sdk.results import raw_text
+
+__all__ = [
+    "LISTS",
+    "known_members",
+    "misfit",
+    "reads_as_own",
+    "refused",
+    "result_misfit",
+    "text_result",
+    "without_own_meta",
+    "without_own_words",
+]
+
+MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
+OPENING = 300  # letters of a text that are compared
+MAX_READ = 64 * 1024  # characters in which a text must have so many letters; else it counts as hiding them
+MAX_JOINED = 100  # texts of one result that are read as one
+CHUNK = 2048
+_TAG = re.compile(r"<[^<>]{0,200}>")
+# The sentences of a gate, as letters: those that are its alone, and those about the call that they name.
+_OWN = tuple(
+    map(
+        letters,
+        (
+            "waits for a person's approval",
+            "this is no result yet",
+            "approved this call with other arguments",
+            "so nobody was asked",
+            f"call {RESULT} with",
+        ),
+    )
+)
+_OWN_ABOUT = [
+    tuple(map(letters, sentence.split("…")))
+    for sentence in (
+        *("… waits", "… is running", "… was", "… has ended", "… failed", "… gave no result"),
+        *("rejected …", "has approved …", "decided on …", "cancelled …", "so … was", "whether …"),
+        *("withdrawal of …", "taken over …", "schema of …"),
+    )
+]
+LISTS: Mapping[str, Any] = {
+    "tools/list": types.ListToolsResult,
+    "resources/list": types.ListResourcesResult,
+    "resources/templates/list": types.ListResourceTemplatesResult,
+    "prompts/list": types.ListPromptsResult,
+}
+_RESULTS: Mapping[str, Any] = {
+    "tools/call": types.CallToolResult,
+    "resources/read": types.ReadResourceResult,
+    "prompts/get": types.GetPromptResult,
+}
+_RESULT_MEMBERS = ("content", "structuredContent", "isError", "contents", "messages", "description", "_meta")
+
+
+def misfit(method: str, entry: Mapping[str, Any], version: str = LATEST_HANDSHAKE_VERSION) -> str:
+    """Why an entry of a list cannot be sent to a client of that revision of MCP; empty where it can."""
+    listed = METHODS.get(method, "tools")
+    return _why(method, LISTS[method], {listed: [entry]}, version)
+
+
+def known_members(result: Any) -> Any:
+    """A result without the members that are the gate's own to send, such as `resultType`.
+
+    Only the latest revision allows a structured content that is no object; it becomes text.
+    """
+    if not isinstance(result, dict):
+        return result
+    known = {name: result[name] for name in _RESULT_MEMBERS if name in result}
+    if not isinstance(known.get("structuredContent", {}), dict) and isinstance(known.get("content"), list):
+        text = raw_text(known.pop("structuredContent"))[0]
+        known["content"] = [*known["content"], {"type": "text", "text": text}]
+    return known
+
+
+def result_misfit(method: str, result: Any, version: str) -> str:
+    """Why the result of a participant cannot be sent to a client of that revision; empty where it can."""
+    return _why(method, _RESULTS[method], result, version)
+
+
+def _why(method: str, model: Any, result: Any, version: str) -> str:
+    try:
+        plain = model.model_validate(result).model_dump(by_alias=True, mode="json", exclude_none=True)
+        serialize_server_result(method, version, plain)
+    except (ValueError, TypeError, RecursionError) as fault:
+        lines = [line.strip() for line in str(fault).splitlines()] or [type(fault).__name__]
+        # The model's own error has the place and a sentence in its next lines, for its first fault.
+        shown = ": ".join(lines[1:3]).split(" [type=")[0] if len(lines) > 2 else lines[0]
+        return one_line(shown, MAX_SHOWN)
+    return ""
+
+
+# --- words of the gate and of participants ---
+
+
+def without_own_words(result: Any, what: str, *, is_tool: bool) -> Any:
+    """A result of a participant without what only the gate may say of the call `what`."""
+    if not isinstance(result, dict):
+        return result
+    plain: dict[str, Any] = without_own_meta(result)
+    content = plain.get("content")
+    if is_tool and isinstance(content, list):
+        texts = [
+            at
+            for at, block in enumerate(content)
+            if isinstance(block, dict) and isinstance(block.get("text"), str)
+        ]
+        own = {at for at in texts if reads_as_own(content[at]["text"], what)}
+        if texts and reads_as_own("".join(content[at]["text"][:MAX_READ] for at in texts[:MAX_JOINED]), what):
+            own.add(texts[0])  # a sentence may be spread over several texts
+        plain["content"] = [_marked(block, what) if at in own else block for at, block in enumerate(content)]
+    return plain
+
+
+def without_own_meta(value: Any) -> Any:
+    """The value without members of the gate in any `_meta`; what a tool returns as its data stays as it is."""
+    if isinstance(value, list):
+        return [without_own_meta(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: (
+            {key: inner for key, inner in member.items() if not letters(key).startswith(_OWN_KEY)}
+            if name == "_meta" and isinstance(member, dict)
+            else member
+            if name == "structuredContent"
+            else without_own_meta(member)
+        )
+        for name, member in value.items()
+    }
+
+
+_OWN_KEY = letters(OWN_META)
+
+
+def _marked(block: dict[str, Any], what: str) -> dict[str, Any]:
+    return {**block, "text": f"Result of {one_line(what, MAX_SHOWN)}:\n{block['text']}"}
+
+
+def reads_as_own(text: str, what: str) -> bool:
+    """Whether a text begins like a sentence of the gate about the call `what`."""
+    about = letters(what)
+    own = [*_OWN, *(f"{before}{about}{after}" for before, after in _OWN_ABOUT)]
+    head = text[:MAX_READ]
+    readings = [head]
+    if "<" in head or "&" in head:  # as a page shows it
+        readings.append(unescape(_TAG.sub("", head)))
+    for reading in readings:
+        opening = ""
+        for at in range(0, len(reading), CHUNK):
+            opening += letters(reading[at : at + CHUNK])
+            if len(opening) >= OPENING:
+                break
+        is_hidden = len(opening) < OPENING and len(text) > MAX_READ
+        if is_hidden or any(words in opening[:OPENING] for words in own):
+            return True
+    return False
+
+
+def text_result(
+    text: str, *, is_error: bool = False, meta: dict[str, Any] | None = None
+) -> types.CallToolResult:
+    """A sentence of the gate as a result."""
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
+    return types.CallToolResult(content=content, is_error=is_error, _meta=meta)
+
+
+def refused(sentence: str) -> types.CallToolResult:
+    """A sentence of the gate that says why a call has no result."""
+    return text_result(sentence, is_error=True)

@@ -1,0 +1,39 @@
+"""A gate of one space that is bridged into another: a call that waits there has no result before a person decided."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from mew_lab.bridge.mcp import McpBridge
+
+from ..cli.test_mcp import OpenDesk, desk
+from .conftest import Site, until
+
+__all__ = ["desk"]  # a fixture
+
+
+@pytest.mark.timeout(120)
+async def test_a_call_through_a_bridged_gate_waits_until_a_person_of_its_space_has_decided(
+    desk: OpenDesk, site: Site, tmp_path: Path
+) -> None:
+    words = desk.words(tmp_path, "--answer-after", "0.2")
+    bridge: McpBridge = await site.bridge([sys.executable, *words], name="far", cwd=tmp_path)
+    human = await site.seat("human")
+    call = human.call("far/calc_add", {"a": 2, "b": 3})
+    id = await desk.proposed()
+    asked = bridge.participant
+    assert asked is not None
+    await asyncio.sleep(0.6)  # the gate has answered that it is pending
+    assert not call.done
+    await desk.human.approve(id)
+    assert (await call).text == "5" and desk.executed == [(2, 3)]
+    rejected = human.call("far/calc_add", {"a": 4, "b": 3})
+    await until(lambda: desk.open)
+    await desk.human.reject(desk.open[0].id, "not this one")
+    with pytest.raises(Exception, match="not this one"):
+        await rejected
+    assert len(list(desk.human.proposals)) == 2

@@ -1,0 +1,177 @@
+"""Lines of a server of any size and shape: each call ends with an answer, and none of them holds the loop of a lab."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mew_lab.bridge.line_judge import count
+from mew_lab.bridge.process import LONGEST, LongLine, ServerProcess
+from mew_lab.bridge.server_requests import ServerRequests
+from mew_lab.bridge.session import McpSession, open_session
+from mew_lab.errors import MewError, OutcomeUnknown
+from mew_lab.sdk.tools import RpcError
+
+from .conftest import Site
+from .heavy_server import SHAPES
+
+HEAVY = Path(__file__).parent / "heavy_server.py"
+MARK = 0.05  # seconds
+SIZES = [200_000, 260_000, 1_900_000, 7_000_000]
+
+
+@contextmanager
+def frozen() -> Iterator[None]:
+    """What this process holds already is not collected meanwhile: its size is that of the test suite."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[dict[str, float]]:
+    """The longest processor time of the loop's thread, and the longest lag, between two ticks of a timer of 1 ms."""
+    longest = {"busy": 0.0, "lag": 0.0}
+
+    async def tick() -> None:
+        while True:
+            begin, busy = time.perf_counter(), time.thread_time()
+            await asyncio.sleep(0.001)
+            longest["busy"] = max(longest["busy"], time.thread_time() - busy)
+            longest["lag"] = max(longest["lag"], time.perf_counter() - begin - 0.001)
+
+    ticking = asyncio.create_task(tick())
+    yield longest
+    await asyncio.sleep(0.01)
+    ticking.cancel()
+
+
+async def outcome(call: Any) -> str:
+    try:
+        async with asyncio.timeout(60):
+            await call
+    except OutcomeUnknown as fault:
+        return f"unknown: {fault}"
+    except MewError as fault:
+        return f"failed: {fault}"
+    return "answered"
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[McpSession]:
+    """A session without a space, which takes no message of such sizes."""
+
+    async def ignore(*_: Any) -> None:
+        pass
+
+    process = ServerProcess(["python", str(HEAVY)], cwd=folder)
+    await process.start()
+    requests = ServerRequests(report=ignore)
+    async with open_session(
+        process, on_notification=ignore, on_request=requests, at_end=lambda: None
+    ) as session:
+        yield session
+
+
+async def ask(session: McpSession, tool: str, arguments: dict[str, Any]) -> str:
+    try:
+        async with asyncio.timeout(60):
+            await session.request("tools/call", {"name": tool, "arguments": arguments})
+    except RpcError as refusal:
+        assert refusal.data == {"code": "outcome_unknown"}
+        return refusal.message
+    return "answered"
+
+
+@pytest.mark.sampled
+@pytest.mark.threat(28, 37)
+@pytest.mark.ruling("R35")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_no_line_of_a_server_holds_the_loop_and_each_call_has_an_end(
+    tmp_path: Path, shape: str
+) -> None:
+    held: dict[int, float] = {}
+    async with opened(tmp_path) as session:
+        assert await ask(session, shape, {"size": 10}) == "answered"
+        with frozen():
+            async with watched() as idle:
+                await asyncio.sleep(0.5)
+            for size in SIZES:
+                for more in ({}, {"malformed": True}, {"id_last": True}):
+                    if more and size < 260_000:
+                        continue
+                    async with watched() as busy:
+                        answer = await ask(session, shape, {"size": size, **more})
+                    held[size] = max(held.get(size, 0.0), busy["busy"])
+                    if size > 2 * LONGEST:
+                        assert f"longer than {LONGEST} bytes" in answer
+                    elif "malformed" in more:
+                        assert re.search("malformed answer|more than|longer than", answer)
+        assert await ask(session, shape, {"size": 10}) == "answered"
+    assert max(held.values()) < MARK + idle["busy"], held
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize("more", [{}, {"id_last": True}])
+async def test_an_answer_that_is_too_long_is_unknown_and_the_server_goes_on(
+    site: Site, more: dict[str, Any]
+) -> None:
+    await site.bridge(["python", str(HEAVY)])
+    human = await site.seat("human")
+    told = await outcome(human.call("git/text", {"size": 3_000_000, **more}))
+    assert told.startswith("unknown") and f"longer than {LONGEST} bytes" in told
+    assert await outcome(human.call("git/text", {"size": 10})) == "answered"
+    assert "git" in human.client.participants
+
+
+IDS = st.integers(-(10**14), 10**14) | st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20
+)
+
+
+@given(IDS, st.booleans(), st.booleans(), st.binary(max_size=200))
+def test_the_id_of_a_long_answer_is_found_at_either_end_and_never_in_a_request(
+    id: int | str, is_last: bool, spaced: bool, inner: bytes
+) -> None:
+    separators = (", ", ": ") if spaced else (",", ":")
+    answer = {"jsonrpc": "2.0", "result": {"x": inner.decode("latin-1")}, "id": id}
+    members = answer if is_last else {"jsonrpc": "2.0", "id": id, "result": answer["result"]}
+    line = json.dumps(members, separators=separators).encode() + b"\n"
+    long = LongLine(line[:4096], line[-4096:])
+    assert long.answers == id and not long.is_request
+    asked = json.dumps({"jsonrpc": "2.0", "id": id, "method": "ping", "params": {"id": 1}}).encode()
+    request = LongLine(asked[:4096], asked[-4096:])
+    assert request.answers is None and request.is_request
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=3),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=2), inner),
+    )
+)
+def test_the_judge_counts_what_it_is_given(value: Any) -> None:
+    def walk(inner: Any) -> tuple[int, int]:
+        parts = inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
+        below = [walk(part) for part in parts]
+        names = len(inner) if isinstance(inner, dict) else 0
+        return 1 + names + sum(one for one, _ in below), isinstance(inner, dict | list) + sum(
+            two for _, two in below
+        )
+
+    assert count(value) == walk(value)

@@ -1,0 +1,398 @@
+"""Large proposals are read for their cards in slices: nothing of them is decided before, and the loop serves others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as some
+
+from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions import reading_queue
+from mew_lab.lab.decisions.cards import Card, read_card, unread_card
+from mew_lab.lab.decisions.policies import Decision, Policy
+from mew_lab.lab.decisions.reading_queue import ReadingQueue
+from mew_lab.lab.decisions.sources import Sources
+from mew_lab.lab.lab import Lab
+from mew_lab.protocol.envelope import Envelope, canonical, compact, read_canonical, write_steps
+from mew_lab.protocol.steps import Steps, find_steps, finish
+from mew_lab.sdk.request_rows import write_value
+from mew_lab.views.approvals.widget import ApprovalsView
+
+from ..conftest import examples
+from ..ledger.book import Book
+from ..views.pages import Page
+
+pytestmark = [pytest.mark.threat(54), pytest.mark.threat(37)]
+
+PIECES = [
+    *(
+        "; ./a ",
+        "/etc/passwd ",
+        "../.. ",
+        "$HOME ",
+        "https://evil.test/x ",
+        "rm -rf / ",
+        "раураl ",
+        "漢字仮名",
+    ),
+    *(
+        "\\u0041%41&amp; ",
+        "QUJDREVG",
+        "0.5 ",
+        "word ",
+        " " * 61,
+        "mail@evil.test ",
+        "\n",
+        "\u202e",
+        "\x00",
+        "a",
+    ),
+]
+TEXTS = some.lists(
+    some.tuples(some.sampled_from(PIECES), some.integers(1, 3000)), min_size=1, max_size=6
+).map(lambda parts: "".join(piece * times for piece, times in parts)[:30_000])
+LARGE = some.one_of(
+    TEXTS,
+    some.integers(1, 3000).map(lambda n: [k + 1000.5 for k in range(n)]),
+    some.integers(1, 2000).map(lambda n: [f"раура{k} admin" for k in range(n)]),
+    some.integers(1, 900).map(lambda n: {f"nаme{k}": [[k]] for k in range(n)}),
+)
+
+
+def until(is_so: Callable[[], Any], seconds: float = 60.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := is_so()):
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.005)
+    return found
+
+
+def proposal_of(arguments: dict[str, Any]) -> Any:
+    payload = {"method": "tools/call", "params": {"name": "t", "arguments": arguments}}
+    members = {"id": "p", "from": "bot", "to": ["git"], "kind": "mcp/proposal", "payload": payload}
+    book = Book()
+    book.observe(Envelope.of(members))
+    return book.get("p"), book
+
+
+def steps_of(arguments: dict[str, Any]) -> Steps[Card | None]:
+    proposal, book = proposal_of(arguments)
+    answer = {"content": [{"type": "text", "text": "write to mail@evil.test about word and раураl"}]}
+    sources = Sources(book.ledger.requests)
+    members = {
+        "id": "a",
+        "from": "git",
+        "to": ["anna"],
+        "kind": "mcp/response",
+        "payload": {"result": answer},
+    }
+    sources.observe(Envelope.of(members), me="anna")
+    card = unread_card(proposal, since=1.0, request_id="r")
+    return read_card(card, proposal, of_the_tool=(), sources=sources, last=None, present=("git", "gіt"))
+
+
+@given(value=LARGE, key=some.sampled_from(["a", "раура", 'q"\\']))
+@pytest.mark.timeout(240)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.drawn
+def test_a_value_that_is_written_in_steps_has_the_text_that_it_has_in_one_piece(value: Any, key: str) -> None:
+    value = {"z": [value, {key: value, "b": [value], "a": {}}], key: {}, "e": []}
+    assert finish(read_canonical(value)) == canonical(value)
+    assert finish(write_steps(value, compact)) == compact(value)
+    text = finish(write_steps(value, write_value, comma=", ", colon=": "))
+    assert text == write_value(value)
+
+
+# As the shapes of risks are: with looks around a match, classes of runs, and the ends of a text.
+SHAPES = [
+    r"(?<![a-z0-9])https?://[^\s]{1,200}",
+    r"(?:^|[\s;])rm\s{1,9}-\w+(?=\s|$)",
+    r"(?<!\s)\s{60,}+",
+    r"[A-Za-z0-9+/]{120,}+={0,2}",
+    r"\A\s{0,9}\.\s",
+    r"a\Z",
+    r"word (?!word)",
+    r"\x00",
+]
+
+
+@given(text=TEXTS, shape=some.sampled_from(SHAPES))
+@example(text=" " * 7_990 + "a" * 5_000 + "; " * 5_000, shape=SHAPES[3])  # it ends in the next part but one
+@example(text=" " * 11_980 + "; rm -x" + "y" * 9_000, shape=SHAPES[1])
+@pytest.mark.timeout(240)
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.drawn
+def test_a_search_in_steps_finds_what_a_search_in_one_piece_finds(text: str, shape: str) -> None:
+    pattern = re.compile(shape)
+    whole = [hit.span() for hit in pattern.finditer(text)]
+    assert [hit.span() for hit in find_steps(pattern, text) if hit is not None] == whole
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A proposer has no time left after the first slice, until `undo`."""
+    monkeypatch.setattr(reading_queue, "ALLOWANCE", 1e-9)
+    monkeypatch.setattr(reading_queue, "SHARE", 1e-9)
+    monkeypatch.setattr(reading_queue, "FREE", 0.0)
+    return monkeypatch
+
+
+async def read_in_slices(*readings: tuple[str, Steps[Any]]) -> list[tuple[str, Any]]:
+    """Who sent what the queue has read, and the results, in the order of their ends."""
+    queue, done = ReadingQueue(), list[tuple[str, Any]]()
+    for n, (who, steps) in enumerate(readings):
+        queue.add(who, n, steps, lambda result, who=who: done.append((who, result)), size=10_000)
+    await at_end(queue)
+    assert len(done) == len(readings)
+    return done
+
+
+async def at_end(queue: ReadingQueue) -> None:
+    async with asyncio.timeout(200):
+        while len(queue):  # noqa: ASYNC110 - it tells nobody that it is empty
+            await asyncio.sleep(0.001)
+
+
+@given(value=LARGE)
+@pytest.mark.timeout(240)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.drawn
+def test_a_card_that_is_read_in_slices_equals_the_card_made_in_one_piece(value: Any) -> None:
+    arguments = {"a": value, "b": "mail@evil.test"}
+    whole = finish(steps_of(arguments))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading_queue, "ALLOWANCE", 1e9)  # it waits for no further time
+        [(_, sliced)] = asyncio.run(read_in_slices(("bot", steps_of(arguments))))
+    assert whole is not None and sliced == whole
+    assert whole.is_read and whole.state == "open"
+
+
+def test_no_step_of_a_long_text_takes_much_of_the_time_that_all_of_it_takes() -> None:
+    for text in (
+        "; ./a " * 30_000,
+        "/etc/passwd ../.. $HOME " * 8_000,
+        "word mail@evil.test 1234.5 " * 8_000,
+    ):
+        steps, longest, total = steps_of({"a": text}), 0.0, 0.0
+        while True:
+            begin = time.thread_time()
+            is_over = next(steps, steps) is steps
+            took = time.thread_time() - begin
+            longest, total = max(longest, took), total + took
+            if is_over:
+                break
+        assert longest <= 0.3 * total
+
+
+def count_to(most: int) -> Steps[int]:
+    for _ in range(most):
+        sum(range(2000))
+        yield
+    return most
+
+
+async def test_who_sends_little_is_read_before_who_sends_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_queue, "ALLOWANCE", 1e9)  # nobody waits for time, nor gets any
+    monkeypatch.setattr(reading_queue, "SHARE", 1e-9)
+    much = [("eve", count_to(4000)) for _ in range(3)]
+    done = await read_in_slices(*much, ("bot", count_to(1500)), ("eve", count_to(1)))
+    assert [who for who, _ in done].index("bot") <= 1
+    assert [result for who, result in done if who == "eve"] == [4000, 4000, 4000, 1]  # each in its order
+
+
+async def test_a_text_of_a_participant_that_sends_too_much_is_left_unread(slow: pytest.MonkeyPatch) -> None:
+    queue, left, read = ReadingQueue(), list[str](), list[str]()
+
+    def send(who: str, name: str, size: int) -> None:
+        queue.add_text(who, _noting(count_to(800), read, name), size, leave=lambda: left.append(name))
+
+    for nth in range(3):  # all at once, so that only the first finds time
+        send("eve", f"large {nth}", 100_000)
+    send("eve", "small", 100)  # read in any case
+    send("bot", "its first", 100_000)
+    await at_end(queue)
+    assert (left, read) == (["large 1", "large 2"], ["large 0", "small", "its first"])
+
+
+def _noting(steps: Steps[int], names: list[str], name: str) -> Steps[None]:
+    yield from steps
+    names.append(name)
+
+
+async def test_a_participant_that_has_to_wait_for_time_delays_nobody_else(slow: pytest.MonkeyPatch) -> None:
+    queue, done = ReadingQueue(), list[str]()
+    queue.add("eve", 1, count_to(2000), lambda _: done.append("eve"), size=10_000)
+    await asyncio.sleep(0.05)  # by now it waits, for years
+    slow.undo()
+    queue.add("bot", 2, count_to(1000), lambda _: done.append("bot"), size=10_000)
+    async with asyncio.timeout(60):
+        while "bot" not in done:  # noqa: ASYNC110 - it tells nobody when it is read
+            await asyncio.sleep(0.001)
+    queue.close()
+    assert not len(queue)
+
+
+# --- nothing is decided before -----------------------------------------------------------------------------------------
+
+BIG = {"a": [n + 1000.5 for n in range(700)]}
+
+
+def propose(lab: Lab, id: str, arguments: dict[str, Any]) -> Card:
+    seat = lab.seats.get("bot") or lab.join("bot")
+    payload = {"method": "tools/call", "params": {"name": "add", "arguments": arguments}}
+    draft = {"kind": "mcp/proposal", "id": id, "to": ["notebook"], "payload": payload}
+    seat.run(seat.participant.send_accepted(draft))
+    return until(lambda: next((card for card in lab.decisions.pending() if card.id == id), None))
+
+
+def shown_digest(lab: Lab, id: str) -> str:
+    """The digest that the card of a proposal will have."""
+    proposal = lab.seats["bot"].participant.proposals.get(id)
+    assert proposal is not None
+    return proposal.digest
+
+
+def card_of(lab: Lab, id: str) -> Card:
+    return lab.decisions.card(id)
+
+
+def test_a_card_that_is_being_read_is_decided_by_nothing(lab: Lab, slow: pytest.MonkeyPatch) -> None:
+    card = propose(lab, "p1", BIG)
+    assert (card.state, card.is_open, card.can_be_approved, card.arguments) == ("reading", True, False, ())
+    assert "being read" in str(lab.proposals())
+    true = shown_digest(lab, "p1")
+    for attempt in (
+        lambda: lab.approve("p1"),
+        lambda: lab.approve("p1", digest=true[:8]),
+        lambda: lab.approve("p1", despite="rejected"),
+        lambda: lab.approve(lab.proposals()[0]),
+        lambda: lab.reject("p1"),
+        lambda: lab.reject(lab.proposals()[0]),
+    ):
+        with pytest.raises(MewError, match="being read"):
+            attempt()
+    for digest in ("", true):  # a click, as a view sends it
+        for decision in ("approve", "reject"):
+            assert not lab.decisions.record_shown("p1", view="v", digest=digest)
+            click = lab.decisions.click("v")
+            assert "being read" in lab.decisions.refusal("p1", digest=digest, decision=decision, click=click)
+            with pytest.raises(NotApproved, match="being read"):
+                lab.decisions.decide("p1", digest=digest, decision=decision, click=click).result(20)
+    judged: list[str] = []
+
+    def allow(card: Card) -> Decision:
+        judged.append(card.state)
+        return Decision("approve")
+
+    lab.decide = Policy("allows", allow)
+    assert judged == [] and card_of(lab, "p1").state == "reading"
+    lab.decide = None
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_page_decides_no_card_that_is_being_read_alone_or_in_a_batch(
+    lab: Lab, slow: pytest.MonkeyPatch, decision: str
+) -> None:
+    propose(lab, "p1", BIG)
+    view = ApprovalsView(lab.decisions)
+    page = Page(view)
+    try:
+        nonce = page.appear()["nonce"]
+        [shown] = [item for item in page.snapshot["cards"] if item["id"] == "p1"]
+        assert shown["state"] == "reading" and "being read" in shown["notices"][0]
+        about = {"nonce": nonce, "view": "v1", "decision": decision}
+        page.send({"t": "decide", "id": "p1", "digest": "", **about})
+        assert "being read" in page.until(lambda: page.of("notice"))[0]["text"]
+        batch = {"cards": [["p1", ""]], "decision": decision, "view": "v1"}
+        page.send({"t": "act", "view": "v1", "job": 1, "act": "decide_all", "with": batch, "nonce": nonce})
+        assert "being read" in str(page.until(lambda: page.of("failed")))
+        assert card_of(lab, "p1").state == "reading"
+    finally:
+        view.close()
+
+
+def test_a_proposal_that_is_withdrawn_while_it_is_being_read_leaves_nothing_behind(
+    lab: Lab, slow: pytest.MonkeyPatch
+) -> None:
+    propose(lab, "p1", BIG)
+    seat = lab.seats["bot"]
+    withdrawal = {"kind": "mcp/withdraw", "correlation_id": ["p1"], "payload": {"reason": "other"}}
+    seat.run(seat.participant.send_accepted(withdrawal))
+    until(lambda: not lab.decisions.pending())
+    slow.undo()
+    assert card_of(lab, "p1").state == "withdrawn"
+    assert most_unread(lab) == 0
+
+
+def test_what_was_listed_while_it_was_being_read_approves_nothing_afterwards(
+    lab: Lab, slow: pytest.MonkeyPatch
+) -> None:
+    early = propose(lab, "p1", BIG)
+    listed = lab.proposals()[0]
+    assert "being read" in str(listed)
+    slow.undo()
+    propose(lab, "p2", BIG)  # whose reading has the first one read, too
+    until(lambda: card_of(lab, "p1").is_read)
+    for stale in (listed, early):
+        with pytest.raises(NotApproved):
+            lab.approve(stale)
+    unseen = lab.decisions.carry_out("p1", digest="", decision="approve")
+    with pytest.raises(NotApproved):
+        lab.loop.run(unseen, timeout=20, doing="approving")
+    assert card_of(lab, "p1").state == "open"
+
+
+def test_what_others_decide_while_it_is_being_read_ends_it(lab: Lab, slow: pytest.MonkeyPatch) -> None:
+    bob = lab.join("bob", "human")
+    for id in ("p1", "p2"):
+        propose(lab, id, BIG)
+    said = lab.seats["bot"].participant.proposals.get("p1")
+    assert said is not None
+    request = {"kind": "mcp/request", "to": ["notebook"], "correlation_id": ["p1"], "payload": said.payload}
+    rejection = {"kind": "mcp/reject", "correlation_id": ["p2"], "payload": {"reason": "unsafe"}}
+    for draft in (request, rejection):
+        bob.run(bob.participant.send_accepted(draft))
+    until(lambda: card_of(lab, "p2").state == "rejected" and not card_of(lab, "p1").is_open)
+    assert not card_of(lab, "p1").is_read and not card_of(lab, "p2").can_be_approved
+    with pytest.raises(MewError, match="being read"):
+        lab.approve("p2", despite="rejected")
+    slow.undo()
+    propose(lab, "p3", BIG)  # whose reading has the others read, too
+    until(lambda: card_of(lab, "p2").is_read)
+    assert (card_of(lab, "p2").state, card_of(lab, "p2").can_be_approved) == ("rejected", True)
+    until(lambda: most_unread(lab) == 0)
+    assert not card_of(lab, "p1").is_read
+
+
+def test_a_lab_that_goes_down_reads_no_further(lab: Lab, slow: pytest.MonkeyPatch) -> None:
+    propose(lab, "p1", BIG)
+    lab.down()
+    slow.undo()
+    assert most_unread(lab) == 0
+
+
+def most_unread(lab: Lab) -> int:
+    """The readings that wait in a lab."""
+    return sum(len(held) for held in vars(lab.decisions).values() if isinstance(held, ReadingQueue))
+
+
+def test_a_large_proposal_is_judged_by_a_policy_once_it_was_read(lab: Lab) -> None:
+    judged: list[tuple[str, int]] = []
+
+    def look(card: Card) -> None:
+        judged.append((card.state, len(card.arguments)))
+
+    lab.decide = Policy("looks", look)
+    propose(lab, "p1", BIG)
+    card = until(lambda: card_of(lab, "p1") if card_of(lab, "p1").is_read else None)
+    assert card.state == "open" and ("/payload/params/arguments/a", json.dumps(BIG["a"])) in card.arguments
+    until(lambda: judged)
+    assert set(judged) == {("open", len(card.arguments))}
+    assert most_unread(lab) == 0

@@ -177,14 +177,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with the files that take longest, and have one order, wherever they began to read.
-
-    Where `.ci/run` runs them, a test that failed is run once more, and its traceback is told: among thousands of tests of
-    processes and sockets, a busy machine misses some moment.
-    """
-    for item in items if COMPLETE else ():
-        if item.get_closest_marker("flaky") is None:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    """Workers begin with the files that take longest, and have one order, wherever they began to read."""
     if hasattr(config, "workerinput"):
         items.sort(
             key=lambda item: ([not item.nodeid.startswith(folder) for folder in LONG], item.path.parts)

@@ -358,7 +358,8 @@ def read_risks(arguments: Mapping[str, Any], *, folders: Sequence[str] = ()) -> 
     for names, pieces, joined in islice(_joined(arguments), MAX_JOINED):
         yield
         for found in _over_several(pieces, joined):
-            if found not in told:
+            # What a smaller part has told is not told again of the larger one around it.
+            if not any(kind == found[0] and text in found[1] for kind, text in told):
                 told.add(found)
                 lines[f"{found[0]} in {middle(names, 40)} read together: {one_line(found[1], SHOWN)}"] = None
     return (*tuple(lines)[:MAX_RISKS], *((UNLOOKED,) if left < -1 or len(lines) > MAX_RISKS else ()))

@@ -107,7 +107,7 @@ function questionOf(data, link, announce) {
   const decline = other("decline", "Decline", "mew-decline"), dismiss = other("cancel", "Dismiss", "mew-dismiss mew-quiet");
   face.primary = decider(face, ACCEPT[data.kind], () => answer("accept"), { class: "mew-accept mew-primary" });
   face.others = [decline, dismiss];
-  const buttons = make("div", { class: "mew-buttons" }, face.primary, face.hint, make("span", { class: "mew-gap" }), dismiss, decline);
+  const buttons = make("div", { class: "mew-buttons" }, face.primary, face.hint, dismiss, decline);
   node.append(notice, buttons);
   let isOpen = true, asked = false;
 

@@ -255,7 +255,10 @@ def test_a_further_card_fills_its_button_for_as_long_as_it_takes_to_read(scene: 
     button = it.open.first.locator("button.mew-approve")
     it.armed(button)
     titles, disabled, fills, hints = zip(*it.page.tab.evaluate("() => mewButtons"), strict=True)
-    assert all(title.startswith("Ready in ") and title.endswith(" s: the time to read what is new") for title in titles)
+    assert all(
+        title.startswith("Ready in ") and title.endswith(" s: the time to read what is new")
+        for title in titles
+    )
     assert set(disabled) == {"true"}
     assert set(hints) == {""}, "the button shows it, not a line of text"
     filled = [fill for fill in fills if fill is not None]

@@ -193,7 +193,9 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             r"(?<![\w.-])git\s(?:[^\n]{0,40}\s)?(?:push\s(?:[^\n]{0,60}\s)?(?:--force[\w-]{0,20}|-[a-z]{0,3}f[a-z]{0,3}|--mirror|--delete|-d|\+\w\S{0,40}|:\w\S{0,40})(?=[\s=]|$)|"
             r"reset\s(?:[^\n]{0,40}\s)?--hard(?!\w)|clean\s{1,9}(?:-\S{1,9}\s{1,9}){0,3}(?:-\w{0,5}f|--force)|filter-(?:branch|repo)(?!\w)|branch\s(?:[^\n]{0,40}\s)?-D(?!\w)|"
-            r"reflog\s{1,9}(?:expire|delete)|stash\s{1,9}(?:drop|clear)|update-ref\s{1,9}-d)[^\n]{0,40}"
+            r"reflog\s{1,9}(?:expire|delete)|stash\s{1,9}(?:drop|clear)|update-ref\s{1,9}-d|"
+            r"(?:checkout|switch)\s(?:[^\n]{0,60}\s)?(?:--|\.|-f|--force|--discard-changes)(?=\s|$)|"
+            r"restore\s{1,9}(?:-\S{1,30}\s{1,9}){0,3}(?!-)\S(?<!--staged\s\S)(?<!-S\s\S)|worktree\s{1,9}remove\s{1,9}(?:-f|--force))[^\n]{0,40}"
         ),
         "git command that loses work",
     ),
@@ -201,7 +203,8 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             r"(?<![\w.-])(?:(?:kubectl|oc|helm)\s(?:[^\n]{0,60}\s)?(?:delete|uninstall|drain)(?!\w)|docker\s(?:[^\n]{0,60}\s)?(?:--privileged|prune|-v\s{0,3}/:\S{1,20}|rm\s{1,9}-\w{0,3}f)|"
             r"terraform\s(?:[^\n]{0,40}\s)?(?:destroy(?!\w)|-auto-approve)|(?:aws|gcloud|az|gsutil|doctl)\s(?:[^\n]{0,60}\s)?(?:rm|rb|delete|terminate|purge)(?![A-Za-z])|"
-            r"(?:userdel|killall|pkill|iptables\s{1,9}-F|shutdown\s{1,9}[-/\w]|systemctl\s{1,9}(?:stop|disable|mask))(?=\s|$))[^\n]{0,40}|/var/run/docker\.sock|dropDatabase\s{0,3}\("
+            r"(?:userdel|killall|pkill|kill\s{1,9}(?:-\w{1,9}\s{1,9})?-1|shred\s{1,9}\S{1,60}|truncate\s{1,9}(?:-s|--size)|iptables\s{1,9}-F|shutdown\s{1,9}[-/\w]|systemctl\s{1,9}(?:stop|disable|mask))(?=\s|$))[^\n]{0,40}|/var/run/docker\.sock|dropDatabase\s{0,3}\(|"
+            r"\(\)\s{0,3}\{[^}|\n]{0,40}\|[^}&\n]{0,40}&\s{0,3}\}"
         ),
         "command that takes away much",
     ),
@@ -283,8 +286,8 @@ _NEEDLES = {
     "option that runs or writes something": ("--", "-o", "-c", "core."),
     "git command that loses work": ("git",),
     "command that takes away much": _words(
-        "kubectl|oc |helm|docker|terraform|aws|gcloud|az |gsutil|doctl|userdel|kill|iptables|"
-        "shutdown|systemctl|dropdatabase"
+        "kubectl|oc |helm|docker|terraform|aws|gcloud|az |gsutil|doctl|userdel|kill|shred|truncate|iptables|"
+        "shutdown|systemctl|dropdatabase|()"
     ),
     "secret": ("akia", "gh", "glpat", "xox", "sk-", "aiza", "eyj", "begin ", "="),
 }
@@ -314,10 +317,13 @@ _WEB = re.compile(
 _NOT_PUBLIC = tuple(
     ".internal .local .localhost .localdomain .lan .corp .home .intranet .arpa .onion .nip.io .sslip.io".split()  # noqa: SIM905
 )
+# What a shell takes away: quotes within a word, a backslash near its start.
+_DROPPED = r"(?<=\w)(?:''|\"\")(?=\w)|(?:(?<=\A\w)|(?<=\A\w\w)|(?<=[\s;|&(]\w)|(?<=[\s;|&(]\w\w))\\(?=\w)"
 _ESCAPE = re.compile(
     r"\\u(?:[0-9a-fA-F]{4}|\{[0-9a-fA-F]{1,6}\})|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-z]{2,8});|"
-    r"/\*[^*\n]{0,60}\*/|(?<=\w)[\"']\s{0,3},\s{0,3}[\"'](?=[\w/~.-])"
+    r"/\*[^*\n]{0,60}\*/|(?<=\w)[\"']\s{0,3},\s{0,3}[\"'](?=[\w/~.-])|" + _DROPPED
 )
+_QUOTED = re.compile(_DROPPED)
 _BETWEEN = re.compile(
     r"/\*[^*\n]{0,60}\*/|(?<=\w)[\"']\s{0,3},\s{0,3}[\"'](?=[\w/~.-])"
 )  # a comment, and what stands between the texts of a list
@@ -443,7 +449,7 @@ def _decoded(text: str, readings: int = MAX_READINGS) -> Iterator[tuple[str, str
 
 
 def _unescaped(text: str) -> Iterator[tuple[str, str]]:
-    if any(mark in text for mark in ("\\", "%", "&", "/*", '",', "',")):
+    if any(mark in text for mark in ("\\", "%", "&", "/*", '",', "',", "''", '""')):
         end = -1
         for hit in _ESCAPE.finditer(text):
             if hit.start() < end:
@@ -453,6 +459,8 @@ def _unescaped(text: str) -> Iterator[tuple[str, str]]:
             reads = _BETWEEN.sub(" ", html.unescape(unquote(_OF_C.sub(_character, piece))))
             if reads != piece:
                 yield piece, reads
+            if (bare := _QUOTED.sub("", piece)) != piece:
+                yield piece, bare
 
 
 def _base64_in(text: str) -> Iterator[tuple[str, str]]:

@@ -295,7 +295,7 @@ class Gateway:
         hosted = self._spaces.get(space)
         if hosted is None:
             return
-        limit = hosted.space.limit
+        limit = hosted.space.state.message_bytes
         if len(message) * 4 > limit:  # a character has at most four bytes
             data = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
             if len(data) > limit:
@@ -455,7 +455,7 @@ class Gateway:
                 hosted.ring.take(effect)
                 if effect.event == REPORTED:
                     hosted.resolutions.take(effect)
-            elif type(effect) is Deliver and hosted.resolutions and effect.envelope.kind in HANDLES:
+            elif type(effect) is Deliver and effect.envelope.kind in HANDLES and hosted.resolutions:
                 hosted.resolutions.forget(effect.envelope.id)
         return apply_effects(
             turn.effects,

@@ -241,7 +241,7 @@ class Space:
             self._pay_reading(turn, sender, text)
             edition = self.state.edition
             members = read_strict(
-                event.text, limit=self.limit, any_integer=edition == 0, early_floats=edition < 2
+                event.text, limit=self.state.message_bytes, any_integer=edition == 0, early_floats=edition < 2
             )
             check_shape(members, raw=text)
             draft = Draft(text, members)
@@ -269,7 +269,7 @@ class Space:
                 )
                 return
             if fault.code == "invalid_number":  # what it is called can be read all the same
-                members = _read_leniently(text, self.limit, self.state.edition)
+                members = _read_leniently(text, self.state.message_bytes, self.state.edition)
             error = fault.code if fault.code == "unsupported_protocol" else "invalid_request"
             refuse(turn, sender, Refusal(error, str(fault), code=fault.code), text, envelope, members)
         except Refusal as refusal:
@@ -317,7 +317,7 @@ class Space:
 
     def _pay_reading(self, turn: Turn, sender: Sender, text: str) -> None:
         """Refuses a message with so many values that reading alone costs the budget of the turn."""
-        if turn.meter is None or len(text) > self.limit:
+        if turn.meter is None or len(text) > self.state.message_bytes:
             return
         values = values_in(text)
         try:

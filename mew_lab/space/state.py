@@ -329,18 +329,21 @@ class State:
 
     def take_chat(self, id: str, participant: str) -> None:
         """Records the sender of a chat message. Several may use one id. Beyond a limit the oldest is forgotten."""
-        senders = self.chats.pop(id, ())
-        self.chats[id] = senders if participant in senders else (*senders, participant)
-        own = self.chats_of.setdefault(participant, OrderedDict())
+        own = self.chats_of.get(participant)
+        if own is None:
+            own = self.chats_of[participant] = OrderedDict()
+        senders = self.chats.pop(id, None)
+        if senders is not None:
+            own.pop(id, None)
+        self.chats[id] = (participant,) if senders is None else tuple(dict.fromkeys((*senders, participant)))
         own[id] = None
-        own.move_to_end(id)
         if len(own) > OWN_CHATS:
             oldest, _ = own.popitem(last=False)
-            others = tuple(name for name in self.chats[oldest] if name != participant)
-            if others:
-                self.chats[oldest] = others
-            else:
+            others = self.chats[oldest]
+            if len(others) == 1:
                 del self.chats[oldest]
+            else:
+                self.chats[oldest] = tuple(name for name in others if name != participant)
         if len(self.chats) > CHATS:
             oldest, senders = self.chats.popitem(last=False)
             for name in senders:

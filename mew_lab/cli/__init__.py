@@ -26,6 +26,7 @@ from mew_lab.settings.waiting import (
     WITHDRAW_AFTER,
     check_seconds,
 )
+from mew_lab.version import VERSION
 
 __all__ = ["RUN", "Formatter", "build_parser", "main"]
 
@@ -211,6 +212,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _ShellParser(
         prog="mew-lab", description="A workbench for the MEW Protocol v0.4.", allow_abbrev=False
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
 
     def add(name: str, about: str) -> argparse.ArgumentParser:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,13 @@ def test_help_is_everywhere(words: list[str], capsys: pytest.CaptureFixture[str]
         main([*words, "--help"])
     assert caught.value.code == 0
     assert "usage: mew-lab" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"mew-lab {metadata.version('mew_lab')}\n"
 
 
 @pytest.mark.threat(1)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-import json
 import logging
-import pickle
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -15,75 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as some
 
 import mew_lab
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.bridge.session import open_session
 from mew_lab.cli import main
 from mew_lab.errors import MewError
-from mew_lab.protocol.address import Address
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.tools import RpcError
 
-CANARY = "Canary5kQ0zV7r2Lx9"
-# Each place where an address can hold a secret; `%s` is the secret, `@HOST` host and port.
-PLACES = [
-    "http://me:%s@HOST/mcp",
-    "http://%s@HOST/mcp",
-    "http://%s:pass@HOST/mcp",
-    "http://me:a/%s@HOST/mcp",
-    "http://me:a?%s@HOST/mcp",
-    "http://me:a#%s@HOST/mcp",
-    "http://me:a\\%s@HOST/mcp",
-    "http://HOST/mcp?token=%s",
-    "http://HOST/mcp?%s",
-    "http://HOST/mcp?a=1&%s=2",
-    "http://HOST?key=%s",
-    "http://HOST/mcp?space=demo&access_token=%s#top",
-    "http://HOST/mcp#%s",
-    "http://HOST/mcp#access_token=%s",
-    "http://HOST/mcp;session=%s",
-    "http://HOST/mcp/token=%s",
-    "http://HOST/mcp%%3Ftoken%%3D%s",
-    "http://HOST/mcp?x=[%s",
-    "me:%s@HOST",
-    "HOST/mcp?key=%s",
-    "//me:%s@HOST/mcp",
-    "ftp://me:%s@HOST/",
-    "http://me:%s@[::1/mcp",
-]
-ALPHABET = "abcXYZ0189-._~%2F+!$'()*, é\u202e\n"
-
-
-def without_secret(text: str) -> bool:
-    return CANARY.lower() not in text.lower()
-
-
-@pytest.mark.drawn
-@pytest.mark.threat(49)
-@given(
-    place=some.sampled_from(PLACES),
-    before=some.text(ALPHABET, max_size=5),
-    after=some.text(ALPHABET, max_size=5),
-)
-@example(place=PLACES[0], before="", after="")
-def test_no_form_of_an_address_shows_what_may_be_a_secret(place: str, before: str, after: str) -> None:
-    whole = place.replace("HOST", "127.0.0.1:9").replace("%s", before + CANARY + after).replace("%%", "%")
-    address = Address(whole)
-    shown = [
-        str(address), repr(address), f"{address}", f"{address!r:>20}", f"{address:.99}", f"{address!s:.5}",
-        "".join([address, ""]), address + "/x", "at " + address, json.dumps(address), json.dumps({address: 1}),
-        str([address]), str(MewError(address)), repr(ValueError(address)), address[:], address.lower(), str(Path(address)),
-        str(address.encode()), repr(copy.deepcopy([address])), str(pickle.dumps(address)), format(address), str(vars),
-    ]  # fmt: skip
-    assert [text for text in shown if not without_secret(text)] == []
-    assert address.reveal() == whole and address == whole and Address(address) is address
-    assert Address("http://HOST/mcp") == "http://HOST/mcp" == str(Address("http://HOST/mcp"))
-
-
-# --- what shows an address --------------------------------------------------------------------------------------
+from .protocol.test_address import CANARY, PLACES, without_secret
 
 TOKEN = "token-of-a-guest-0123456789"
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from ipaddress import IPv4Address, IPv6Address
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from mew_lab.protocol.token import LEAST_TOKEN, Token
@@ -45,7 +45,7 @@ class Address(str):
         if isinstance(text, Address):
             return text
         address = super().__new__(cls, one_line(_show(text), MOST))
-        object.__setattr__(address, "_whole", text)
+        address._whole = text
         for secret in _secrets(text):
             Token(secret)  # remembered, so that a text of a library does not show it
         return address
@@ -97,9 +97,6 @@ class Address(str):
 
     def __deepcopy__(self, memo: object) -> Address:
         return self
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("an Address cannot be changed")
 
 
 def _authority(rest: str) -> str:
@@ -217,8 +214,6 @@ def _read_number(name: str) -> IPv4Address | IPv6Address | None:
 
 def _value_of(digits: str) -> int:
     """A part of a number, of base 16, 8 or 10 as it begins."""
-    if len(digits) > 20:
-        raise ValueError
     if digits.startswith("0x"):
         return int(digits[2:] or "0", 16)
     return int(digits, 8) if digits.startswith("0") else int(digits)

@@ -23,7 +23,7 @@ from typing import Literal as OneOf
 from mew_lab.protocol.inclusion import find, holds
 from mew_lab.protocol.miss import quote, spell
 from mew_lab.protocol.node import TOO_COSTLY, Meter, Node, OverBudget
-from mew_lab.protocol.pattern import ANYTHING, AnyOf, Constant, Field, KeyGlob, ObjectPattern, Selection
+from mew_lab.protocol.pattern import AnyOf, Constant, Field, KeyGlob, ObjectPattern, Selection
 from mew_lab.protocol.permit import NARROW, Capability
 from mew_lab.protocol.strings import ANY_STRING, AnyString, Glob, Literal, Negation, Regex, StringNode
 from mew_lab.protocol.witness import ANY_OBJECT, STEPS, witness
@@ -246,7 +246,7 @@ class _Proof:
             if name in fields:
                 continue
             if name in free:
-                if free[name] is not ANYTHING and not self._node(free[name], pattern, (*path, name)):
+                if (wanted := free[name]) is not None and not self._node(wanted, pattern, (*path, name)):
                     return False
                 continue
             naming = [member for glob, member in globs if holds(glob, name, self.meter)]

@@ -162,11 +162,8 @@ def _response(payload: Payload) -> str:
     if unknown := unknown_outcome(payload):
         message = error.get("message") if isinstance(error, Mapping) else error
         return f"Outcome not known: {_text(message) if isinstance(message, str) else f'the answer {unknown}'}"
-    if error is not None:
-        if isinstance(error, Mapping):
-            code = f" {_text(error.get('code'), 12)}" if error.get("code") is not None else ""
-            return f"Error{code}: {_text(error.get('message'))}"
-        return f"Error: {_text(error)}"
+    if isinstance(error, Mapping):  # with a code: any other error leaves the outcome open
+        return f"Error {_text(error.get('code'), 12)}: {_text(error.get('message'))}"
     if not isinstance(result, Mapping):
         return _text(result) or "No result"
     if str(result.get("action")) in _ANSWERS and set(result) <= {"action", "content", "_meta"}:

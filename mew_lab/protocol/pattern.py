@@ -38,11 +38,9 @@ from mew_lab.protocol.strings import (
 )
 
 __all__ = [
-    "ANYTHING",
     "BUDGET",
     "AnyOf",
     "AnyString",
-    "Anything",
     "Anywhere",
     "Closed",
     "Constant",
@@ -86,21 +84,6 @@ class Constant(Node):
         if self.value is None or isinstance(self.value, bool):
             return value is self.value
         return isinstance(value, (int, float)) and not isinstance(value, bool) and value == self.value
-
-
-@dataclass(frozen=True, slots=True)
-class Anything(Node):
-    """Any value: of a member that a closed object may have beside those that its pattern names."""
-
-    @property
-    def source(self) -> object:
-        return {}
-
-    def holds(self, value: object, meter: Meter) -> bool:
-        return True
-
-
-ANYTHING: Final = Anything()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,18 +221,19 @@ class ObjectPattern(Node):
     """An object, member by member; what it does not name is unconstrained, so `{}` matches any object.
 
     A closed one has `free`: the members that may stand there without being named, with what their values have to
-    match. Any other that no key names is refused, so a closed `{}` matches only an object without members.
+    match, None for any value. Any other that no key names is refused, so a closed `{}` matches only an object without
+    members.
     """
 
     members: tuple[Field | Selection, ...]
-    free: Mapping[str, Node] | None = field(hash=False)
+    free: Mapping[str, Node | None] | None = field(hash=False)
     _named: frozenset[str] = field(repr=False, compare=False)
     _exact: tuple[tuple[str, str], ...] = field(repr=False, compare=False)
     _rest: tuple[Field | Selection, ...] = field(repr=False, compare=False)
 
     @classmethod
     def of(
-        cls, members: Iterable[Field | Selection], *, free: Mapping[str, Node] | None = None
+        cls, members: Iterable[Field | Selection], *, free: Mapping[str, Node | None] | None = None
     ) -> ObjectPattern:
         """Orders the members by cost: literals (which cause most refusals), other fields, searches."""
         members = tuple(members)
@@ -302,7 +286,7 @@ class ObjectPattern(Node):
             if isinstance(member, Selection) and isinstance(member.selector, KeyGlob)
         ]
         for name in unnamed:
-            if name in free and free[name].holds(value[name], meter):
+            if name in free and ((wanted := free[name]) is None or wanted.holds(value[name], meter)):
                 continue
             for glob in globs:
                 meter.spend()
@@ -594,15 +578,15 @@ class Closed(Enum):
 
 
 _CLOSED_META: Final = ObjectPattern.of((), free={"progressToken": ProgressToken()})
-_FREE: Final[Mapping[Closed, Mapping[str, Node]]] = {
-    Closed.PAYLOAD: {"jsonrpc": ANYTHING, "id": ANYTHING},
+_FREE: Final[Mapping[Closed, Mapping[str, Node | None]]] = {
+    Closed.PAYLOAD: {"jsonrpc": None, "id": None},
     Closed.PARAMS: {"_meta": _CLOSED_META, "arguments": ObjectPattern.of((), free={})},
     Closed.META: _CLOSED_META.free or {},
     Closed.BELOW: {},
 }
 
 
-def _free(closed: Closed, pattern: Mapping[object, object]) -> Mapping[str, Node]:
+def _free(closed: Closed, pattern: Mapping[object, object]) -> Mapping[str, Node | None]:
     return {name: node for name, node in _FREE[closed].items() if name not in pattern}
 
 

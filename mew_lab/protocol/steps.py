@@ -46,8 +46,7 @@ def find_steps(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str] | 
             if hit.end() > end - NEAR:  # what follows decides how it ends, or whether it is one
                 whole = pattern.match(text, hit.start())
                 after = hit.start() + 1 if whole is None else whole.end()
-                if whole is not None:
-                    yield whole
+                yield whole  # None is a pause
                 break
             yield hit
             after = max(after, hit.end())

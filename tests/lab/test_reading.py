@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as some
+from hypothesis import HealthCheck, given, settings
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions import reading_queue
@@ -20,50 +18,15 @@ from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.lab.decisions.reading_queue import ReadingQueue
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.lab import Lab
-from mew_lab.protocol.envelope import Envelope, canonical, compact, read_canonical, write_steps
-from mew_lab.protocol.steps import Steps, find_steps, finish
-from mew_lab.sdk.request_rows import write_value
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.steps import Steps, finish
 from mew_lab.views.approvals.widget import ApprovalsView
 
-from ..conftest import examples
 from ..ledger.book import Book
+from ..protocol.large_values import LARGE
 from ..views.pages import Page
 
 pytestmark = [pytest.mark.threat(54), pytest.mark.threat(37)]
-
-PIECES = [
-    *(
-        "; ./a ",
-        "/etc/passwd ",
-        "../.. ",
-        "$HOME ",
-        "https://evil.test/x ",
-        "rm -rf / ",
-        "раураl ",
-        "漢字仮名",
-    ),
-    *(
-        "\\u0041%41&amp; ",
-        "QUJDREVG",
-        "0.5 ",
-        "word ",
-        " " * 61,
-        "mail@evil.test ",
-        "\n",
-        "\u202e",
-        "\x00",
-        "a",
-    ),
-]
-TEXTS = some.lists(
-    some.tuples(some.sampled_from(PIECES), some.integers(1, 3000)), min_size=1, max_size=6
-).map(lambda parts: "".join(piece * times for piece, times in parts)[:30_000])
-LARGE = some.one_of(
-    TEXTS,
-    some.integers(1, 3000).map(lambda n: [k + 1000.5 for k in range(n)]),
-    some.integers(1, 2000).map(lambda n: [f"раура{k} admin" for k in range(n)]),
-    some.integers(1, 900).map(lambda n: {f"nаme{k}": [[k]] for k in range(n)}),
-)
 
 
 def until(is_so: Callable[[], Any], seconds: float = 60.0) -> Any:
@@ -96,43 +59,6 @@ def steps_of(arguments: dict[str, Any]) -> Steps[Card | None]:
     sources.observe(Envelope.of(members), me="anna")
     card = unread_card(proposal, since=1.0, request_id="r")
     return read_card(card, proposal, of_the_tool=(), sources=sources, last=None, present=("git", "gіt"))
-
-
-@given(value=LARGE, key=some.sampled_from(["a", "раура", 'q"\\']))
-@pytest.mark.timeout(240)
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@pytest.mark.drawn
-def test_a_value_that_is_written_in_steps_has_the_text_that_it_has_in_one_piece(value: Any, key: str) -> None:
-    value = {"z": [value, {key: value, "b": [value], "a": {}}], key: {}, "e": []}
-    assert finish(read_canonical(value)) == canonical(value)
-    assert finish(write_steps(value, compact)) == compact(value)
-    text = finish(write_steps(value, write_value, comma=", ", colon=": "))
-    assert text == write_value(value)
-
-
-# As the shapes of risks are: with looks around a match, classes of runs, and the ends of a text.
-SHAPES = [
-    r"(?<![a-z0-9])https?://[^\s]{1,200}",
-    r"(?:^|[\s;])rm\s{1,9}-\w+(?=\s|$)",
-    r"(?<!\s)\s{60,}+",
-    r"[A-Za-z0-9+/]{120,}+={0,2}",
-    r"\A\s{0,9}\.\s",
-    r"a\Z",
-    r"word (?!word)",
-    r"\x00",
-]
-
-
-@given(text=TEXTS, shape=some.sampled_from(SHAPES))
-@example(text=" " * 7_990 + "a" * 5_000 + "; " * 5_000, shape=SHAPES[3])  # it ends in the next part but one
-@example(text=" " * 11_980 + "; rm -x" + "y" * 9_000, shape=SHAPES[1])
-@pytest.mark.timeout(240)
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@pytest.mark.drawn
-def test_a_search_in_steps_finds_what_a_search_in_one_piece_finds(text: str, shape: str) -> None:
-    pattern = re.compile(shape)
-    whole = [hit.span() for hit in pattern.finditer(text)]
-    assert [hit.span() for hit in find_steps(pattern, text) if hit is not None] == whole
 
 
 @pytest.fixture

@@ -5,11 +5,6 @@ Spec: MCP 2025-11-25 and 2026-07-28 "Elicitation": flat objects of texts, number
 
 from __future__ import annotations
 
-import contextlib
-import json as JSON
-import random
-import shutil
-import subprocess
 from typing import Any
 
 import pytest
@@ -17,14 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.errors import ProtocolError
-from mew_lab.protocol.address import read_host
 from mew_lab.protocol.elicitation import (
     Elicitation,
     answer_faults,
     read_answer,
     read_elicitation,
 )
-from mew_lab.protocol.visible import visible
 
 TITLED = [{"const": "#f00", "title": "Red"}, {"const": "#0f0", "title": "Green"}]
 # The primitive schemas that the specification lists, each with a value that fits and one that does not.
@@ -75,6 +68,21 @@ def test_a_refusal_of_values_says_which_and_why() -> None:
     assert answer_faults(asked, None) == "there are no values"
 
 
+def test_the_texts_that_a_person_reads_are_told_by_their_places_without_the_rules() -> None:
+    size = {"type": "integer", "maximum": 9, "title": "Size", "description": "In cm", "x-note": ["more"]}
+    form_texts = {"title": "A hat", "description": "For you"}
+    asked = read_elicitation(
+        form({"size": size, "sure": {"type": "boolean"}}, required=["size"], **form_texts)
+    )
+    assert asked.texts == {
+        "message": "How many?",
+        "the form": form_texts,
+        "the field size": {"name": "size", "title": "Size", "description": "In cm", "x-note": ["more"]},
+        "the field sure": {"name": "sure"},
+    }
+    assert "the form" not in read_elicitation(form({"size": size})).texts
+
+
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_a_refusal_carries_no_values(action: str) -> None:
     asked = read_elicitation(form({"size": {"type": "integer"}}))
@@ -92,11 +100,12 @@ def test_an_address_is_shown_with_its_host_and_answered_without_values() -> None
         {
             "mode": "url",
             "message": "Sign in",
-            "url": "https://login.example.org:8443/a?b=c",
+            "url": "http://login.example.org:8443/a?b=c",
             "elicitationId": "1",
         }
     )
-    assert asked.host == "login.example.org:8443" and dict(asked.schema) == {}
+    assert asked.host == "login.example.org:8443" and asked.remarks == ("the address is not encrypted",)
+    assert dict(asked.schema) == {} and asked.texts == {"message": "Sign in"}
     assert read_answer(asked, {"action": "accept", "content": {"x": 1}}) == {"action": "accept"}
 
 
@@ -104,141 +113,11 @@ def test_an_address_is_shown_with_its_host_and_answered_without_values() -> None
 @pytest.mark.parametrize(
     "url",
     [
-        *(None, 7, "", "login.example.org", "javascript:alert(1)", "file:///etc/passwd", "https:///path"),
-        *("https://a b.example.org", "https://x\n.example.org", "https://[::1", "https://x/" + "a" * 5000),
-        # What browsers and other readers read differently.
-        *(
-            "https://evil.test\\.github.com/login",
-            "https://evil.test\\@github.com",
-            "https://github.com@evil.test/",
-        ),
-        *("https://user:word@github.com/", "https://github.com%2eevil.test", "https://github.com;evil.test"),
-        *("https://github.com:443:80/", "https://x:65536/", "https://1.2.3.4.5/", "https://256.1.1.1/"),
-        *(
-            "https://a..b/",
-            "https://github.com\u3002evil.test/",
-            "https://git\uff48ub.com/",
-            "https://git\u00adhub.com/",
-        ),
-        *("https:/github.com/", "https:\\\\github.com/", "https://[fe80::1%25eth0]/", "https://1.2.3.08/"),
+        *(None, 7, "", "file:///etc/passwd", "https://github.com@evil.test/", "https://x/" + "a" * 5000),
     ],
 )
 def test_an_address_without_one_plain_host_of_the_web_is_not_shown(url: Any) -> None:
     assert "URL" in refused({"mode": "url", "message": "Sign in", "url": url})
-
-
-@pytest.mark.threat(51)
-@pytest.mark.parametrize(
-    ("url", "host", "remark"),
-    [
-        ("https://GitHub.com/login", "github.com", ""),
-        ("https://xn--bcher-kva.example/", "xn--bcher-kva.example", "letters of another script"),
-        ("https://b\u00fccher.example/", "b\u00fccher.example", "it means xn--bcher-kva.example"),
-        ("http://github.com/", "github.com", "the address is not encrypted"),
-        ("https://2130706433/", "127.0.0.1", "the host is written as 2130706433 and means 127.0.0.1"),
-        ("https://0x7f000001/", "127.0.0.1", "the host 127.0.0.1 is your own computer"),
-        ("https://0x7f.1:80/", "127.0.0.1:80", "the host 127.0.0.1 is your own computer"),
-        ("https://017700000001/", "127.0.0.1", "the host 127.0.0.1 is your own computer"),
-        (
-            "https://[::ffff:169.254.169.254]/",
-            "[::ffff:a9fe:a9fe]",
-            "computers of a cloud keep their secrets",
-        ),
-        ("https://169.254.169.254/", "169.254.169.254", "computers of a cloud keep their secrets"),
-        ("https://10.0.0.1/", "10.0.0.1", "in a local network"),
-        ("https://8.8.8.8/", "8.8.8.8", "is a number and has no name"),
-        ("https://localhost:8888/", "localhost:8888", "your own computer"),
-        ("https://intranet/", "intranet", "in a local network"),
-    ],
-)
-def test_a_host_is_named_as_a_browser_reads_it(url: str, host: str, remark: str) -> None:
-    asked = read_elicitation({"mode": "url", "message": "Sign in", "url": url})
-    assert asked.host == host
-    assert any(remark in one for one in asked.remarks) if remark else asked.remarks == ()
-
-
-# What a host may consist of, and what readers of addresses disagree about.
-PIECES = [
-    *(
-        "github.com",
-        "evil.test",
-        "a",
-        "B",
-        "1",
-        "0x7f",
-        "017",
-        "127",
-        "256",
-        "4294967295",
-        "xn--bcher-kva",
-    ),
-    *(".", ".", ".", "-", "_", ":", "80", "@", "\\", "/", "?", "#", "%2e", "%00", ";", "[::1]", "[", "]"),
-    *(
-        "\u3002",
-        "\uff41",
-        "\u00fc",
-        "\u00ad",
-        "\u200d",
-        "\u0131",
-        "<",
-        "^",
-        "|",
-        "`",
-        "{",
-        "+",
-        "&",
-        "'",
-        '"',
-    ),
-]
-READ = """
-const hosts = JSON.parse(require("fs").readFileSync(0, "utf8")).map((url) => {
-  try { const read = new URL(url); return read.username || read.password ? "a user" : read.host; } catch { return null; }
-});
-console.log(JSON.stringify(hosts));
-"""
-
-
-@pytest.mark.drawn
-@pytest.mark.threat(51)
-def test_whatever_address_is_shown_a_browser_goes_to_the_host_that_is_named() -> None:
-    """Node reads addresses by the same standard as browsers."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("Node is not here")
-    dice = random.Random(7)
-    urls = ["https://" + "".join(dice.choices(PIECES, k=dice.randint(1, 6))) for _ in range(5000)]
-    run = subprocess.run(
-        [node, "-e", READ], input=JSON.dumps(urls), capture_output=True, text=True, timeout=50
-    )
-    browsers = JSON.loads(run.stdout)
-    taken = 0
-    for url, browser in zip(urls, browsers, strict=True):
-        try:
-            host = read_host(url).text
-        except ValueError:
-            continue
-        if browser is None:  # it opens nothing
-            continue
-        taken += 1
-        # A browser writes other letters in ASCII, and leaves the port of the scheme out.
-        name, colon, port = host.rpartition(":") if not host.endswith("]") and ":" in host else (host, "", "")
-        labels = [
-            one if one.isascii() else "xn--" + one.encode("punycode").decode() for one in name.split(".")
-        ]
-        assert browser == ".".join(labels) + (colon + port if port not in ("", "443") else ""), url
-    assert taken > 50
-
-
-@pytest.mark.threat(51)
-def test_a_character_of_a_host_that_shows_nothing_is_refused_as_a_browser_drops_it() -> None:
-    hidden = [c for c in map(chr, range(0x80, 0xE0200)) if visible(c) != c]
-    taken = []
-    for c in hidden:
-        for host in (f"git{c}hub.com", f"{c}a.test", f"a.test{c}"):
-            with contextlib.suppress(ValueError):
-                taken.append(read_host(f"https://{host}/").text)
-    assert taken == []
 
 
 @pytest.mark.parametrize(

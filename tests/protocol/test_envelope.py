@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import ProtocolError
@@ -25,8 +25,14 @@ from mew_lab.protocol.envelope import (
     compact,
     complete,
     digest,
+    read_canonical,
     read_strict,
+    write_steps,
 )
+from mew_lab.protocol.steps import finish
+
+from ..conftest import examples
+from .large_values import LARGE
 
 FULL = (
     '{"protocol":"mew/v0.4","id":"env-1","ts":"2025-08-26T14:00:00Z","from":"robot-alpha","to":["coordinator"],'
@@ -456,3 +462,23 @@ def test_a_number_has_the_same_verdict_in_a_short_text_and_in_a_long_one(number:
             return fault.code
 
     assert verdict("") == verdict("x" * 2000)
+
+
+@pytest.mark.threat(54)
+@pytest.mark.threat(37)
+@given(value=LARGE, key=st.sampled_from(["a", "раура", 'q"\\']))
+@pytest.mark.timeout(240)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.drawn
+def test_a_value_that_is_written_in_steps_has_the_text_that_it_has_in_one_piece(value: Any, key: str) -> None:
+    value = {"z": [value, {key: value, "b": [value], "a": {}}], key: {}, "e": []}
+    assert finish(read_canonical(value)) == canonical(value)
+    assert finish(write_steps(value, compact)) == compact(value)
+    assert finish(write_steps(value, json.dumps, comma=", ", colon=": ")) == json.dumps(value)
+
+
+@pytest.mark.threat(54)
+def test_a_value_that_is_written_in_steps_pauses_after_a_thousand_values() -> None:
+    for value in (list(range(20_000)), {str(n): [n] for n in range(10_000)}, [list(range(900))] * 20):
+        assert len(list(write_steps(value, compact))) >= 18
+    assert list(write_steps(list(range(900)), compact)) == []

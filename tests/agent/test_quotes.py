@@ -10,25 +10,6 @@ import pytest
 
 from mew_lab.agent.quotes import MAX_DECODED, ToolOutputs, features_of, leaves, query_of, spellings
 from mew_lab.protocol.steps import finish
-from mew_lab.protocol.text import fold
-
-
-@pytest.mark.parametrize(
-    ("text", "folded"),
-    [
-        ("Hello", "hello"),
-        ("STRASSE", "strasse"),
-        ("Straße", "strasse"),
-        ("e\u0301t\u00e9", "ete"),
-        ("so\u00adft\u200b", "soft"),
-        ("\uff30\uff21\uff39", "pay"),
-        ("\u0440\u0430y", "pay"),
-        ("\ud55c\uad6d", "\ud55c\uad6d"),
-        ("a\x00b\x1b", "ab"),
-    ],
-)
-def test_what_does_not_change_the_words_is_folded(text: str, folded: str) -> None:
-    assert fold(text) == folded
 
 
 @pytest.mark.parametrize(

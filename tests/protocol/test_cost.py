@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mew_lab.protocol.cost import MOST, REFERENCE, compile_cost, steps
@@ -43,6 +43,7 @@ MEMBERS = st.dictionaries(st.sampled_from(KEYS), PATTERN, min_size=1, max_size=2
 
 @settings(max_examples=examples(300), deadline=None)
 @given(MEMBERS, st.dictionaries(st.sampled_from("abxy"), VALUE, max_size=4))
+@example({"$..[?@.a < @.b || !@.x]": 1}, {"a": [{"a": 1, "b": 2}, {"x": 1}]})
 def test_no_message_of_a_size_costs_more_than_was_told_of_it(pattern: Any, payload: dict[str, Any]) -> None:
     compiled = compile_pattern(pattern)
     size = len(json.dumps(payload, separators=(",", ":")))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.intake import answer_fault, malformed, read_payload
+from mew_lab.protocol.intake import answer_fault, first_unknown, malformed, read_payload, unknown_outcome
 from mew_lab.protocol.payloads.system import SystemPresence
 
 
@@ -79,6 +79,7 @@ def test_what_follows_the_specification_is_taken(kind: str, payload: Any) -> Non
         ("mcp/request", {"method": "x", "params": [1]}, "payload.params: "),
         ("mcp/request", {"method": "x", "id": 1.5}, "payload.id"),
         ("mcp/proposal", {"params": {}}, "payload.method: Field required"),
+        ("mcp/proposal", {"method": " \t"}, "payload.method: it is empty"),
         ("mcp/reject", {"reason": {}}, "payload.reason"),
         ("chat", {"text": None}, "payload.text"),
         ("participant/pause", {"timeout_seconds": -1}, "payload.timeout_seconds"),
@@ -173,3 +174,31 @@ def test_a_response_that_breaks_json_rpc_is_taken_and_its_fault_is_told_in_bound
     told = answer_fault(payload)
     assert told.startswith(fault) if fault else told == ""
     assert len(told) < 160 and "\x1b" not in told
+
+
+LOST = {"code": -32001, "message": "it ended", "data": {"code": "outcome_unknown", "request": "q-1"}}
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize(
+    ("payload", "why", "first"),
+    [
+        ({"result": {}}, "", ""),
+        ({"result": {"isError": True}}, "", ""),
+        ({"error": {"code": -32000, "message": "x", "data": {"code": "gone", "request": "q-1"}}}, "", ""),
+        ({"error": {"code": "NOT_FOUND", "message": "no such tool"}}, "", ""),
+        ({"error": {"code": "NOT_FOUND"}}, "whose message is no text", ""),
+        ({"error": {"code": "NOT_FOUND", "message": "x"}, "result": {}}, "both a result and an error", ""),
+        ({}, "neither a result nor an error", ""),
+        ({"error": "as a text"}, "an error that is no object", ""),
+        ({"error": LOST}, "says that the outcome is not known", "q-1"),
+        ({"error": LOST | {"data": {"code": "outcome_unknown"}}}, "the outcome is not known", ""),
+        ({"error": LOST | {"data": {"code": "outcome_unknown", "request": ["q-1"]}}}, "is not known", ""),
+    ],
+)
+def test_what_an_answer_leaves_open_of_its_call_is_told_and_the_call_that_it_repeats(
+    payload: Any, why: str, first: str
+) -> None:
+    told = unknown_outcome(payload)
+    assert told.endswith(why) if why == "" or "known" in why else why in told
+    assert bool(told) is bool(why) and first_unknown(payload) == first

@@ -4,6 +4,7 @@ hurt."""
 from __future__ import annotations
 
 import inspect
+import re
 import runpy
 import sys
 import time
@@ -31,6 +32,8 @@ from mew_lab.protocol.pattern import (
     Selection,
     compile_pattern,
     compile_strings,
+    judges_paths,
+    search_remarks,
     warnings,
 )
 
@@ -507,6 +510,77 @@ def test_the_advice_of_the_warning_works() -> None:
     advice = warnings("/tmp/a/")[0].rpartition("write ")[2].strip("'")
     assert compile_pattern(advice).matches("/tmp/a/")
     assert not compile_pattern(advice).matches("tmp/a")
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("/^(get|list)_/", True),
+        ("/get_.*/", True),
+        ("/^get_x|^list$/", True),
+        ("/^a\\$/", True),
+        ("/^(get|list)_.*$/", False),
+        ("/.*secret.*/", False),
+        ("/^get_.*|^list$/", False),
+        ("/^[$|(]$/", False),
+        ("/(^a$)/", False),
+        ("/(?:^a$|^b.*)/", False),
+        ("/(?P<x>(^a)|(.*b))$/", False),
+        ("/(^a|b)$/", True),
+        ("/(^a)?b$/", True),
+        ("/(^a$)*/", True),
+        ("/(?i)^a$/", True),
+        ("/(\\^a$)/", True),
+        ("/(\\Q(\\E)$/", True),
+        ("/^(\\Q)\\E)/", True),
+        ("get_*", False),
+    ],
+)
+def test_an_expression_that_other_gateways_search_anywhere_is_remarked_on(
+    expression: str, told: bool
+) -> None:
+    remarks = search_remarks({"params": {"name": [expression, 7]}}, key="payload")
+    assert len(remarks) == told
+    start = f"payload.params.name[0]: '{expression}' has to match the whole text here"
+    assert all(remark.startswith(start) for remark in remarks)
+
+
+STARTS, ENDS = st.sampled_from(["", "^", "\\A", ".*"]), st.sampled_from(["", "$", ".*"])
+GROUPS = st.sampled_from(["({})", "(?:{})", "(?P<n>{})", "({})?", "({})*", "({}){{0,1}}", "a{}", "{}b"])
+ANCHORED = st.recursive(
+    st.builds("{}{}{}".format, STARTS, st.sampled_from(["a", "b?", "[ab]", "[$|(]", "\\^", ""]), ENDS),
+    lambda inner: st.builds(
+        lambda group, parts: group.format("|".join(parts)), GROUPS, st.lists(inner, min_size=1, max_size=3)
+    ),
+    max_leaves=4,
+)
+
+
+@given(expression=ANCHORED.filter(bool), text=st.text("ab^$", max_size=4))
+@settings(max_examples=examples(2000), deadline=None)
+@pytest.mark.drawn
+def test_an_expression_without_a_remark_matches_what_a_search_finds(expression: str, text: str) -> None:
+    pattern = f"/{expression}/"
+    try:
+        found, matched = re.search(expression, text) is not None, compile_pattern(pattern).matches(text)
+    except (re.error, ConfigError):  # such as two groups of one name
+        return
+    assert found is matched or warnings(pattern) or search_remarks(pattern)
+
+
+@pytest.mark.ruling("R33")
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        *(("src/**", True), ("!a/*", True), ("a**", True), (["x", ["y", "a/*"]], True)),
+        ({"x": {"y*": [1, {"z": "a/?"}]}}, True),
+        *(("a*", False), ("!a*", False), ("a/b", False), ("*", False), ("/a\\/b/", False), (7, False)),
+        *(({}, False), ({"a/*": "b"}, False), (["a/b", "c*"], False)),
+    ],
+)
+def test_a_pattern_that_judges_paths_is_one_with_a_glob_over_them(pattern: Any, told: bool) -> None:
+    assert judges_paths(compile_pattern(pattern)) is told
+    assert not judges_paths(compile_pattern(pattern, paths=False)) and not judges_paths(None)
 
 
 # Inputs made to hurt. Time is printed, never asserted: a hang meets the deadline of the tests.

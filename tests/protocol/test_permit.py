@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import ConfigError
-from mew_lab.protocol.permit import Capability, CapabilitySet, Verdict, permit, read_capabilities
+from mew_lab.protocol.node import Budget
+from mew_lab.protocol.permit import (
+    Capability,
+    CapabilitySet,
+    Verdict,
+    permit,
+    permits_some,
+    read_capabilities,
+)
 
 from ..conftest import examples
 
@@ -380,6 +388,9 @@ def test_by_the_rules_of_earlier_journals_what_costs_too_much_does_not_match_and
     assert addressed.permit_each("chat", ("a",) * 10_000, {}).allowed
     told = addressed.permit_each("chat", ("a",) * 10_001, {})
     assert not told.allowed and "wants fewer addressees" in told.nearest
+    with_text = CapabilitySet([{"kind": "chat", "to": "a", "payload": {"text": "x"}}])
+    told = with_text.permit_each("chat", ("a",) * 10_001, {"text": "x"})
+    assert not told.allowed and told.nearest == '{"kind":"chat",…} wants payload as it is'
 
 
 def test_the_cost_of_a_check_is_printed() -> None:
@@ -418,3 +429,34 @@ def test_of_patterns_that_cannot_be_read_the_others_hold_and_these_permit_nothin
     assert [type(fault) for fault in faults] == [ConfigError, ConfigError]
     assert capabilities.permit("chat", (), {}).allowed
     assert not capabilities.permit("mcp/request", ("git",), {"method": "tools/list"}).allowed
+
+
+def test_a_kind_is_permitted_to_some_addressees_where_one_message_of_it_is_whatever_it_holds() -> None:
+    held = CapabilitySet(
+        [
+            {"kind": "chat", "to": ["a", "b*"]},
+            {"kind": "mcp/request", "payload": {"method": "x"}},
+            {"kind": "*c*a*t*" * 50},
+        ]
+    )
+    for kind, to, expected in (
+        *(("chat", ("a", "bob"), True), ("chat", ("a", "eve"), False), ("chat", (), False)),
+        *(("mcp/request", ("eve",), True), ("mcp/request", (), True), ("mcp/reject", ("a",), False)),
+    ):
+        assert held.reaches(kind, to) is expected
+    assert not held.reaches("chat", ("a",), meter=Budget(1))  # it ends before there is an answer
+
+
+@pytest.mark.parametrize(
+    ("patterns", "kind", "expected"),
+    [
+        ([{"kind": "chat"}, {"kind": "mcp/*", "to": "a", "payload": {"x": 1}}], "mcp/reject", True),
+        ([{"kind": "chat"}, {"kind": 7}], "mcp/reject", False),
+        ([{"kind": 7}, {"kind": "chat", "x-closed": True}], "chat", True),  # as earlier gateways read it
+        ([], "chat", False),
+    ],
+)
+def test_whether_some_message_of_a_kind_is_permitted_is_asked_by_whatever_rules(
+    patterns: list[Any], kind: str, expected: bool
+) -> None:
+    assert permits_some(patterns, kind) is expected

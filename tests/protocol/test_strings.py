@@ -90,6 +90,23 @@ def test_a_node_without_a_rule_says_so() -> None:
         StringNode.accepts(compile_string("a", key="x"), "a", Meter())
 
 
+@pytest.mark.ruling("R33")
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        *(("**\n/b", "a/x\n/b", True), ("**\n/b", "a\tx\n/b", False), ("**\n/b", "a\nx\n/b", False)),
+        *(("a\n/*", "a\n/x", True), ("a\n/*", "a\n/\n", False), ("a\\*b", "a\\xb", True), ("a\\*b", "a\\\\b", False)),
+        *(("?*\n/b", "ax\n/b", True), ("?*\n/b", "a\n\n/b", False)),
+        *(("*/../b*", "a/../bc", True), ("*/../b*", "../../b", False), ("?*\\b", "ac\\b", True)),
+    ],
+)  # fmt: skip
+def test_a_glob_that_spells_something_unsafe_matches_no_more_of_it(
+    pattern: str, text: str, expected: bool
+) -> None:
+    assert compile_string(pattern, key="x", paths=True).matches(text) is expected
+    assert compile_string(pattern, key="x").matches(text)
+
+
 def test_every_form_knows_its_source() -> None:
     for text in ("a", "*", "a*", "!a", "!a*", "!*", "/a/"):
         assert compile_string(text, key="x").source == text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mew_lab.protocol.text import (
@@ -16,6 +16,8 @@ from mew_lab.protocol.text import (
     cut,
     cut_middle,
     cut_names,
+    fold,
+    letters,
     local_time,
     mend_surrogates,
     parse_rfc3339,
@@ -130,6 +132,7 @@ def test_a_moment_is_written_whole_and_in_utc(moment: datetime, offset: timezone
 
 
 @given(st.text(max_size=400), st.integers(3, 60))
+@example("abcdefghij" * 20, 60)
 def test_an_abridged_text_keeps_both_ends_and_counts_what_is_left_out(text: str, limit: int) -> None:
     short = abridge(text, limit)
     if len(text) <= limit:
@@ -151,3 +154,30 @@ def test_a_number_agrees_with_its_noun_and_its_thousands_stand_apart() -> None:
     replies = count_of(12800, "reply", "replies")
     assert replies == "12 800 replies" == visible(replies)  # no escape of a space in a view or a terminal
     assert count_of(1, "reply", "replies") == "1 reply"
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Hello", "hello"),
+        ("STRASSE", "strasse"),
+        ("Straße", "strasse"),
+        ("e\u0301t\u00e9", "ete"),
+        ("so\u00adft\u200b", "soft"),
+        ("\uff30\uff21\uff39", "pay"),
+        ("\u0440\u0430y", "pay"),
+        ("\ud55c\uad6d", "\ud55c\uad6d"),
+        ("a\x00b\x1b", "ab"),
+    ],
+)
+def test_what_does_not_change_the_words_is_folded(text: str, folded: str) -> None:
+    assert fold(text) == folded
+    assert letters(f"- {text}_! ") == folded
+
+
+def test_texts_of_any_characters_are_folded_alike_however_many_came_before() -> None:
+    han = "".join(map(chr, range(0x4E00, 0xA000)))  # more than are remembered
+    hangul = "".join(map(chr, range(0xAC00, 0xD7A4)))
+    for text in (han, hangul, han):
+        assert fold(text) == text
+    assert fold("\u0440\u0430y \u202e\u0400") == "pay e"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.protocol.visible import for_terminal, middle, one_line, visible, visible_json
+from mew_lab.protocol.visible import for_terminal, middle, one_line, visible, visible_json, visible_lines
 
 
 @pytest.mark.threat(17)
@@ -59,6 +59,14 @@ def test_a_terminal_is_given_no_hidden_character_but_line_breaks_and_our_colours
     assert shown.count("\n") == text.count("\n")
     assert for_terminal(f"\x1b[38;5;117m{visible(text)}\x1b[0m") == f"\x1b[38;5;117m{visible(text)}\x1b[0m"
     assert "\x1b" not in for_terminal("\x1b[8m\x1b[2J\x1b]0;title\x07\x9b1m")
+
+
+@given(st.text(st.characters() | st.sampled_from("\n\t\r")))
+def test_of_the_lines_of_a_text_only_ends_and_tabs_are_left_as_they_are(text: str) -> None:
+    shown = visible_lines(text)
+    assert [line.split("\t") for line in shown.split("\n")] == [
+        [visible(part) for part in line.split("\t")] for line in text.split("\n")
+    ]
 
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))

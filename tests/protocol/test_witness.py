@@ -148,6 +148,29 @@ def test_what_takes_too_much_stack_finds_nothing() -> None:
     )
 
 
+@pytest.mark.ruling("R34")
+@pytest.mark.parametrize(
+    ("params", "more"),
+    [
+        ({"name": "a"}, {"name": "a", "arguments": {"more1": True}}),
+        ({"arguments": {"x": 1}}, {"arguments": {"x": 1, "more1": True}}),
+        ({"arguments": {"more1": 1}}, {"arguments": {"more1": 1, "more2": True}}),
+        ({"arguments": "all"}, {"arguments": "all", "more1": True}),
+    ],
+)
+def test_one_member_more_than_a_closed_capability_names_is_a_witness(params: Any, more: Any) -> None:
+    call = {"kind": "mcp/request", "payload": {"params": params}}
+    found = told(call, call | {"x-closed": True})
+    assert found is not None and found["payload"] == {"params": more}
+
+
+@pytest.mark.ruling("R34")
+def test_where_there_are_no_params_with_members_the_payload_gets_one_more() -> None:
+    call = {"kind": "mcp/request", "payload": {"params": "all"}}
+    found = told(call, call | {"x-closed": True})
+    assert found is not None and found["payload"] == {"params": "all", "more1": True}
+
+
 def test_any_object_is_any() -> None:
     assert ANY_OBJECT.holds({"a": 1}, Meter()) and not ANY_OBJECT.holds("a", Meter())
     assert compile_string("*", key="").accepts("", Meter())

@@ -244,6 +244,16 @@ def test_a_report_is_about_the_request_that_had_its_id_then_and_the_newest_that_
     assert told.find("q-1", ["fs"]) is None and told.find("q-2", ["fs"]) is not None and len(told) == 1
 
 
+@pytest.mark.parametrize("detail", ["", "[]", '{"about":"resolution"}', json.dumps(receipt())])
+def test_a_record_that_holds_no_resolution_is_passed_over(detail: str) -> None:
+    told = Resolutions()
+    told.take(Record(1, START, "reported", "demo", "ada", detail=json.dumps(resolution())))
+    told.take(Record(2, START, "reported", "demo", "ada", detail=detail))
+    told.take(Record(3, START, "sent", "demo", "ada", detail=json.dumps(resolution(happened=False))))
+    found = told.find("q-1", ["fs"])
+    assert len(told) == 1 and found is not None and found.happened
+
+
 def test_nobody_drives_out_what_others_reported() -> None:
     told = Resolutions()
     for who, count in (("ada", 1), ("eve", MAX_RESOLUTIONS + 5)):

@@ -546,7 +546,9 @@ def test_an_expression_that_other_gateways_search_anywhere_is_remarked_on(
 
 
 STARTS, ENDS = st.sampled_from(["", "^", "\\A", ".*"]), st.sampled_from(["", "$", ".*"])
-GROUPS = st.sampled_from(["({})", "(?:{})", "(?P<n>{})", "({})?", "({})*", "({}){{0,1}}", "a{}", "{}b"])
+GROUPS = st.sampled_from(
+    ["({})", "(?:{})", "(?P<n>{})", "({})?b$", "({})*.*", "({}){{0,1}}$", "^a({})*", "a{}", "{}b"]
+)
 ANCHORED = st.recursive(
     st.builds("{}{}{}".format, STARTS, st.sampled_from(["a", "b?", "[ab]", "[$|(]", "\\^", ""]), ENDS),
     lambda inner: st.builds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -175,9 +176,16 @@ def test_what_does_not_change_the_words_is_folded(text: str, folded: str) -> Non
     assert letters(f"- {text}_! ") == folded
 
 
-def test_texts_of_any_characters_are_folded_alike_however_many_came_before() -> None:
+@pytest.mark.threat(37)
+def test_texts_of_any_characters_are_folded_alike_and_few_of_them_are_remembered() -> None:
     han = "".join(map(chr, range(0x4E00, 0xA000)))  # more than are remembered
-    hangul = "".join(map(chr, range(0xAC00, 0xD7A4)))
-    for text in (han, hangul, han):
-        assert fold(text) == text
+    rare = "".join(map(chr, range(0x20000, 0x2A6E0)))
+    assert fold(han) == han
+    tracemalloc.start()
+    try:
+        assert fold(rare) == rare
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 8 * len(rare)  # bytes
     assert fold("\u0440\u0430y \u202e\u0400") == "pay e"

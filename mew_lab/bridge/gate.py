@@ -37,7 +37,7 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
 from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer
-from mew_lab.bridge.call_memory import CallMemory
+from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.bridge.caller_status import CallerStatus
 from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, session_of
 from mew_lab.bridge.client_results import (
@@ -213,18 +213,26 @@ class McpGate:
         """Withdraws what waited when a gate was killed, and keeps what its client does not know yet."""
         if self._memory is None:
             return
-        for call in await asyncio.to_thread(self._memory.load, max_age=self.calls.decide_within):
-            waited = call.waits
-            if waited:
-                so = "was accepted now"
-                try:
-                    await self.participant.sender.say_accepted(
-                        "mcp/withdraw", {"reason": "gate_restarted"}, about=call.id
-                    )
-                except MewError:  # it was a request, or the gateway did not take it
-                    so = "is not confirmed"
-                call = call._replace(refusal=_NOT_KNOWN.format(what=call.what, id=call.id, so=so))
-            self.calls.restore(call, is_unknown=waited)
+        calls = await asyncio.to_thread(self._memory.load, max_age=self.calls.decide_within)
+        waited = [call for call in calls if call.waits]
+        # All at once: a gateway that does not answer is waited for once, and the client of this gate meanwhile.
+        ends = dict(
+            zip((call.id for call in waited), await asyncio.gather(*map(self._end, waited)), strict=True)
+        )
+        for call in calls:
+            if call.waits:
+                call = call._replace(refusal=_NOT_KNOWN.format(what=call.what, id=call.id, so=ends[call.id]))
+            self.calls.restore(call, is_unknown=call.id in ends)
+
+    async def _end(self, call: RememberedCall) -> str:
+        """Withdraws a proposal of before a crash; returns what came of it."""
+        try:
+            await self.participant.sender.say_accepted(
+                "mcp/withdraw", {"reason": "gate_restarted"}, about=call.id
+            )
+        except MewError:  # it was a request, or the gateway did not take it
+            return "is not confirmed"
+        return "was accepted now"
 
     async def stop(self) -> None:
         """Withdraws the undecided calls and leaves the space."""

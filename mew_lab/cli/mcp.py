@@ -16,7 +16,7 @@ from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import serve_stdio
 from mew_lab.cli import shell
-from mew_lab.errors import MewError
+from mew_lab.errors import MewError, NotAdmitted
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
 from mew_lab.lab.labs import token_from
 from mew_lab.protocol.envelope import digest
@@ -28,6 +28,7 @@ from mew_lab.transport.folder import hide
 
 __all__ = ["run", "serve"]
 
+TAKEN = 4409  # the code with which a gateway refuses an id that is connected already
 OFFERED = "mcp"  # the folder of the tokens of clients in `.mew`
 
 
@@ -40,6 +41,8 @@ def run(options: argparse.Namespace) -> None:
     shell.check_address(options.url, options)
     token = token_from(file=options.token_file, variable=options.token_env)
 
+    memory = _memory(options.url, options.space, token, options.as_id)
+
     async def work() -> None:
         client = MEWClient(
             options.url, space=options.space, token=token, participant_id=options.as_id or None
@@ -51,15 +54,21 @@ def run(options: argparse.Namespace) -> None:
             run_within=options.run_within,
             grace=options.grace,
             withdraw_after=options.withdraw_after,
-            memory=_memory(options.url, options.space, token, options.as_id),
+            memory=memory,
         )
-        await serve(
-            gate,
-            http=options.http,
-            token_file=options.client_token_file,
-            ended=shell.end_on_signal(),
-            say=shell.say,
-        )
+        try:
+            await serve(
+                gate,
+                http=options.http,
+                token_file=options.client_token_file,
+                ended=shell.end_on_signal(),
+                say=shell.say,
+            )
+        except NotAdmitted as fault:
+            holder = memory.find_holder() if fault.close_code == TAKEN else ""
+            if holder:
+                raise NotAdmitted(f"{fault}. On this computer, {holder} has it", space=fault.space) from None
+            raise
 
     with shell.new_runner() as runner:
         runner.run(work())

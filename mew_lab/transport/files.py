@@ -12,15 +12,32 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import weakref
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-__all__ = ["AppendedFile", "Place", "list_names", "open_parent", "read_small", "remove", "replace_small"]
+from mew_lab.transport.folder import open_within
 
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_STEPS = os.open in os.supports_dir_fd
+try:
+    import fcntl
+except ImportError:  # a system without such locks
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "AppendedFile",
+    "FileLock",
+    "Place",
+    "list_names",
+    "open_parent",
+    "read_small",
+    "remove",
+    "replace_small",
+]
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # nor a pipe that is waited for
+_LONGEST = 64  # bytes of a lock
+_FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_LINK
 
 
 class Place(NamedTuple):
@@ -182,13 +199,7 @@ class AppendedFile:
         return Place(status.st_dev, status.st_ino, status.st_size)
 
     def _open(self) -> int:
-        folder = self._folder()
-        if folder is None:
-            return os.open(self.path, _FILE, 0o600)
-        try:
-            return os.open(self._parts[-1], _FILE, 0o600, dir_fd=folder)
-        finally:
-            os.close(folder)
+        return _open_file(self._root, self.name, _FILE)
 
     def _folder(self) -> int | None:
         return open_parent(self._root, self.name)
@@ -222,56 +233,48 @@ class AppendedFile:
 def open_parent(root: Path, name: str) -> int | None:
     """A descriptor of the folder of a file below `root`, created where it is missing; no link is followed.
 
-    None on a system where folders cannot be opened.
+    From `.mew` on, the folders must be the user's own (folder.py). None on a system where folders cannot be opened.
 
     Raises:
-        OSError: when it cannot be opened.
+        OSError: when it cannot be opened, or a folder may not be used; its `strerror` is the reason.
     """
     parts = PurePosixPath(name).parts
-    if not _STEPS:
+    folder = open_within(root, parts[:-1], make=True)
+    if folder is None:
         path = root.joinpath(*parts)
         if not path.resolve().is_relative_to(root.resolve()):
             raise OSError(0, "it lies outside its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        return None
-    folder = os.open(root, os.O_RDONLY)
-    try:
-        for part in parts[:-1]:
-            inner = _step(part, folder)
-            os.close(folder)
-            folder = inner
-    except BaseException:
-        os.close(folder)
-        raise
     return folder
 
 
-def _step(part: str, folder: int) -> int:
-    """The folder of that name in an open one, created where it is missing."""
+def _open_file(root: Path, name: str, flags: int) -> int:
+    """Opens a file below a folder, or makes it for its owner alone; no link to its folder is followed."""
+    folder = open_parent(root, name)
+    if folder is None:
+        return os.open(root / name, flags, 0o600)
     try:
-        return os.open(part, _FOLDER, dir_fd=folder)
-    except FileNotFoundError:
-        os.mkdir(part, 0o700, dir_fd=folder)
-        return os.open(part, _FOLDER, dir_fd=folder)
+        return os.open(PurePosixPath(name).name, flags, 0o600, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
-def read_small(root: Path, name: str, *, most: int) -> bytes:
+def read_small(root: Path, name: str, *, most: int, end: bool = False) -> bytes:
     """The content of a file below a folder; no link is followed.
+
+    Args:
+        end: whether the last `most` bytes of a longer file are read.
 
     Raises:
         OSError: when it cannot be read, or is longer than `most` bytes.
     """
-    parts = PurePosixPath(name).parts
-    folder = open_parent(root, name)
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        file = os.open(root / name, flags) if folder is None else os.open(parts[-1], flags, dir_fd=folder)
-    finally:
-        if folder is not None:
-            os.close(folder)
+    file = _open_file(root, name, os.O_RDONLY | _NO_LINK)
     with os.fdopen(file, "rb") as open_file:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise OSError(0, "it is no plain file")
+        if end:
+            open_file.seek(max(0, os.fstat(file).st_size - most))
+            return open_file.read(most)
         data = open_file.read(most + 1)
     if len(data) > most:
         raise OSError(0, f"it has more than {most} bytes")
@@ -343,6 +346,97 @@ def remove(root: Path, name: str) -> None:
     finally:
         if within is not None:
             os.close(within)
+
+
+class FileLock:
+    """A lock in a file below a folder, which this process has until it ends, releases it, or another one takes it.
+
+    The file has the number of the process. It is made where it is missing, and no link on the way to it is followed.
+    Where the system has no such locks, every process has it.
+
+    Raises:
+        BlockingIOError: another process has it.
+        OSError: the file cannot be opened.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        self._root, self._name = root, name
+        while True:
+            file = _open_file(root, name, os.O_RDWR | os.O_CREAT | _NO_LINK)
+            self._close = weakref.finalize(self, os.close, file)
+            self._file = file
+            try:
+                if not stat.S_ISREG(os.fstat(file).st_mode):
+                    raise OSError(0, "it is no plain file")
+                _lock(file)
+            except BaseException:
+                self._close()
+                raise
+            if self.is_at_path:  # it may have been removed before it was locked
+                break
+            self._close()
+        self._text = str(os.getpid()).encode()
+        os.ftruncate(file, 0)
+        os.write(file, self._text)
+
+    @property
+    def is_at_path(self) -> bool:
+        """Whether its file is still there, so that no other process can lock another one in its place."""
+        try:
+            return os.path.samestat((self._root / self._name).lstat(), os.fstat(self._file))
+        except OSError:
+            return False
+
+    @property
+    def was_taken(self) -> bool:
+        """Whether another process has taken what the lock is for."""
+        os.lseek(self._file, 0, os.SEEK_SET)
+        return os.read(self._file, _LONGEST) != self._text
+
+    def release(self) -> None:
+        """Gives it back, and removes its file; once is enough."""
+        if self._close.alive and self.is_at_path:
+            with contextlib.suppress(OSError):
+                remove(self._root, self._name)
+        self._close()
+
+    @staticmethod
+    def find_holder(root: Path, name: str) -> str:
+        """The process that has the lock of a file, such as `process 712`; empty where none has it, or none is seen."""
+        with contextlib.suppress(OSError):
+            file = _open_file(root, name, os.O_RDONLY | _NO_LINK)
+            try:
+                _lock(file)
+            except BlockingIOError:
+                number = os.read(file, _LONGEST)
+                return f"process {number.decode()}" if number.isdigit() else "another process"
+            finally:
+                os.close(file)
+        return ""
+
+    @staticmethod
+    def take(root: Path, name: str) -> None:
+        """Tells the process that has the lock of a file that another one has taken what it is for.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        file = _open_file(root, name, os.O_WRONLY | _NO_LINK)
+        try:
+            os.write(file, b"taken by %d" % os.getpid())
+        finally:
+            os.close(file)
+
+
+def _lock(file: int) -> None:
+    """Locks an open file; raises BlockingIOError where another process has locked it."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # a file system without locks
 
 
 def _lines(count: int) -> str:

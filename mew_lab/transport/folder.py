@@ -1,7 +1,8 @@
 """Opens files in `.mew` so that no other user can have put another file or folder in their place.
 
 From the folder `.mew` of a path on, each folder is opened within the one before. None may be a link, belong to another
-user or be writable for everybody. A path without `.mew` is not checked.
+user or be writable for everybody. A path without `.mew` is not checked; below the root of `open_within`, no link is
+followed there either.
 
 Spec: threat 27.
 """
@@ -15,7 +16,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["KEPT", "find_tracked", "hide", "open_below", "open_folder"]
+__all__ = ["KEPT", "find_tracked", "hide", "open_below", "open_folder", "open_within"]
 
 KEPT = ".mew"
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -32,30 +33,38 @@ def open_folder(folder: Path, *, make: bool = False) -> int | None:
     Raises:
         OSError: when it does not exist, or a folder from `.mew` on may not be used; its `strerror` is the reason.
     """
+    return open_within(folder, (), make=make)
+
+
+def open_within(root: Path, parts: Iterable[str], *, make: bool) -> int | None:
+    """A descriptor of the folder of these names below `root`; no link below it is followed. Else as `open_folder`."""
     if not _CHECKS:
         return None
-    parts = folder.absolute().parts
-    at = parts.index(KEPT) if KEPT in parts else len(parts)
-    there = Path(*parts[:at])
+    root = root.absolute()
+    whole = root.joinpath(*parts).parts
+    kept = whole.index(KEPT) if KEPT in whole else len(whole)
+    at = min(kept, len(root.parts))
+    there = Path(*whole[:at])
     descriptor = os.open(there, _FOLDER)
-    for part in parts[at:]:
+    for number, part in enumerate(whole[at:], at):
         there /= part
         try:
-            inner = _step(part, descriptor, there, make=make)
+            inner = _step(part, descriptor, there, make=make, is_kept=number >= kept)
         finally:
             os.close(descriptor)
         descriptor = inner
     return descriptor
 
 
-def _step(part: str, within: int, there: Path, *, make: bool) -> int:
+def _step(part: str, within: int, there: Path, *, make: bool, is_kept: bool) -> int:
     try:
         try:
             inner = os.open(part, _FOLDER | _NOFOLLOW, dir_fd=within)
         except FileNotFoundError:
             if not make:
                 raise
-            os.mkdir(part, 0o700, dir_fd=within)
+            with contextlib.suppress(FileExistsError):  # another process made it meanwhile
+                os.mkdir(part, 0o700, dir_fd=within)
             inner = os.open(part, _FOLDER | _NOFOLLOW, dir_fd=within)
     except OSError as fault:
         if fault.errno in (errno.ELOOP, errno.ENOTDIR):
@@ -65,9 +74,9 @@ def _step(part: str, within: int, there: Path, *, make: bool) -> int:
         raise
     about = os.fstat(inner)
     why = ""
-    if about.st_uid != os.geteuid():
+    if is_kept and about.st_uid != os.geteuid():
         why = f"{there} belongs to somebody else; put a folder of yours there"
-    elif about.st_mode & stat.S_IWOTH:
+    elif is_kept and about.st_mode & stat.S_IWOTH:
         why = f"everybody may write to {there}; run: chmod o-w {there}"
     if why:
         os.close(inner)

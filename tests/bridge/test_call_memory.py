@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -38,6 +40,15 @@ def put(path: Path, *calls: RememberedCall) -> None:
         if not call.waits:
             memory.put(call)
     memory.close()
+
+
+def await_outcome(path: Path, id: str) -> None:
+    """Waits until one of the indexes has it that a call has ended."""
+    line = re.compile(f'"id":"{id}".*"state":"ended"')
+    end = time.monotonic() + 60
+    while not any(line.search(file.read_text()) for file in path.parent.glob("calls*.json")):
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 def test_what_was_put_is_there_after_a_crash_for_its_owner_alone(tmp_path: Path) -> None:
@@ -244,6 +255,127 @@ def test_an_outcome_of_any_content_costs_that_outcome_alone(tmp_path: Path, cont
     calls = {call.id: call for call in loaded(path)}
     assert calls["p3"] == REFUSED
     assert calls["p2"].result is None and "its outcome was not kept" in calls["p2"].refusal
+
+
+def test_an_index_of_the_longest_calls_is_read_whole_and_of_a_longer_one_its_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a" / "calls.json"
+    memory = CallMemory(path)
+    for n in range(call_memory.MAX_CALLS):
+        memory.put(
+            WAITS._replace(key="\U0001f600" * 256, id=f"{n:03}" + "\x9b" * 253, what="\U0001f600" * 400)
+        )
+    assert path.stat().st_size <= call_memory.MAX_FILE
+    memory.close()
+    assert len(loaded(path)) == call_memory.MAX_CALLS and caplog.text == ""
+    path.write_bytes(b"x" * 4 * call_memory.MAX_FILE + b"\n" + path.read_bytes())
+    assert len(loaded(path)) == call_memory.MAX_CALLS and "it has more than" in caplog.text
+
+
+@pytest.mark.threat(27)
+@pytest.mark.ruling("R35")
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 1),
+            st.sampled_from(["puts", "ends", "drops", "loads", "is killed", "ends well"]),
+            st.integers(0, 3),
+        ),
+        min_size=10,
+        max_size=30,
+    )
+)
+def test_gates_of_one_name_lose_no_call_of_each_other(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, int]]
+) -> None:
+    """One has its seat at a time, the one that loaded last; the others go on with what they began."""
+    path = tmp_path_factory.mktemp("m") / ".mew" / "calls.json"
+    gates: dict[int, CallMemory] = {}
+    seated, states, begun = -1, dict[str, str](), list[str]()
+
+    def end(nth: int, *, well: bool) -> None:
+        gate = gates.pop(nth, None)
+        if gate is not None and well:
+            gate.close()
+
+    for nth, step, n in steps:
+        id = f"p{n}"
+        if step == "loads":
+            end(nth, well=False)
+            gates[nth], seated = CallMemory(path), nth
+            found = {call.id: "waits" if call.waits else "ended" for call in gates[nth].load(max_age=600.0)}
+            assert found == states
+            for id in [id for id, state in states.items() if state == "waits"]:
+                gates[nth].put(WAITS._replace(id=id, refusal="it is not known"))
+                gates[nth].drop(id)  # its client was told
+            states = {id: state for id, state in states.items() if state == "ended"}
+        elif step in ("is killed", "ends well"):
+            end(nth, well=step == "ends well")
+            seated = -1 if seated == nth else seated
+        elif nth in gates and nth != seated:  # it was stopped, and wakes: nothing of it counts any more
+            for id in begun[n % 2 :: 2]:
+                gates[nth].drop(id)
+        elif nth in gates:
+            id = f"{id}-{len(begun)}" if step == "puts" else next(iter(states), "none")
+            call = WAITS._replace(id=id, key=KEYS[n % 3])
+            if step == "puts" and id not in states:
+                gates[nth].put(call)
+                states[id] = "waits"
+                begun.append(id)
+            elif step == "ends" and states.get(id) == "waits":
+                gates[nth].put(call._replace(result={"content": []}))
+                await_outcome(path, id)
+                states[id] = "ended"
+            elif step == "drops" and id in states:
+                gates[nth].drop(id)
+                del states[id]
+    for nth in list(gates):
+        end(nth, well=False)
+
+
+def test_a_gate_beside_one_that_has_not_ended_says_so_and_takes_over_what_it_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / ".mew" / "calls.json"
+    first, second = CallMemory(path), CallMemory(path)
+    for call in (WAITS, DONE._replace(result=None), DONE):
+        first.put(call)
+    await_outcome(path, "p2")
+    assert second.find_holder() == f"process {os.getpid()}"
+    assert sorted(call._replace(at=0.0) for call in second.load(max_age=60.0)) == [WAITS, DONE]
+    [line] = [record.getMessage() for record in caplog.records]
+    assert f"process {os.getpid()} keeps the calls of this gate in {path} and has not ended" in line
+    second.put(WAITS._replace(id="p9"))
+    second.drop("p2")  # its client has it
+    first.drop("p1")  # the first one is told that the space has ended for it
+    first.close()
+    assert "a later gate of this name has taken over" in caplog.text
+    del second
+    assert sorted(loaded(path)) == [WAITS, WAITS._replace(id="p9")]
+    assert [file.name for file in path.parent.iterdir() if file.is_file()] == ["calls.json"]
+
+
+def test_more_gates_of_a_name_than_there_are_places_say_that_they_keep_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gates = [CallMemory(tmp_path / ".mew" / "calls.json") for _ in range(call_memory.MAX_PLACES + 1)]
+    for n, gate in enumerate(gates):
+        gate.put(WAITS._replace(id=f"p{n}"))
+    [line] = [record.getMessage() for record in caplog.records]
+    assert "8 other gates of this name have not ended, so waiting calls do not outlive this process" in line
+    assert {call.id for call in gates[-1].load(max_age=60.0)} >= {f"p{n}" for n in range(8)}
+
+
+def test_a_memory_whose_files_are_removed_goes_on_with_what_it_has(tmp_path: Path) -> None:
+    path = tmp_path / ".mew" / "calls.json"
+    memory = CallMemory(path)
+    memory.put(WAITS)
+    shutil.rmtree(tmp_path / ".mew")
+    memory.put(WAITS._replace(id="p4"))
+    memory.close()
+    assert sorted(loaded(path)) == [WAITS, WAITS._replace(id="p4")]
 
 
 def test_a_folder_that_cannot_be_written_is_told_once(

@@ -73,6 +73,10 @@ class KilledGate:
     async def kill(self) -> str:
         with suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGKILL)
+        return await self.end()
+
+    async def end(self) -> str:
+        """What it has printed to stderr when it has ended."""
         await self.process.wait()
         await self.reading  # what the gate wrote before has reached its client
         assert self.process.stderr is not None
@@ -169,6 +173,36 @@ async def test_a_gate_killed_with_large_outcomes_withdraws_what_waited_and_execu
     answer = await again.ask("tools/call", name="calc_add", arguments={"a": 7, "b": 3})
     assert "is not known here; the log of the space tells" in answer["content"][0]["text"]
     assert await again.kill() == "" and desk.executed == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.threat(27)
+@pytest.mark.ruling("R35")
+async def test_a_gate_that_was_stopped_and_wakes_beside_a_later_one_costs_it_no_call(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
+    await print_large(desk)
+    words = desk.words(tmp_path, "--answer-after", "0.1", can=CAN)
+    first = await begin(desk, words, tmp_path, 0, 1)
+    [one] = [one.id for one in desk.open]
+    os.kill(first.process.pid, signal.SIGSTOP)
+    second = await KilledGate.start(words, tmp_path)
+    card = desk.human.proposals.get(one)
+    assert card is not None and card.state == "withdrawn"
+    await second.ask("tools/call", name="calc_add", arguments={"a": 2, "b": 3})
+    [two] = [one.id for one in desk.open]
+    os.kill(first.process.pid, signal.SIGCONT)
+    ended = await first.end()
+    assert f"On this computer, process {second.process.pid} has it" in ended
+    printed = await second.kill()
+    assert f"process {first.process.pid} keeps the calls of this gate in" in printed
+    third = await KilledGate.start(words, tmp_path)
+    card = desk.human.proposals.get(two)
+    assert card is not None and card.state == "withdrawn"
+    for n in (1, 2):
+        answer = await third.ask("tools/call", name="calc_add", arguments={"a": n, "b": 3})
+        assert "is not known" in answer["content"][0]["text"] or "waits for" in answer["content"][0]["text"]
+    assert await third.kill() == "" and desk.executed == []
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mew_lab.transport.files import AppendedFile, FileLock, list_names, read_small, remove, replace_small
 from mew_lab.transport.folder import open_below
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links and modes are those of POSIX")
@@ -39,9 +40,20 @@ def test_nothing_is_opened_below_a_folder_that_is_a_link_or_open_to_all(
     root = tmp_path / "root"
     (root / part).parent.mkdir(parents=True)
     make(root / part, elsewhere)
-    for flags in (WRITE, os.O_RDONLY):
+    name = ".mew/tokens/demo/x"
+    attempts: list[Callable[[], object]] = [
+        lambda: os.close(open_below(root / name, WRITE, make=True)),
+        lambda: os.close(open_below(root / name, os.O_RDONLY, make=True)),
+        lambda: read_small(root, name, most=9),
+        lambda: replace_small(root / ".mew", name.removeprefix(".mew/"), b"x"),
+        lambda: list_names(root, ".mew/tokens/demo", most=9),
+        lambda: FileLock(root, name),
+        lambda: remove(root, name),
+        AppendedFile(root, name, fault=lambda sentence: None).place,
+    ]
+    for attempt in attempts:
         with pytest.raises(OSError, match=r"put a folder of yours there|run: chmod o-w") as refused:
-            os.close(open_below(root / ".mew" / "tokens" / "demo" / "x", flags, make=True))
+            attempt()
         assert str(root / part) in str(refused.value)
     assert [one for one in elsewhere.rglob("*") if not one.is_dir()] == []
 
@@ -52,6 +64,8 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(OSError, match="belongs to somebody else"):
         open_below(tmp_path / ".mew" / "x", WRITE)
+    with pytest.raises(OSError, match="belongs to somebody else"):
+        replace_small(tmp_path, ".mew/x", b"")
 
 
 @pytest.mark.threat(27)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mew_lab.errors import HeadsDiffer, JournalError
-from mew_lab.log.kept_heads import KeptHead, epoch_of, kept_heads
+from mew_lab.log.kept_heads import KeptHead, KeptHeads, epoch_of, kept_heads
 from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
 from mew_lab.log.reading import LINE_LIMIT, first_record, list_files, missing, read_pruned_start
 from mew_lab.protocol.text import count_of
@@ -139,7 +139,8 @@ def verify_chain(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -
     Raises:
         JournalError: when there is no mew_lab journal.
     """
-    verifier = _ChainVerifier(Path(path), list(heads))
+    heads = heads if isinstance(heads, KeptHeads) else KeptHeads(heads)
+    verifier = _ChainVerifier(Path(path), heads)
     for line in verifier.lines():
         if not verifier.take(line):
             break
@@ -150,7 +151,7 @@ def verify_with(path: Path, file: Path | None = None, *, place: Path | None = No
     """Verifies the chain of a journal with the heads that were kept in `file`, or by its lab; `place` is as there.
 
     Raises:
-        JournalError: when the journal or a file of heads cannot be read, or `file` has no head of it.
+        JournalError: when the journal or `file` cannot be read, or `file` has no head of it.
     """
     integrity = verify_chain(path, kept_heads(path, file, place=place))
     if file is not None and not (integrity.kept or integrity.went_on or integrity.flaw):
@@ -192,7 +193,8 @@ def check_evidence(integrity: Integrity, tried: str, *, with_heads: bool = True)
 
 
 class _ChainVerifier:
-    def __init__(self, first: Path, heads: list[KeptHead]) -> None:
+    def __init__(self, first: Path, heads: KeptHeads) -> None:
+        self._unread = heads.doubts
         self._paths = list_files(first)
         self._epoch = epoch_of(first)
         self._runs = {None, self._epoch}  # those whose heads are to be in the chain
@@ -351,7 +353,7 @@ class _ChainVerifier:
 
     def _find_doubts(self) -> tuple[tuple[str, ...], str]:
         """The sentences on what makes it not verifiable, and a remark on its kept heads."""
-        name, doubts = self._paths[0].name, list[str]()
+        name, doubts = self._paths[0].name, [*self._unread]
         opened = first_record(self._paths[0])
         if opened is None or opened.event != "opened":
             doubts.append(

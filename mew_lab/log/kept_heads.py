@@ -5,7 +5,8 @@ the file can do both. Heads that were kept elsewhere while the journal grew show
 in the lab's own file beside the tokens, in a welcome that its owner received, or on paper.
 
 A file of heads has one line for each: time, epoch of the run, record, chain, digest of where the journal lay. A line is
-appended, never changed.
+appended, never changed, so the file has no bound, and is read line by line. A line that is no head, and a file of the
+lab that cannot be read, is a doubt: a head that speaks against the journal may have stood there.
 
 The journal that is verified names its own space and run, and whoever forged it chose these names. So where no head has
 them, those of all runs are looked up that the lab kept, in whose folder the journal lies. A journal elsewhere may come
@@ -19,21 +20,34 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import first_record
 from mew_lab.protocol.filename import folder_name
+from mew_lab.protocol.visible import one_line
 from mew_lab.transport.folder import open_below
 
-__all__ = ["KeptHead", "epoch_of", "heads_path", "keep_head", "keep_head_of", "kept_heads", "read_heads"]
+__all__ = [
+    "KeptHead",
+    "KeptHeads",
+    "epoch_of",
+    "heads_path",
+    "keep_head",
+    "keep_head_of",
+    "kept_heads",
+    "read_heads",
+]
 
-MAX_HEADS = 64 * 1024 * 1024  # bytes of a file of heads
-LONGEST = 256  # bytes of a line there
+LONGEST = 256  # bytes of a line in a file of heads
+MAX_BAD = 1000  # lines that are no heads, after which a file is not read on
+MAX_BAD_LINE = 1 << 24  # bytes of one of them
+_CHAIN = re.compile("[0-9a-f]{64}")
 
 
 class KeptHead(NamedTuple):
@@ -50,6 +64,17 @@ class KeptHead(NamedTuple):
     place: str = ""
 
 
+class KeptHeads(tuple[KeptHead, ...]):
+    """The heads that were kept of a journal; `doubts` are sentences on what could not be read of them."""
+
+    doubts: tuple[str, ...]
+
+    def __new__(cls, heads: Iterable[KeptHead] = (), doubts: Iterable[str] = ()) -> KeptHeads:
+        made = super().__new__(cls, heads)
+        made.doubts = tuple(doubts)
+        return made
+
+
 def heads_path(folder: Path, space: str) -> Path:
     """The file of the heads that a lab keeps of the journals of a space; `folder` is the folder that holds `.mew`."""
     place = folder / ".mew" / "tokens"
@@ -62,7 +87,7 @@ def _digest(place: Path) -> str:
     return sha256(os.fsencode(place.resolve())).hexdigest()[:16]
 
 
-def _heads_files(path: Path, place: Path) -> dict[Path, bool]:
+def _heads_files(path: Path, place: Path, doubts: list[str]) -> dict[Path, bool]:
     """The files in which a lab may have kept heads of a journal, and of each whether all its heads speak of it.
 
     The first is that of the space that it names. A journal in `.mew` is of the lab whose folder that is, the outermost
@@ -78,15 +103,22 @@ def _heads_files(path: Path, place: Path) -> dict[Path, bool]:
     about = (read_members(record.detail) or {}) if record is not None and opened else {}
     within = place.resolve().is_relative_to(folder)
     any_space = bool(above) or (within and about.get("vantage", "gateway") == "gateway")
-    files = {heads_path(folder, space): within} if space else {}
-    for file in sorted((folder / ".mew" / "tokens").glob("*/journal.heads")):
-        files.setdefault(file, any_space)
+    tokens = folder / ".mew" / "tokens"
+    try:
+        files = {heads_path(folder, space): within} if space else {}
+        # A name that is a link to nowhere counts, so that it is told.
+        for entry in sorted(tokens.iterdir()) if os.path.lexists(tokens) else ():
+            if not entry.is_file():
+                files.setdefault(entry / "journal.heads", any_space)
+    except OSError as fault:
+        doubts.append(_unreadable(tokens, fault))
+        return {}
     return files
 
 
 def kept_heads(
     path: str | os.PathLike[str], file: Path | None = None, *, place: Path | None = None
-) -> tuple[KeptHead, ...]:
+) -> KeptHeads:
     """The heads that were kept of a journal, in `file` or by a lab, and some of other runs.
 
     These are the later ones of a journal at its place: an earlier run may have been put there. Where the journal has no
@@ -97,23 +129,30 @@ def kept_heads(
         place: Where the journal lies, if `path` is an unpacked copy of it.
 
     Raises:
-        JournalError: when the journal or a file cannot be read, or `file` is not there.
+        JournalError: when the journal or `file` cannot be read, or `file` has no head.
     """
-    first = Path(path)
+    first, doubts = Path(path), list[str]()
     if file is not None and not file.exists():
         raise JournalError(
             f"There is no file of heads {file}. Name the file in which a lab kept them.", path=str(file)
         )
-    files = {file: True} if file is not None else _heads_files(first, place or first)
+    files = {file: True} if file is not None else _heads_files(first, place or first, doubts)
     epoch = epoch_of(first)
-    own = read_heads(next(iter(files)), epoch) if files and epoch is not None else []
     here = _digest(place or first)
-    kept = [(head, all_) for each, all_ in files.items() for head in read_heads(each, None)]
+    own, kept = list[KeptHead](), list[KeptHead]()
+    for nth, (each, all_) in enumerate(files.items()):
+        for head in read_heads(each, doubts, is_named=file is not None):
+            if nth == 0 and epoch is not None and head.epoch == epoch:
+                own.append(head)
+            elif head.place == here or (all_ and not own):
+                kept.append(head)
+    if file is not None and doubts and not (own or kept):
+        raise JournalError(doubts[0][0].upper() + doubts[0][1:], path=str(file))
     if not own:
-        return tuple(head for head, all_ in kept if all_ or head.place == here)
+        return KeptHeads(kept, doubts)
     last = max(head.at for head in own)
-    later = (head for head, _ in kept if head.place == here and head.epoch != epoch and head.at > last)
-    return (*own, *later)
+    later = (head for head in kept if head.place == here and head.at > last)
+    return KeptHeads((*own, *later), doubts)
 
 
 def keep_head(path: Path, epoch: int, head: KeptHead, journal: Path) -> None:
@@ -179,41 +218,70 @@ def epoch_of(path: Path) -> int | None:
     return epoch if type(epoch) is int else None
 
 
-def read_heads(path: Path, epoch: int | None) -> list[KeptHead]:
-    """The heads that were kept of the journal of the run `epoch`, or of all runs; none where there is no such file.
+def read_heads(path: Path, doubts: list[str], *, is_named: bool = False) -> Iterator[KeptHead]:
+    """The heads in a file; none where there is no such file. What cannot be read is added to `doubts`.
 
-    Raises:
-        JournalError: when the file cannot be read, or holds anything else.
+    Args:
+        is_named: whether a person named the file, which may be a link then.
     """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
     try:
-        if not path.exists():
-            return []
-        if not path.is_file():
-            raise ValueError("it is no regular file")
-        if path.stat().st_size > MAX_HEADS:
-            raise JournalError(
-                f"Cannot read the heads in {path}: it is longer than any such file", path=str(path)
-            )
-        text = path.read_text("ascii")
+        fd = os.open(path, flags) if is_named else open_below(path, flags | getattr(os, "O_NOFOLLOW", 0))
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(0, "it is no regular file")
+    except FileNotFoundError:
+        return
     except (OSError, ValueError) as fault:
-        why = getattr(fault, "strerror", None) or fault
-        raise JournalError(f"Cannot read the heads in {path}: {why}", path=str(path)) from None
-    heads = []
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if number == len(lines):
-            break  # a line that a killed process left half written, or nothing
+        doubts.append(_unreadable(path, fault))
+        return
+    bad: list[int] = []
+    with os.fdopen(fd, "rb") as file:
         try:
-            at, run, seq, chain, *place = line.split(" ")
-            if not re.fullmatch("[0-9a-f]{64}", chain) or len(place) > 1:  # earlier versions wrote no place
-                raise ValueError
-            if int(run, 16) == epoch or epoch is None:
-                when = datetime.fromisoformat(at).astimezone(UTC)
-                heads.append(KeptHead(when, int(seq), chain, int(run, 16), *place))
-        except (ValueError, OverflowError):  # of a time before the year 1
-            raise JournalError(
-                f"Cannot read the heads in {path}: line {number} is no time, run, record and head. Take that line out "
-                "if you know why it is there.",
-                path=str(path),
-            ) from None
-    return heads
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
+                if not line.endswith(b"\n") and not _skip_line(file):
+                    break  # a line that a killed process left half written
+                head = _read_head(line)
+                if head is not None:
+                    yield head
+                else:
+                    bad.append(number)
+                    if len(bad) == MAX_BAD:
+                        break
+        except OSError as fault:
+            doubts.append(_unreadable(path, fault))
+    if bad:
+        more = f", and {len(bad) - 1} more are none" if len(bad) > 1 else ""
+        left = "; the rest was not read" if len(bad) == MAX_BAD else ""
+        doubts.append(
+            f"line {bad[0]} of {one_line(str(path))} is no time, run, record and head{more}{left}: a head may have "
+            "stood there. Take it out if you know why it is there"
+        )
+
+
+def _read_head(line: bytes) -> KeptHead | None:
+    """The head in a line; None where it is none."""
+    try:
+        at, run, seq, chain, *place = line[:-1].decode("ascii").split(" ")
+        if not _CHAIN.fullmatch(chain) or len(place) > 1:  # earlier versions wrote no place
+            return None
+        when = datetime.fromisoformat(at).astimezone(UTC)
+        return KeptHead(when, int(seq), chain, int(run, 16), *place)
+    except (ValueError, OverflowError):  # of a time before the year 1
+        return None
+
+
+def _skip_line(file: BinaryIO) -> bool:
+    """Reads on to the end of a line that is too long; returns whether it has one, not too far away."""
+    for _ in range(MAX_BAD_LINE // LONGEST):
+        part = file.readline(LONGEST)
+        if part.endswith(b"\n"):
+            return True
+        if not part:
+            return False
+    raise OSError(0, f"a line is longer than {MAX_BAD_LINE} bytes")
+
+
+def _unreadable(path: Path, fault: Exception) -> str:
+    why = getattr(fault, "strerror", None) or fault
+    return f"cannot read the heads in {one_line(str(path))}: {one_line(str(why))}"

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import JournalError
 from mew_lab.log.integrity import PRUNED, verify_chain
 from mew_lab.log.journal import Head, Journal
-from mew_lab.log.kept_heads import KeptHead
+from mew_lab.log.kept_heads import KeptHead, KeptHeads
 from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
 from mew_lab.log.reading import first_record, read_journal, read_pruned_start, successor
 from mew_lab.log.replay import SNAPSHOT, Player
@@ -121,6 +121,8 @@ class _Work:
         integrity = verify_chain(files[0], heads)
         if integrity.flaw is not None:
             raise self._cannot(f"{integrity.flaw}. A snapshot would hide this for ever; examine it first")
+        if isinstance(heads, KeptHeads) and heads.doubts:
+            raise self._cannot(f"{heads.doubts[0]}. A snapshot would hide what it shows for ever")
         self._player = Player(str(files[0]))
         self._enrolled: dict[str, str] = {}
         self._port = 0

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import re
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -411,6 +412,73 @@ def test_who_says_so_goes_on_from_a_journal_for_which_no_head_vouches(revoked: t
     with pytest.raises(JournalError, match="line 4 of") as changed:
         up(resume=journal, port=None, heads="ignore")
     assert not isinstance(changed.value, HeadsDiffer)
+
+
+def add_rubbish(tokens: Path) -> None:
+    with (tokens / "demo" / "journal.heads").open("ab") as file:
+        file.write(b"\x1b[2J" * 30_000 + b"\n")
+
+
+def link_to_nowhere(tokens: Path) -> None:
+    (tokens / "demo" / "journal.heads").unlink()
+    (tokens / "demo" / "journal.heads").symlink_to("nowhere")
+
+
+def link_a_folder(tokens: Path) -> None:
+    shutil.rmtree(tokens / "demo")
+    (tokens / "demo").symlink_to("nowhere")
+
+
+def link_all_tokens(tokens: Path) -> None:
+    shutil.rmtree(tokens)
+    tokens.symlink_to("nowhere")
+
+
+def add_a_neighbour(tokens: Path) -> None:
+    (tokens / "\x1b[2J\x9b\u202e" / "journal.heads").mkdir(parents=True)
+
+
+def link_in_a_neighbour(tokens: Path) -> None:
+    (tokens / "neighbour").mkdir()
+    (tokens / "neighbour" / "journal.heads").symlink_to("nowhere")
+
+
+def open_to_all(tokens: Path) -> None:
+    tokens.chmod(0o777)
+
+
+@pytest.mark.threat(45)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        add_rubbish,
+        link_to_nowhere,
+        link_a_folder,
+        link_all_tokens,
+        add_a_neighbour,
+        link_in_a_neighbour,
+        open_to_all,
+    ],
+)
+def test_heads_that_cannot_be_read_make_a_journal_not_verifiable_and_who_says_so_goes_on(
+    revoked: tuple[Path, Lines], damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That a head spoke against the journal cannot be excluded; so a damage is no way to be rid of one."""
+    journal, lines = revoked
+    damage(Path.cwd() / ".mew" / "tokens")
+    journal.write_bytes(b"".join(cut(lines)))
+    found = open_log(journal).verify()
+    assert found.status() in (1, 2) and not found.ok, str(found)
+    with pytest.raises(HeadsDiffer) as differ:
+        up(resume=journal, port=None)
+    with pytest.raises(SystemExit):
+        main(["verify", str(journal)])
+    printed = "".join(capsys.readouterr()) + str(found) + str(differ.value)
+    assert re.search("cannot read the heads|is no time, run, record and head", printed), printed
+    assert not set(printed) & set("\x1b\x9b\u202e"), printed
+    journal.write_bytes(b"".join(lines))
+    assert open_log(journal).verify().status() == 2
+    up(resume=journal, port=None, heads="ignore").down()
 
 
 @pytest.mark.threat(45)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import unicodedata
@@ -13,6 +14,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError
 from mew_lab.log.integrity import verify_chain
@@ -492,25 +495,65 @@ def test_a_message_that_looks_like_a_chained_line_is_read_to_the_byte(tmp_path: 
 # --- the file of heads ---
 
 
-def test_heads_of_other_runs_and_a_half_written_one_are_left_out(tmp_path: Path) -> None:
-    file = tmp_path / "journal.heads"
+def test_a_half_written_head_is_left_out(tmp_path: Path) -> None:
+    file, doubts = tmp_path / "journal.heads", list[str]()
     now = datetime(2026, 11, 22, tzinfo=UTC)
     chain = "ab" * 32
-    file.write_text(f"{now.isoformat()} {7:016x} 12 {chain}\n{now.isoformat()} {8:016x} 13 {chain}\n2026-11")
-    assert read_heads(file, 7) == [KeptHead(now, 12, chain, 7)]
-    assert read_heads(tmp_path / "none", 7) == []
+    file.write_text(
+        f"{now.isoformat()} {7:016x} 12 {chain}\n{now.isoformat()} {8:016x} 13 {chain} ab\n2026-11"
+    )
+    heads = [KeptHead(now, 12, chain, 7), KeptHead(now, 13, chain, 8, "ab")]
+    assert list(read_heads(file, doubts)) == heads
+    assert list(read_heads(tmp_path / "none", doubts)) == [] == doubts
 
 
-@pytest.mark.parametrize("text", ["x\n", "\n", "2026-11-22T00:00:00Z 7 12 xyz\n", "2026 7 12\n", "é\n"])
-def test_a_file_of_heads_that_says_something_else_is_an_error(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "journal.heads"
-    file.write_text(text)
-    with pytest.raises(JournalError, match="Cannot read the heads"):
-        read_heads(file, 7)
+HEAD = f"2026-11-22T00:00:00+00:00 {7:016x} 12 {'ab' * 32} cd\n"
 
 
-def test_a_pipe_or_a_folder_in_the_place_of_the_heads_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.threat(27)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.binary(max_size=300).map(lambda data: data.replace(b"\n", b"\0") + b"\n")
+        | st.sampled_from(
+            [
+                "x\n",
+                "\n",
+                "2026-11-22T00:00:00Z 7 12 xyz\n",
+                "2026 7 12\n",
+                "é\n",
+                "x" * 70_000 + "\n",
+                HEAD.replace("2026-11-22", "0001-01-01").replace("+00", "+14"),
+                HEAD.replace("12", "9" * 200),
+            ]
+        ).map(str.encode),
+        max_size=6,
+    )
+)
+def test_lines_that_are_no_heads_are_told_and_cost_no_other(tmp_path: Path, lines: list[bytes]) -> None:
+    file, doubts = tmp_path / "journal.heads", list[str]()
+    file.write_bytes(HEAD.encode().join([b"", *lines, b""]))
+    heads = list(read_heads(file, doubts))
+    assert len(heads) == len(lines) + 1
+    assert len(doubts) == bool(lines) and all("is no time, run, record and head" in one for one in doubts)
+
+
+@pytest.mark.threat(27)
+def test_a_file_of_heads_is_read_whole_however_long_it_is_and_rubbish_is_not(tmp_path: Path) -> None:
+    file, doubts = tmp_path / "journal.heads", list[str]()
+    with file.open("w") as there:
+        there.writelines(itertools.repeat(HEAD * 1000, 600))
+        assert there.tell() > 64 * 1024 * 1024
+        there.truncate(1 << 40)  # the last line has a terabyte, and no byte of it is on the disk
+    assert sum(1 for _ in read_heads(file, doubts)) == 600_000 and "a line is longer than" in doubts[0]
+    file.write_text("x\n" * 5000)
+    assert list(read_heads(file, doubts)) == [] and "999 more are none; the rest was not read" in doubts[1]
+
+
+def test_a_pipe_or_a_folder_in_the_place_of_the_heads_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for file in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(JournalError, match="no regular file"):
-            read_heads(file, 7)
+    for is_named in (True, False):
+        for file in (tmp_path / "pipe", tmp_path):
+            doubts = list[str]()
+            assert list(read_heads(file, doubts, is_named=is_named)) == []
+            assert "no regular file" in doubts[0]

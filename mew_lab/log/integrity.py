@@ -195,6 +195,8 @@ def check_evidence(integrity: Integrity, tried: str, *, with_heads: bool = True)
 class _ChainVerifier:
     def __init__(self, first: Path, heads: KeptHeads) -> None:
         self._unread = heads.doubts
+        self._here = heads.here
+        self._last_here: KeptHead | None = None  # the last that was found and kept of a journal at its place
         self._paths = list_files(first)
         self._epoch = epoch_of(first)
         self._runs = {None, self._epoch}  # those whose heads are to be in the chain
@@ -296,6 +298,8 @@ class _ChainVerifier:
             self._seq = max(self._seq, int(seq[1]))
         if head is not None:
             self._last, self._behind = head, 0
+            if self._here and head.place == self._here:
+                self._last_here = head
             self._runs.add(head.epoch)
             self._first_found = self._first_found or head.seq
             self._found += 1
@@ -315,6 +319,9 @@ class _ChainVerifier:
                 or (head.seq == self._from_seq and self._pruned not in ("", head.chain))
             )
         ]
+        # Two places that have one run: a copy of it went on. The later head here vouches for all lines before it.
+        of_copy = [head for head in lost if self._is_of_copy(head)]
+        lost = [head for head in lost if not self._is_of_copy(head)]
         path, number = self._at
         went_on = 0
         if not self._chained:
@@ -348,11 +355,20 @@ class _ChainVerifier:
             self._last.at if self._last else None,
             self._behind,
             went_on,
-            *self._find_doubts(),
+            *self._find_doubts(of_copy),
         )
 
-    def _find_doubts(self) -> tuple[tuple[str, ...], str]:
-        """The sentences on what makes it not verifiable, and a remark on its kept heads."""
+    def _is_of_copy(self, head: KeptHead) -> bool:
+        """Whether a head that is not in the chain was kept elsewhere, before one here that is."""
+        last = self._last_here
+        return last is not None and head.place not in ("", self._here) and head.at < last.at
+
+    def _find_doubts(self, of_copy: list[KeptHead]) -> tuple[tuple[str, ...], str]:
+        """The sentences on what makes it not verifiable, and a remark on its kept heads.
+
+        Args:
+            of_copy: the heads that were kept of a copy at another place.
+        """
         name, doubts = self._paths[0].name, [*self._unread]
         opened = first_record(self._paths[0])
         if opened is None or opened.event != "opened":
@@ -370,6 +386,11 @@ class _ChainVerifier:
             doubts.append(
                 f"a head of another run was kept of this place later, at {others[0].at:%Y-%m-%d %H:%M:%S}Z: "
                 f"{name} may be an earlier journal that was put there"
+            )
+        if of_copy:
+            return tuple(doubts), (
+                f"a copy of it went on at another place, where {count_of(len(of_copy), 'head')} of the same run "
+                f"{'was' if len(of_copy) == 1 else 'were'} kept, the last at {of_copy[-1].at:%Y-%m-%d %H:%M:%S}Z"
             )
         if self._first_kept is None or self._found:
             first = f"the first of its kept heads is that behind #{self._first_found}; what is before it was kept then"
@@ -411,8 +432,10 @@ class _ChainVerifier:
 
     def _find_rewritten(self, head: KeptHead, path: Path, number: int) -> Flaw:
         """The flaw of an unbroken chain that lacks a kept head."""
+        elsewhere = bool(self._here) and head.place not in ("", self._here)
         awaited = (
-            f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind #{head.seq},"
+            f"the head {one_line(head.chain)[:8]}, kept at {head.at:%Y-%m-%d %H:%M:%S}Z behind #{head.seq}"
+            f"{' of a journal at another place' if elsewhere else ''},"
         )
         behind = self._last.seq if self._last else 0
         if not self._chained:
@@ -423,6 +446,7 @@ class _ChainVerifier:
         else:
             why = (
                 f"{awaited} is not in the chain; the journal was rewritten from here or from a later line on"
+                f"{', or is a copy, and the other one went on' if elsewhere else ''}"
             )
         line = 1
         for chained in (chained for where in self._paths for chained in _lines_of(where)):

@@ -65,13 +65,17 @@ class KeptHead(NamedTuple):
 
 
 class KeptHeads(tuple[KeptHead, ...]):
-    """The heads that were kept of a journal; `doubts` are sentences on what could not be read of them."""
+    """The heads that were kept of a journal; `doubts` are sentences on what could not be read of them.
+
+    `here` is the `place` of the heads that were kept while it lay where it lies; empty where that is not known.
+    """
 
     doubts: tuple[str, ...]
+    here: str
 
-    def __new__(cls, heads: Iterable[KeptHead] = (), doubts: Iterable[str] = ()) -> KeptHeads:
+    def __new__(cls, heads: Iterable[KeptHead] = (), doubts: Iterable[str] = (), here: str = "") -> KeptHeads:
         made = super().__new__(cls, heads)
-        made.doubts = tuple(doubts)
+        made.doubts, made.here = tuple(doubts), here
         return made
 
 
@@ -149,10 +153,10 @@ def kept_heads(
     if file is not None and doubts and not (own or kept):
         raise JournalError(doubts[0][0].upper() + doubts[0][1:], path=str(file))
     if not own:
-        return KeptHeads(kept, doubts)
+        return KeptHeads(kept, doubts, here)
     last = max(head.at for head in own)
     later = (head for head in kept if head.place == here and head.at > last)
-    return KeptHeads((*own, *later), doubts)
+    return KeptHeads((*own, *later), doubts, here)
 
 
 def keep_head(path: Path, epoch: int, head: KeptHead, journal: Path) -> None:

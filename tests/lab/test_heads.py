@@ -414,6 +414,34 @@ def test_who_says_so_goes_on_from_a_journal_for_which_no_head_vouches(revoked: t
     assert not isinstance(changed.value, HeadsDiffer)
 
 
+@pytest.mark.threat(45)
+def test_a_copy_that_goes_on_beside_its_journal_is_told_and_takes_nothing_from_it(
+    revoked: tuple[Path, Lines], tmp_path: Path
+) -> None:
+    """Both are of one run, and one lab kept heads of both. The one with the latest head is the journal that counts."""
+    journal, _ = revoked
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(journal.read_bytes())
+    up(resume=copy, port=None).down()
+    assert open_log(copy).verify().ok
+    found = open_log(journal).verify()  # it may be what was put back after the space had moved
+    assert found.status() == 1 and "of a journal at another place" in str(found), str(found)
+    with pytest.raises(HeadsDiffer):
+        up(resume=journal, port=None)
+    lab = up(resume=journal, port=None, heads="ignore")
+    lab.chat("here")
+    lab.down()
+    found = open_log(journal).verify()
+    assert found.ok and "a copy of it went on at another place, where" in str(found), str(found)
+    up(resume=journal, port=None).down()
+    found = open_log(copy).verify()
+    assert "is a copy, and the other one went on" in str(found) and found.status() == 1
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for forged in cut(lines), chained(altered(b'"here"', b'"hare"')(lines)):
+        journal.write_bytes(b"".join(forged))
+        assert open_log(journal).verify().status() == 1
+
+
 def add_rubbish(tokens: Path) -> None:
     with (tokens / "demo" / "journal.heads").open("ab") as file:
         file.write(b"\x1b[2J" * 30_000 + b"\n")

@@ -22,7 +22,8 @@ request that began it: requests attach to it and detach.
    leaves it waiting. A client that was told to send its request again at once is gone if it does not.
 4. A proposal whose client cancelled it is withdrawn after `withdraw_after` seconds, and a repeat within that time takes
    it. `CallerStatus` tells the space of both, so that no card looks as if somebody waited.
-5. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal.
+5. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal. A withdrawal that the
+   gateway does not take is sent again, and after as long a time the call ends as unknown: it may still be approved.
 6. An approved call that its tool has not answered within `run_within` ends, and its place is free: whether it took
    effect is not known. A repeat of it is not sent by own right (R35).
 7. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
@@ -69,6 +70,7 @@ MAX_ENDED = 100  # ended calls whose outcome is kept; each may be as large as a 
 MAX_UNKNOWN = 1000  # calls of unknown outcome that are recognised
 MAX_REASON = 300  # characters
 RETURN_WITHIN = 5.0  # seconds in which a client sends its next round, else it is told to be gone
+WITHDRAW_AGAIN = 30.0  # seconds after which a withdrawal that was not confirmed is sent again
 SETTLE = 2.0  # seconds in which the last withdrawals are sent
 CROSSING = (
     0.5  # seconds in which an approval that crossed a withdrawal arrives, so that the client is told of it
@@ -122,6 +124,7 @@ class WaitingCall:
         self.progress: Progress | None = None  # what the participant reported last
         self.reported = asyncio.Event()  # set at the next report, which puts another in its place
         self.why = ""  # the reason of a withdrawal, as a sentence for the client
+        self.unconfirmed_since = math.inf  # the loop's time since which its withdrawal is not confirmed
         self.timers: dict[str, asyncio.TimerHandle] = {}
 
     def is_free_for(self, session: ClientSession | None) -> bool:
@@ -501,8 +504,24 @@ class WaitingCalls:
             await waiting.call.withdraw(reason)
         except MewError as fault:  # such as not connected; `resume` sends it again
             logger.warning("the withdrawal of %s is not confirmed: %s", waiting.what, fault)
+            if not waiting.ended.is_set():
+                self._withdraw_again(waiting, reason)
             return False
         return True
+
+    def _withdraw_again(self, waiting: WaitingCall, reason: str) -> None:
+        """Sends a withdrawal again that was not confirmed; ends the call where that has been so for too long."""
+        now = asyncio.get_running_loop().time()
+        waiting.unconfirmed_since = min(waiting.unconfirmed_since, now)
+        if now < waiting.unconfirmed_since + self.decide_within:
+            self._set_timer(
+                waiting, "again", WITHDRAW_AGAIN, lambda one: self._start(self._withdraw(one, reason))
+            )
+            return
+        assert waiting.call is not None
+        why = f"{waiting.describe()}, so it may still be approved. {SENT_UNKNOWN}"
+        self._end(waiting, CallOutcome(refusal=why, is_unknown=True))
+        waiting.call.end_call(reason)
 
     def _remember(self, waiting: WaitingCall) -> None:
         if self._memory is not None:

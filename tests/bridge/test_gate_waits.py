@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from .conftest import until
+from .conftest import Site, until
 from .desk import Desk, give_up, text
+from .test_gate import How, failing
 
 MINUTE = 60.0
 Leap = Callable[[float], None]
@@ -94,3 +95,56 @@ async def test_a_client_that_is_gone_has_five_minutes_to_come_back(
         await until(lambda: not waiting.attached)
         await leap_in_steps(leap, minutes)
         assert [proposal.id for proposal in desk.open] == ([id] if stands else [])
+
+
+WITHDRAWN: dict[str, str] = {
+    "it is rejected": "human rejected calc/add: no. It was not executed",
+    "its client is gone": "The client was gone for 20 s, so calc/add was withdrawn",
+    "nobody decides": "Nobody decided on calc/add within 600 s, so it was refused and not executed",
+    "the client withdraws it": "calc/add was withdrawn on request, and not executed",
+}
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize("how", ["refused", "swallowed"])
+@pytest.mark.parametrize("is_always", [False, True])
+@pytest.mark.parametrize("end", WITHDRAWN)
+async def test_a_withdrawal_that_the_gateway_does_not_take_gives_the_place_back_all_the_same(
+    site: Site, end: str, is_always: bool, how: How, leap: Leap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails, desk = failing(monkeypatch), Desk(site)
+    desk.human = await site.seat("human")
+    await desk.seat()
+    times = {"answer_after": 0.05, "decide_within": 600.0, "grace": 20.0}
+    async with desk.gate(**times) as gate, Client(gate.server, mode="legacy") as client:
+        gate.calls.most = 1
+        await client.call_tool("calc_add", {"a": 2, "b": 3})
+        id = await desk.proposed()
+        fails["mcp/withdraw"] = how
+        asked = asyncio.ensure_future(asyncio.sleep(0))
+        if end == "it is rejected":
+            await desk.human.reject(id, "no")
+        elif end == "the client withdraws it":
+            asked = asyncio.ensure_future(client.call_tool("proposal_withdraw", {"proposal": id}))
+        elif end == "its client is gone":
+            waiting = gate.calls.by_id(id)
+            assert waiting is not None
+            gate.calls.expect_return(waiting)
+        await leap_in_steps(leap, 11 if end == "nobody decides" else 5)
+        assert gate.calls.is_full
+        if not is_always:
+            fails.clear()
+        await leap_in_steps(leap, 12, lambda: not gate.calls.is_full)
+        assert not gate.calls.is_full
+        await asked
+        result = await client.call_tool("proposal_result", {"proposal": id})
+        fails.clear()
+        said, state = text(result), (result.meta or {}).get("mew-lab/state")
+        if is_always:
+            assert "is not confirmed, so it may still be approved" in said and "not executed" not in said
+        else:
+            assert said == WITHDRAWN[end]
+        assert state == ("unknown" if is_always else None)
+        await leap_in_steps(leap, 1)
+        assert not len(gate.participant.correlations)
+    assert desk.executed == []

@@ -28,6 +28,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import re
 import threading
 import time
@@ -144,34 +145,51 @@ class CallMemory:
 
     def _hold(self) -> None:
         """Holds a place, where it does not already: the first that no other process holds."""
-        held = self._held
+        held, was_taken = self._held, False
         if held is not None:
             was_taken = held.was_taken
             if held.is_at_path and not was_taken:
                 return
             held.release()
-            if was_taken:
-                self._tell_once(
-                    "%s: a later gate of this name has taken over the calls that were kept there",
-                    self._root / self._name,
-                )
-                self._entries.clear()
-                self._lines.clear()
         self._held = None
+        if was_taken:
+            self._tell_once(
+                "%s: a later gate of this name has taken over the calls that were kept there",
+                self._root / self._name,
+            )
+            self._entries.clear()
+            self._lines.clear()
+        why = ""
         for name in self._places:
+            if was_taken and self._is_there(name):
+                continue  # the later gate may have been killed before it had read that
+            if (self._root / name).is_dir():
+                why = "a folder is in its place"
+                continue
             try:
                 self._held = FileLock(self._root, _lock_of(name))
             except BlockingIOError:
                 continue
-            except OSError:  # which the next writing tells
-                pass
+            except OSError as fault:
+                why = str(fault.strerror or fault)
+                continue
             self._name = name
             return
-        self._name = ""
+        self._name = self._places[0] if why else ""
+        if why:
+            self._tell_once(
+                "%s cannot be locked, so another gate of this name could overwrite it: %s",
+                self._root / self._name,
+                why,
+            )
+            return
         self._tell_once(
             "%s other gates of this name have not ended, so waiting calls do not outlive this process; end those",
             MAX_PLACES,
         )
+
+    def _is_there(self, name: str) -> bool:
+        return os.path.lexists(self._root / name)  # a link to nowhere is told, too
 
     def _tell_once(self, text: str, *about: object) -> None:
         if text not in self._told:
@@ -189,7 +207,7 @@ class CallMemory:
         """
         with self._lock:
             self._hold()
-            others = [name for name in self._places if name != self._name and (self._root / name).exists()]
+            others = [name for name in self._places if name != self._name and self._is_there(name)]
             calls = self._read(self._name, max_age) if self._name else {}
             self._entries = {id: entry for id, (entry, _) in calls.items()}
             self._lines = {id: _line_of(entry) for id, entry in self._entries.items()}
@@ -227,10 +245,12 @@ class CallMemory:
                 self._write_outcome(call)
         with suppress(OSError):
             remove(self._root, name)
-            for outcome in list_names(self._root, f"{name}.outcomes", most=10 * MAX_CALLS):
-                remove(self._root, f"{name}.outcomes/{outcome}")
-            if not holder:
+            if not holder and self._is_there(lock):
                 remove(self._root, lock)
+            if self._is_there(f"{name}.outcomes"):
+                for outcome in list_names(self._root, f"{name}.outcomes", most=10 * MAX_CALLS):
+                    remove(self._root, f"{name}.outcomes/{outcome}")
+                (self._root / f"{name}.outcomes").rmdir()
         return new
 
     def _read(self, name: str, max_age: float) -> dict[str, tuple[_Entry, RememberedCall | None]]:

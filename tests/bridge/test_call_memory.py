@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +367,47 @@ def test_more_gates_of_a_name_than_there_are_places_say_that_they_keep_nothing(
     [line] = [record.getMessage() for record in caplog.records]
     assert "8 other gates of this name have not ended, so waiting calls do not outlive this process" in line
     assert {call.id for call in gates[-1].load(max_age=60.0)} >= {f"p{n}" for n in range(8)}
+
+
+def _link(place: Path) -> None:
+    place.symlink_to("nowhere")
+
+
+def _text(place: Path) -> None:
+    place.write_bytes(b"\x1b[2J" * 1000)
+
+
+@pytest.mark.threat(27)
+@pytest.mark.parametrize("make", [_link, os.mkfifo, Path.mkdir, _text])
+@pytest.mark.parametrize(
+    "name", ["calls.json.lock", "calls.2.json", "calls.2.json.lock", "calls.2.json.outcomes"]
+)
+def test_whatever_lies_in_a_place_two_gates_keep_their_calls_apart(
+    tmp_path: Path, make: Callable[[Path], None], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / ".mew" / "calls.json"
+    put(path, WAITS)
+    make(path.with_name(name))
+    first, second = CallMemory(path), CallMemory(path)
+    for nth, memory in enumerate([first, second]):
+        memory.load(max_age=60.0)
+        memory.put(WAITS._replace(id=f"n{nth}"))
+    first.put(WAITS._replace(id="n2"))
+    del memory, first, second
+    assert {call.id for call in loaded(path)} >= {"p1", "n0", "n1", "n2"}
+    if name == "calls.2.json":
+        assert "calls.2.json cannot be read as the memory of a gate" in caplog.text
+    assert "\x1b" not in caplog.text
+
+
+def test_a_gate_whose_calls_were_taken_over_overwrites_nothing_that_was_not_read_yet(tmp_path: Path) -> None:
+    path = tmp_path / ".mew" / "calls.json"
+    first = CallMemory(path)
+    first.put(WAITS)
+    path.with_name("calls.json.lock").write_text("taken by 9")  # which was killed then
+    first.put(WAITS._replace(id="p4"))
+    del first
+    assert sorted(loaded(path)) == [WAITS, WAITS._replace(id="p4")]
 
 
 def test_a_memory_whose_files_are_removed_goes_on_with_what_it_has(tmp_path: Path) -> None:

@@ -242,7 +242,9 @@ def read_heads(path: Path, doubts: list[str], *, is_named: bool = False) -> Iter
     bad: list[int] = []
     with os.fdopen(fd, "rb") as file:
         try:
-            for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
+            number, size = 0, os.fstat(fd).st_size
+            while file.tell() < size:  # else a file that grows would be read without an end
+                number, line = number + 1, file.readline(LONGEST)
                 if not line.endswith(b"\n") and not _skip_line(file):
                     break  # a line that a killed process left half written
                 head = _read_head(line)

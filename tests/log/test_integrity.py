@@ -550,6 +550,18 @@ def test_a_file_of_heads_is_read_whole_however_long_it_is_and_rubbish_is_not(tmp
     assert list(read_heads(file, doubts)) == [] and "999 more are none; the rest was not read" in doubts[1]
 
 
+def test_a_file_of_heads_that_grows_while_it_is_read_is_read_as_far_as_it_was_there(tmp_path: Path) -> None:
+    file, doubts, count = tmp_path / "journal.heads", list[str](), 0
+    file.write_text(HEAD * 100)
+    with file.open("a") as writer:
+        for _ in read_heads(file, doubts):
+            writer.write(HEAD * 100)
+            writer.flush()
+            count += 1
+            assert count < 1000
+    assert count == 100 and doubts == []
+
+
 def test_a_pipe_or_a_folder_in_the_place_of_the_heads_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for is_named in (True, False):

@@ -23,6 +23,7 @@ UPGRADE = (
     + b"\r\n"
 )
 POST = b"POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n"
 WRONG = b"Authorization: Bearer wrong-wrong-wrong-wrong\r\n"
 DICE = random.Random(7)
 
@@ -37,6 +38,25 @@ def sending(data: bytes) -> Hostile:
             pass
 
     return hostile
+
+
+def half_closed(data: bytes) -> Hostile:
+    """Sends this and the end of its side, and leaves the other side open for good."""
+
+    async def hostile(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: bytes) -> None:
+        writer.write(data.replace(b"%s", host))
+        writer.write_eof()
+        await asyncio.sleep(3600)
+
+    return hostile
+
+
+async def silent_after_the_end(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: bytes
+) -> None:
+    """Asks what anybody may ask, and does not leave when the other side has ended the connection."""
+    writer.write(HEALTH.replace(b"%s", host))
+    await asyncio.sleep(3600)
 
 
 async def slow_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: bytes) -> None:
@@ -94,7 +114,15 @@ HOSTILE: dict[str, Hostile] = {
     "a TLS hello": sending(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200)),
     "the preface of HTTP/2": sending(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9)),
     "garbage": sending(DICE.randbytes(3000).replace(b"%s", b"")),
-    "garbage behind a request": sending(b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n\0\xff garbage\r\n\r\n"),
+    "garbage behind a request": sending(HEALTH + b"\0\xff garbage\r\n\r\n"),
+    "silent behind a request": silent_after_the_end,
+    "half a head and its end": half_closed(POST),
+    "a request and its end": half_closed(HEALTH),
+    "a WebSocket and its end": half_closed(UPGRADE),
+    "a frame behind a WebSocket": sending(UPGRADE + b"\x81\x82\0\0\0\0{}"),
+    "many requests at once": sending(HEALTH * 500),
+    "a wrong token": sending(b"GET /participants HTTP/1.1\r\nHost: %s\r\n" + WRONG + b"\r\n"),
+    "a large head": sending(POST + b"X-Large: " + b"x" * 60_000 + b"\r\n"),
     "garbage behind a head": sending(POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n\0\0\r\n"),
     "a WebSocket that says nothing": sending(UPGRADE),
     "half a frame": half_a_frame,

@@ -139,6 +139,8 @@ SERVERS = {
         ask_mcp,
     ),
 }
+SERVERS["tap of a gateway"] = SERVERS["tap"]._replace(ask=ask_gateway)
+BEHIND = {"tap": "MCP surface", "tap of a gateway": "gateway"}
 
 
 @contextlib.contextmanager
@@ -176,8 +178,7 @@ def started(program: Program, folder: Path, behind: Served | None) -> Iterator[S
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with contextlib.ExitStack() as stack:
         behind = None
-        names = ["MCP surface", "tap"] if request.param == "tap" else [request.param]
-        for name in names:
+        for name in filter(None, (BEHIND.get(request.param), request.param)):
             folder = tmp_path_factory.mktemp("served")
             (folder / "desk.yaml").write_text(AGENT, encoding="utf-8")
             behind = stack.enter_context(started(SERVERS[name], folder, behind))

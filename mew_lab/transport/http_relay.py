@@ -5,8 +5,10 @@ the server's, because a server refuses requests for another; any other passes as
 still refuses a page that has another name (DNS rebinding). Nothing else is changed, and what is no HTTP/1.1 passes as it
 is. The messages in the bodies are shown to an observer.
 
-The server decides who may do what. A connection that it has answered without an error is admitted; one that has not sent
-the head of a request gets no connection to the server.
+The server decides who may do what. A connection is admitted from the end of a request to the end of its answer, or to
+the head of an answer that refuses it; after an upgrade, from the first message of the server on. One that has not sent
+the head of a request gets no connection to the server. When either end has left, so does the other: what the client has
+not read by then has a time for that.
 
 Spec: RFC 9112; MCP transports, streamable HTTP.
 """
@@ -18,6 +20,7 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -30,8 +33,27 @@ from mew_lab.transport.listener import AcceptedConnection, Listener
 __all__ = ["HttpRelay"]
 
 CHUNK: Final = 65_536  # bytes
+CONTROL: Final = 0x8  # opcodes of WebSocket frames from here on belong to no message (RFC 6455 §5.2)
 OWN_HOSTS: Final = (b"localhost", b"127.0.0.1", b"[::1]")
 _PORT: Final = re.compile(rb":[0-9]*$")
+
+
+class _ClientProtocol(asyncio.StreamReaderProtocol):
+    """The protocol of the connection of a client, which tells when that is gone in both directions."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        begin: Callable[
+            [asyncio.StreamReader, asyncio.StreamWriter, asyncio.Event], Coroutine[Any, Any, None]
+        ],
+    ) -> None:
+        self._lost = asyncio.Event()
+        super().__init__(reader, lambda reader, writer: begin(reader, writer, self._lost))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._lost.set()
 
 
 class HttpRelay:
@@ -77,17 +99,10 @@ class HttpRelay:
         return f"http://{host}:{self.port}{self.path}"
 
     async def __aenter__(self) -> HttpRelay:
-        loop = asyncio.get_running_loop()
-
         def make_protocol(connection: AcceptedConnection) -> asyncio.BaseProtocol:
-            reader = asyncio.StreamReader(limit=CHUNK, loop=loop)
-
-            def begin(
-                reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-            ) -> Coroutine[Any, Any, None]:
-                return self._connect(reader, writer, connection)
-
-            return asyncio.StreamReaderProtocol(reader, begin, loop=loop)
+            return _ClientProtocol(
+                asyncio.StreamReader(limit=CHUNK), partial(self._connect, accepted=connection)
+            )
 
         self._listener = Listener(self.host, self.port, descriptors=2)
         self.port = self._listener.port
@@ -104,25 +119,34 @@ class HttpRelay:
         await self._listener.wait_closed()
 
     async def _connect(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, accepted: AcceptedConnection
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        lost: asyncio.Event,
+        accepted: AcceptedConnection,
     ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
         self._count += 1
         try:
-            await self._relay(reader, writer, f"h{self._count}", accepted)
+            await self._relay(reader, writer, lost, f"h{self._count}", accepted)
+            accepted.answer(refused=True)
+            accepted.handle()  # in this time the client takes the rest of its answer
+            writer.close()
+            await lost.wait()
         except (OSError, ssl.SSLError):
             pass  # the client sees the end of its connection, as from the server itself
         finally:
             self._open.discard(task)
-            writer.close()
+            writer.transport.abort()
             accepted.lose()
 
     async def _relay(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        lost: asyncio.Event,
         connection: str,
         accepted: AcceptedConnection,
     ) -> None:
@@ -131,38 +155,65 @@ class HttpRelay:
         first = await _read_first(reader, requests)
         if not first:
             return
-        accepted.handle(inf)  # the server has its own time for an answer
+        accepted.handle()
         from_server, to_server = await asyncio.open_connection(host, port, ssl=self._tls, limit=CHUNK)
         asked = BodyReader("client", connection, self._observe, self._lost)
         answered = BodyReader("server", connection, self._observe, self._lost)
+        upgraded = False
+
+        def wait(*, refused: bool = False) -> None:
+            accepted.answer(refused=refused)
+            accepted.handle()
 
         def pass_request(part: HttpPart) -> bytes:
             asked.take(part)
-            if part.head is None:
-                return part.data
-            responses.methods.append(part.head.first.partition(" ")[0])
-            return _with_host(part.data, self._authority)
+            data = part.data
+            if part.head is not None:
+                responses.methods.append(part.head.first.partition(" ")[0])
+                data = _with_host(data, self._authority)
+            if part.last and responses.methods:
+                accepted.admit()
+            elif part.head is not None or (part.unread and not upgraded):
+                accepted.handle()
+            return data
 
         def pass_response(part: HttpPart) -> bytes:
+            nonlocal upgraded
             answered.take(part)
-            if part.unread or (part.head is not None and 200 <= part.head.status < 400):
+            status = 0 if part.head is None else part.head.status
+            if status == 101:
+                upgraded = True
+                accepted.answer(refused=True)
+                accepted.handle(inf)  # the server has its own time for the first message
+                for rest in requests.give_up():
+                    to_server.write(pass_request(rest))
+            elif status >= 400:
+                wait(refused=True)
+            elif status >= 200 or (part.unread and not (upgraded and part.data[0] & CONTROL)):
                 accepted.admit()
-            elif part.head is not None and part.head.status >= 400:
-                accepted.answer()
+            if part.last and status not in range(100, 200) and not responses.methods:
+                wait()
             return part.data
+
+        async def pass_responses() -> None:
+            await _pump(from_server, writer, responses, pass_response)
+            raise ConnectionResetError  # what the client still sends has no receiver
+
+        async def await_end() -> None:
+            await lost.wait()
+            raise ConnectionResetError
 
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_pump(reader, to_server, requests, pass_request, first))
-                group.create_task(_pump(from_server, writer, responses, pass_response))
+                group.create_task(pass_responses())
+                group.create_task(await_end())
         except* OSError:
             pass
         finally:
             asked.end()
             answered.end()
-            to_server.close()
-            with suppress(OSError, ssl.SSLError):
-                await to_server.wait_closed()
+            to_server.transport.abort()
 
 
 async def _read_first(reader: asyncio.StreamReader, stream: HttpStream) -> list[HttpPart]:

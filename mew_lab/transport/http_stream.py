@@ -75,6 +75,11 @@ class HttpStream:
             yield HttpPart(rest, last=self._state == "close", unread=bool(rest))
         self._state = "unread"
 
+    def give_up(self) -> Iterator[HttpPart]:
+        """What waits for the rest of a head; from here on nothing is divided, as after an upgrade."""
+        self._state = "unread"
+        yield from self.feed(b"")
+
     def _take(self, size: int) -> bytes:
         data, self._buffer = self._buffer[:size], self._buffer[size:]
         return data
@@ -126,7 +131,9 @@ class HttpStream:
         head = HttpHead(lines[0], headers)
         if not (head.status if self._responses else lines[0].endswith((" HTTP/1.1", " HTTP/1.0"))):
             return self._give_up()
-        if not self._begin_body(head):
+        if self._responses and head.status == 101:
+            self._state = "unread"
+        elif not self._begin_body(head):
             return self._give_up()
         return HttpPart(self._take(at + 4), head, last=self._state == "head")
 
@@ -134,8 +141,6 @@ class HttpStream:
         """Chooses how the body is divided; returns whether it is known how."""
         length, coding = head.headers.get("content-length"), head.headers.get("transfer-encoding")
         if self._responses:
-            if head.status == 101:
-                return False
             if head.status < 200:
                 return True
             method = self.methods.pop(0) if self.methods else ""

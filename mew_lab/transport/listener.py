@@ -98,10 +98,11 @@ class AcceptedConnection:
             self._admitted = self._known = True
             self._listener.forget(self)
 
-    def answer(self) -> None:
-        """Notes that the request was answered: the connection waits for the next one."""
+    def answer(self, *, refused: bool = False) -> None:
+        """Notes that the request was answered: the connection waits for the next one, as a stranger where `refused`."""
         if not self._closed:
             self._admitted = False
+            self._known = self._known and not refused
             self._listener.await_request(self, known=self._known)
 
     def lose(self) -> None:
@@ -200,6 +201,7 @@ class Listener:
         """Puts a connection behind the others that have to send a request in time."""
         connection.due = self.now() + self._patience
         self._strangers.pop(connection, None)
+        self._idle.pop(connection, None)
         (self._idle if known else self._strangers)[connection] = None
         if self._sweep_timer is None:
             self._sweep_timer = self._loop.call_later(self._patience / 4, self._sweep)

@@ -6,13 +6,16 @@ import asyncio
 import contextlib
 import gzip
 import random
+import sys
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from mew_lab.errors import ConfigError
+from mew_lab.transport import listener
 from mew_lab.transport.http_bodies import BodyReader, EventData
 from mew_lab.transport.http_relay import HttpRelay
 from mew_lab.transport.http_stream import HttpStream
@@ -246,6 +249,133 @@ async def test_a_body_that_is_cut_off_passes_and_is_counted(answer: bytes, lost:
     async with between(lambda _: answer) as (relay, _, shown):
         assert await exchange(relay, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n") == answer
     assert shown[-1] == ("server", b"lost %d" % lost)
+
+
+UPGRADE = b"GET /ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+
+
+Open = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+@asynccontextmanager
+async def relay_to(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[Open]:
+    """Opens connections through a relay to a server."""
+    async with asyncio.timeout(30), await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        relay = HttpRelay("127.0.0.1", 0, f"http://127.0.0.1:{port}", lambda *_: None, lambda *_: None)
+        async with relay, contextlib.AsyncExitStack() as stack:
+
+            async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+                reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+                stack.callback(writer.close)
+                return reader, writer
+
+            yield connect
+
+
+@pytest.mark.parametrize("early", [b"", b"\x81\x80abcd", b"\r\n\r\n", b"GET / HTTP/1.1\r\n"])
+async def test_after_an_upgrade_each_byte_passes_before_the_next_one_is_sent(early: bytes) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(UPGRADED)
+        while data := await reader.read(100_000):
+            writer.write(data)
+        writer.close()
+
+    async with relay_to(echo) as connect:
+        reader, writer = await connect()
+        writer.write(UPGRADE + early)  # some clients do not wait for the answer
+        assert await reader.readexactly(len(UPGRADED + early)) == UPGRADED + early
+        for data in (b"\x81", b"\x85abcd", b"\r\n\r\n", b"\0" * 200_000, b"x"):
+            writer.write(data)
+            assert await reader.readexactly(len(data)) == data
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descriptors are counted")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n",
+        UPGRADED,
+        UPGRADED + b"\x81\x02{}",
+        b"",
+    ],
+)
+async def test_a_client_that_stays_silent_is_left_when_the_server_has_left(answer: bytes) -> None:
+    async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with relay_to(leave) as connect:
+        reader, writer = await connect()
+        before = descriptors()
+        writer.write(UPGRADE)
+        assert await reader.read() == answer
+        while descriptors() > before:  # noqa: ASYNC110  its own end is still open
+            await asyncio.sleep(0.01)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_server_is_left_when_its_client_is_gone() -> None:
+    left = asyncio.Event()
+
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.read()  # which ends where the client has ended its side, too
+        assert not left.is_set()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0)
+        left.set()
+
+    async with relay_to(wait) as connect:
+        _, writer = await connect()
+        writer.write(UPGRADE)
+        await writer.drain()
+        writer.transport.abort()
+        await left.wait()
+
+
+async def test_only_a_request_that_waits_for_its_answer_keeps_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listener, "descriptor_limit", lambda: 12)
+    monkeypatch.setattr(listener, "SPARE", 2)
+    answer = asyncio.Event()
+    answered = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while request := await reader.readuntil(b"\r\n\r\n"):
+                if b"slow" in request:
+                    await answer.wait()
+                writer.write(UPGRADED if request == UPGRADE else answered)
+        writer.close()
+
+    async with relay_to(serve) as connect:
+        slow = await connect()
+        slow[1].write(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
+        idle: list[asyncio.StreamReader] = []
+        for request, expected in [(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", answered), (UPGRADE, UPGRADED)] * 4:
+            reader, writer = await connect()
+            writer.write(request)
+            assert await reader.readexactly(len(expected)) == expected
+            idle.append(reader)
+        for reader in idle[:4]:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        answer.set()
+        assert await slow[0].readexactly(len(answered)) == answered
 
 
 async def test_a_server_that_is_away_ends_the_connection() -> None:

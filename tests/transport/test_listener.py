@@ -18,7 +18,7 @@ Open = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
 
 
 class Noting(asyncio.Protocol):
-    """Admits a connection that says `admit`, and answers `answer`."""
+    """Admits a connection that says `admit`; answers `answer`, and `refuse` as what has no right."""
 
     def __init__(self, connection: AcceptedConnection) -> None:
         self.connection = connection
@@ -33,6 +33,8 @@ class Noting(asyncio.Protocol):
             self.connection.admit()
         if b"answer" in data:
             self.connection.answer()
+        if b"refuse" in data:
+            self.connection.answer(refused=True)
         self.transport.write(b"done")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -108,8 +110,9 @@ async def test_one_limit_of_descriptors_holds_for_all_ports_and_strangers_go_bef
     monkeypatch.setattr(module, "descriptor_limit", lambda: 12)
     monkeypatch.setattr(module, "SPARE", 6)
     one, other = ports
+    refused = await one.open(b"admit", b"answer", b"refuse")
     idle = await one.open(b"admit", b"answer")
-    strangers = [await one.open() for _ in range(4)]
+    strangers = [refused, *[await one.open() for _ in range(3)]]
     busy = await other.open(b"admit")
     strangers.append(await other.open())
     assert await ended(strangers[0])  # of the port that has most of them

@@ -14,6 +14,7 @@ import math
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -27,6 +28,7 @@ from mew_lab.space.events import Record
 
 __all__ = [
     "LINE_LIMIT",
+    "MOST_HOLES",
     "JournalReader",
     "LineReader",
     "PrunedStart",
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes
+MOST_HOLES = 16 * 1024 * 1024
+"""Bytes of a log that may never have been written, as after the loss of power."""
 HEAD_LINES = 100
 """Lines of which one must be of a log, so that a file is taken for one."""
 
@@ -173,13 +177,42 @@ def _open(path: Path) -> IO[bytes]:
     try:
         # Non-blocking, so that a pipe in the place of the file cannot block this process.
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        if stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            why = "it is no regular file"
+        elif (hole := _find_holes(fd, found)) is None:
             return os.fdopen(fd, "rb", buffering=1 << 18)
+        else:
+            why = (
+                f"more than {MOST_HOLES // 2**20} MiB of it were never written, so that it takes less room than its "
+                f"{count_of(found.st_size, 'byte')}. `head -c {hole}` copies what stands before the first gap"
+            )
         os.close(fd)
-        why = "it is no regular file"
     except (OSError, ValueError) as fault:
         why = str(getattr(fault, "strerror", None) or fault)
     raise _cannot_read(path, why)
+
+
+def _find_holes(fd: int, found: os.stat_result) -> int | None:
+    """The offset of the first hole of a file whose holes are too large; None of any other file.
+
+    Where the system does not tell of holes, there is none.
+    """
+    if not hasattr(os, "SEEK_HOLE") or found.st_blocks * 512 >= found.st_size:
+        return None
+    first, at, holes = -1, 0, 0
+    with suppress(OSError):
+        while (hole := os.lseek(fd, at, os.SEEK_HOLE)) < found.st_size:
+            first = hole if first < 0 else first
+            try:
+                at = os.lseek(fd, hole, os.SEEK_DATA)
+            except OSError:  # no data follows
+                at = found.st_size
+            holes += at - hole
+            if holes > MOST_HOLES:
+                return first
+    os.lseek(fd, 0, os.SEEK_SET)
+    return None
 
 
 def _cannot_read(path: Path, why: str) -> JournalError:

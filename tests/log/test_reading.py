@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import write_line
-from mew_lab.log.reading import LINE_LIMIT, read_journal
+from mew_lab.log.reading import LINE_LIMIT, MOST_HOLES, read_journal
 from mew_lab.space.events import Record
 
 NOW = datetime(2026, 11, 21, 22, 40, 1, tzinfo=UTC)
@@ -107,6 +107,27 @@ def test_a_place_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "absent", tmp_path, tmp_path / "pipe", tmp_path / "a\0b"):
         with pytest.raises(JournalError, match="Cannot read the journal"):
+            read_journal(path)
+
+
+@pytest.mark.parametrize("gaps", [[], [1000], [1 << 34], [2, 4_000_000] * 10, [20_000] * 1000])
+def test_a_file_that_is_mostly_gaps_is_not_read_and_one_with_small_gaps_is(
+    tmp_path: Path, gaps: list[int]
+) -> None:
+    path = written(tmp_path, LINES[0])
+    with path.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        for number, gap in enumerate(gaps):
+            if number % 2 or len(gaps) == 1:
+                file.truncate(file.tell() + gap)
+                file.seek(0, os.SEEK_END)
+            file.write(b"\n" + LINES[1])
+    if path.stat().st_size - getattr(path.stat(), "st_blocks", 1 << 40) * 512 < MOST_HOLES:
+        assert next(read_journal(path)).seq == 1
+    else:
+        with pytest.raises(
+            JournalError, match=r"were never written.*`head -c \d+` copies what stands before"
+        ):
             read_journal(path)
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
 from mew_lab.settings.documents import read_yaml
+from mew_lab.transport.scratch import path_beside
 
 __all__ = [
     "ROLES",
@@ -155,7 +156,7 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         ConfigError: when it cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    beside = path_beside(path)
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import html
 import os
-import secrets
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,6 +41,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible, visible_json
 from mew_lab.sdk.results import raw_text
 from mew_lab.space.events import REPORTED
+from mew_lab.transport.scratch import path_beside
 
 __all__ = ["session_page", "write_report"]
 
@@ -550,7 +550,7 @@ def write_report(page: str, path: str | Path, *, overwrite: bool) -> Path:
             f"lab.report({str(target)!r}, overwrite=True) replaces it",
             path=str(target),
         )
-    partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
+    partial = path_beside(target)
     try:
         if target.is_dir():
             raise IsADirectoryError(21, "it is a folder")

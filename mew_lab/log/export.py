@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from mew_lab.log.reading import list_files, read_journal
 from mew_lab.log.tail import JournalChanged, Tail
 from mew_lab.log.unpacked import is_packed
 from mew_lab.protocol.text import count_of
+from mew_lab.transport.scratch import path_beside
 
 __all__ = ["Exported", "export_as_peers"]
 
@@ -116,7 +116,7 @@ def _check(folder: Path, targets: list[Path], *, force: bool) -> None:
 
 
 def _begin(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    partial = path_beside(target)
     try:
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     except OSError as fault:

@@ -14,8 +14,9 @@ The journal is the truth, and the index is a copy of its columns that may be del
   private folder within the user's cache folder, and renamed when it is complete (`index_file`). With a folder as
   `index`, index files are kept in that folder.
 - At the next opening the index is taken where this user wrote it and nobody changed it since, and where version, device,
-  inode, times, first line and the last indexed line of each file are still the same; lines that were appended since are
-  added. In any doubt it is built anew. DuckDB then reads no other file but the journal, and its settings are locked.
+  inode, size and times of each file are still the same. Where size or times are not, the digest of all that is indexed
+  must be the same; lines that were appended since are added. In any doubt it is built anew. DuckDB then reads no other
+  file but the journal, and its settings are locked.
 - An index file that cannot be read in the middle of a question is built anew, and the question is asked again.
 - Where the folder cannot be written to, where the disk is full, or with `index=False`, the index is kept in memory, and
   `notes` says so.
@@ -79,14 +80,15 @@ from mew_lab.log.line_columns import (
 from mew_lab.log.line_process import LineProcess, Split, find_split
 from mew_lab.log.line_search import Needle, find_lines
 from mew_lab.log.line_store import LINE_TABLES, LineWriter
+from mew_lab.log.parquet import literal_path
 from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, unread_lines
 from mew_lab.space.events import Record
-from mew_lab.transport.scratch import ScratchFolder
+from mew_lab.transport.scratch import ScratchFolder, path_beside
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress"]
 
-VERSION = 8
+VERSION = 9
 """The version of the tables; an index of another version is built anew."""
 
 SIDE_CAR = 16 * 1024 * 1024
@@ -95,6 +97,7 @@ SIDE_CAR = 16 * 1024 * 1024
 PROCESS_SIZE = 16 * 1024 * 1024
 """The facts of a smaller journal are known before a process for them has begun."""
 
+BLOCK = 1024 * 1024  # bytes of a file that have a digest of their own
 MEMORY = "256MB"  # of DuckDB, without the memory of the parser
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _told_old: set[Path] = set()  # the indexes of earlier versions that were told in this process
@@ -128,10 +131,11 @@ FACTS: dict[str, tuple[str, ...]] = {
 
 
 class _FileState(NamedTuple):
-    """What an index holds of a file: `end` is the offset after its last indexed line, `first` and `last` are digests.
+    """What an index holds of a file: `end` is the offset after its last indexed line.
 
-    `last` is of the `tail` bytes before `end`. `size`, `changed` and `touched` (the time of its state, which nobody can
-    set) are those of the file when it was indexed.
+    `first`, `blocks` and `last` are digests: of the first line, of the whole blocks before `end`, and of the rest before
+    it. `blocks` is of an index file only. `size`, `changed` and `touched` (the time of its state, which nobody can set)
+    are those of the file when it was indexed.
     """
 
     name: str
@@ -139,7 +143,7 @@ class _FileState(NamedTuple):
     inode: int
     first: str
     end: int
-    tail: int
+    blocks: str
     last: str
     lines: int
     torn: bool
@@ -191,7 +195,8 @@ class _Store:
                 place = built if self.building else path
                 self.connection.execute(f"ATTACH {_quote(str(place))} AS journal{options}")
                 # What stands in a file is not trusted with more than it needs.
-                files = ", ".join(_quote(str(file.absolute())) for file in reads)
+                paths = [str(file.absolute()) for file in reads]
+                files = ", ".join(map(_quote, [*paths, *map(literal_path, paths)]))
                 folders = ", ".join(_quote(f"{folder}{os.sep}") for folder in (self.folder, *beside))
                 self.connection.execute(
                     f"SET allowed_paths = [{files}]; SET allowed_directories = [{folders}]; "
@@ -266,6 +271,9 @@ class LogIndex:
     def _reset(self) -> None:
         self._parser = ColumnParser()
         self._files: list[_FileState] = []
+        self._verified: dict[
+            int, tuple[int, ...]
+        ] = {}  # by file, the state for which its digest was the same
         self._rows = 0
         self._facts: dict[str, int] = {}  # by table, the number of rows that were known when it was written
         self._done = 0
@@ -369,7 +377,7 @@ class LogIndex:
             return self
         with self._lock, rare_collection:
             try:
-                changed = self._store is not None and not self._still_holds(self._files)
+                changed = self._store is not None and not self._still_holds()
             except OSError as fault:
                 raise _cannot_index(self._source.paths, fault) from None
             if changed:
@@ -531,11 +539,7 @@ class LogIndex:
             join_tables(cursor, databases)
 
         with self._lock:
-            if (
-                self._store is None
-                or processes.of != tuple(self._files)
-                or not self._still_holds(self._files)
-            ):
+            if self._store is None or processes.of != tuple(self._files) or not self._still_holds():
                 return
             if self._has_tables(TABLES):
                 return
@@ -603,6 +607,9 @@ class LogIndex:
         place = index_path(paths[0], folder)
         if place is None:
             self._note("There is no folder of this user for the index. It is kept in memory.")
+        elif not all(map(_is_text, (place, *paths))):
+            place = None
+            self._note(f"The name of {paths[0]} is no text in UTF-8. Its index is kept in memory.")
         elif folder is None and (old := old_index(paths[0])) is not None and old not in _told_old:
             _told_old.add(old)
             self._note(f"{old} is the index of an earlier version. It is not read, and may be deleted.")
@@ -661,7 +668,7 @@ class LogIndex:
             files = [_FileState(*fields) for fields in json.loads(about["files"])]
             rows, done = int(about["rows"]), sum(state.end for state in files)
             [(held,)] = store.connection.execute("SELECT count(*) FROM lines").fetchall()
-            if about["version"] != str(VERSION) or held != rows or not self._still_holds(files):
+            if about["version"] != str(VERSION) or held != rows or not self._hold(files, whole=True):
                 store.close()
                 return False
             headers, subjects = int(about["headers"]), int(about["subjects"])
@@ -676,7 +683,11 @@ class LogIndex:
         self._parser = ColumnParser(headers=headers, subjects=subjects, last=last)
         return True
 
-    def _still_holds(self, files: Sequence[_FileState]) -> bool:
+    def _still_holds(self) -> bool:
+        """Whether what is indexed of each file is unchanged; of an index in memory its first line and its end."""
+        return self._hold(self._files, whole=self.path is not None)
+
+    def _hold(self, files: Sequence[_FileState], *, whole: bool) -> bool:
         """Whether each indexed file is still there, and either unchanged or only longer."""
         paths = self._source.paths
         if len(files) > len(paths):
@@ -688,13 +699,23 @@ class LogIndex:
                 return False
             with file:
                 found = os.fstat(file.fileno())
-                same = (found.st_size, *_times(found)) == (state.size, state.changed, state.touched)
                 if (path.name, found.st_dev, found.st_ino) != (state.name, state.device, state.inode):
                     return False
-                if not same and (found.st_size <= state.size or number < len(files) - 1):
+                now = (found.st_size, *_times(found))
+                same = now in ((state.size, state.changed, state.touched), self._verified.get(number))
+                longer = found.st_size - state.size
+                if not same and (
+                    longer < 0
+                    or (longer and number < len(files) - 1)
+                    or (not longer and (state.torn or not whole))
+                ):
                     return False
-                if _digest_first(file) != state.first or _digest_last(file, state) != state.last:
+                if _digest_first(file) != state.first or _digest_last(file, state.end) != state.last:
                     return False
+                if whole and not same:
+                    if _digest_blocks(file, "", 0, state.end) != state.blocks:
+                        return False
+                    self._verified[number] = now
         return True
 
     def _extend(self) -> None:
@@ -733,17 +754,30 @@ class LogIndex:
                 return
             if state is None and number < len(self._files):
                 return
-            reached = Reached(state.end, state.lines, state.tail) if state is not None else Reached()
+            reached = Reached(state.end, state.lines) if state is not None else Reached()
+            kept = self._opened().building
+            # What is changed while it is read is then other than its digest, or than its times.
+            begun, before = reached.end, state.blocks if state is not None else ""
+            until = found.st_size
+            blocks = _digest_blocks(file, before, begun, until) if kept else ""
+            last = _digest_last(file, until)
             if (split := find_split(file, reached.end, found.st_size)) is not None:
                 reached = self._index_in_two(path, file, number, reached, split, writer, total)
             reached = self._index_lines(file, number, reached, writer, total)
-            found = os.fstat(file.fileno())  # a file that grew while it was read was changed at another time
-            tail = min(reached.tail, 65536)
+            if reached.end != until:  # its last line is torn, or it grew meanwhile
+                last = _digest_last(file, reached.end)
+                if kept and reached.end < until:
+                    blocks = _digest_blocks(file, before, begun, reached.end)
+                elif kept:
+                    blocks = _digest_blocks(file, blocks, until, reached.end)
+            if not kept:
+                found = os.fstat(
+                    file.fileno()
+                )  # a file that grew while it was read was changed at another time
             done = _FileState(
-                path.name, found.st_dev, found.st_ino, _digest_first(file), reached.end, tail, "", reached.lines,
-                bool(reached.torn), reached.end + reached.torn, *_times(found),
+                path.name, found.st_dev, found.st_ino, _digest_first(file), reached.end, blocks,
+                last, reached.lines, bool(reached.torn), reached.end + reached.torn, *_times(found),
             )  # fmt: skip
-            done = done._replace(last=_digest_last(file, done))
             self._files[number:] = [done]
 
     def _index_lines(
@@ -957,8 +991,8 @@ class LogIndex:
     def _rows_of_texts(
         self, cursor: duckdb.DuckDBPyConnection, held: str, parameters: Sequence[Any]
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        if self._files and self._has_unique_seqs():
-            paths = [str(path) for path in self._source.paths[: len(self._files)]]
+        if self._files and all(map(_is_text, self._source.paths)) and self._has_unique_seqs():
+            paths = [literal_path(str(path)) for path in self._source.paths[: len(self._files)]]
             scan = (
                 "SELECT seq, coalesce(envelope, CASE WHEN json_valid(text) THEN text::JSON END) AS json FROM "
                 "read_json(?, format='newline_delimited', ignore_errors=true, compression='uncompressed', "
@@ -1143,7 +1177,7 @@ class LogIndex:
         Raises:
             JournalError: when it cannot be written.
         """
-        folder = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}")
+        folder = path_beside(path)
         try:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
@@ -1238,6 +1272,15 @@ def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
     return *texts, None
 
 
+def _is_text(path: Path) -> bool:
+    """Whether DuckDB can be told the path."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -1261,9 +1304,19 @@ def _digest_first(file: Any) -> str:
     return hashlib.sha256(file.readline(65536)).hexdigest()
 
 
-def _digest_last(file: Any, state: _FileState) -> str:
-    file.seek(state.end - state.tail)
-    return hashlib.sha256(file.read(state.tail)).hexdigest()
+def _digest_last(file: Any, end: int) -> str:
+    """The digest of what stands after the last whole block before `end`."""
+    file.seek(end - end % BLOCK)
+    return hashlib.sha256(file.read(end % BLOCK)).hexdigest()
+
+
+def _digest_blocks(file: Any, before: str, start: int, end: int) -> str:
+    """The digest of the whole blocks before `end`, from that of those before `start`."""
+    file.seek(start - start % BLOCK)
+    for _ in range(start // BLOCK, end // BLOCK):
+        digest = hashlib.sha256(file.read(BLOCK)).hexdigest()
+        before = hashlib.sha256(f"{before}{digest}".encode()).hexdigest()
+    return before
 
 
 def _reason(fault: BaseException) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mew_lab.settings.environment import cache_folder, state_folder
+from mew_lab.transport.scratch import path_beside, start_of_name
 
 __all__ = ["has_index", "index_path", "is_sealed", "make_place", "old_index", "remove_index", "seal_index"]
 
@@ -37,7 +38,7 @@ def index_path(journal: Path, folder: Path | None = None) -> Path | None:
     if folder is None or _key() is None:
         return None
     digest = hashlib.sha256(os.fsencode(journal.absolute())).hexdigest()[:16]
-    return folder / f"{journal.name[:80]}-{digest}.idx"
+    return folder / f"{start_of_name(journal.name)}-{digest}.idx"
 
 
 def make_place(index: Path) -> None:
@@ -158,7 +159,7 @@ def _key() -> bytes | None:
     with suppress(OSError):
         if not os.path.lexists(path):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+            new = path_beside(path)
             try:
                 _write_private(new, secrets.token_bytes(KEY_BYTES), whole=False)
                 with suppress(FileExistsError):  # another process has just made one
@@ -172,7 +173,7 @@ def _key() -> bytes | None:
 
 def _write_private(path: Path, data: bytes, *, whole: bool = True) -> None:
     """Writes a file that its owner alone can read; `whole`: in the place of an earlier one, all at once."""
-    new = path.with_name(f".{path.name}.{secrets.token_hex(6)}") if whole else path
+    new = path_beside(path) if whole else path
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(data)

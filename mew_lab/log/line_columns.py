@@ -374,13 +374,12 @@ class ColumnParser:
 class Reached(NamedTuple):
     """How far a file has been read.
 
-    `end` is the offset after the last line, and `lines` is the number of lines before it. `tail` is the length of the
-    last one with its line feed, or 0 where it is too long. `torn` is the length of a torn line after it.
+    `end` is the offset after the last line, and `lines` is the number of lines before it. `torn` is the length of a torn
+    line after it.
     """
 
     end: int = 0
     lines: int = 0
-    tail: int = 0
     torn: int = 0
 
 
@@ -394,7 +393,7 @@ def read_columns(
         limit: The offset where it ends, and a line that goes on there is left out. None for the end of the file, where
             the last line needs no line feed, and may be torn.
     """
-    start, count, tail, _ = first
+    start, count, _ = first
     file.seek(start)
     rest = b""
     torn = 0
@@ -405,27 +404,27 @@ def read_columns(
             rest = data[cut:]
             lines = data[: cut - 1].split(b"\n")
             rows = _parse_all(parser, lines, start, count + 1, rows)
-            start, count, tail = start + cut, count + len(lines), len(lines[-1]) + 1
+            start, count = start + cut, count + len(lines)
         elif len(data) > LINE_LIMIT:
             length = _skip_line(file, start, len(data))
             rows = parser.add_unreadable(PeerLine(count + 1, None), start, length, rows)
-            start, count, tail, rest = start + length, count + 1, 0, b""
+            start, count, rest = start + length, count + 1, b""
         else:
             rest = data
             continue
         is_batch = rows is not None and len(rows.seq) >= BATCH
-        yield Reached(start, count, tail), rows if is_batch else None
+        yield Reached(start, count), rows if is_batch else None
         rows = None if is_batch else rows
     if rest and limit is None:
         if len(rest) > LINE_LIMIT:
             rows = parser.add_unreadable(PeerLine(count + 1, None), start, len(rest), rows)
-            start, count, tail = start + len(rest), count + 1, 0
+            start, count = start + len(rest), count + 1
         elif read_members(rest) is None:
             torn = len(rest)
         else:
             rows = parser.parse([rest], start, count + 1, rows)
-            start, count, tail = start + len(rest), count + 1, len(rest)
-    yield Reached(start, count, tail, torn), rows
+            start, count = start + len(rest), count + 1
+    yield Reached(start, count, torn), rows
 
 
 def _parse_all(

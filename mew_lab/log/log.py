@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import operator
 import os
-import secrets
 import weakref
 from bisect import bisect_right
 from collections import deque
@@ -37,6 +36,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record, outline
 from mew_lab.space.refusal import KEPT_BYTES
+from mew_lab.transport.scratch import path_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -820,7 +820,7 @@ class Log:
         try:
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
-            partial = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}")
+            partial = path_beside(target)
             fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
             try:
                 with os.fdopen(fd, "wb") as file:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -41,6 +40,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
+from mew_lab.transport.scratch import path_beside
 
 __all__ = ["SEMANTIC_CONVENTIONS", "SavedTraces", "TracedLog", "export_otlp", "requests_of"]
 
@@ -416,7 +416,7 @@ def _rejected(answer: bytes) -> tuple[int, str]:
 
 def _save(path: Path, requests: Iterable[tuple[str, int]]) -> int:
     spans = 0
-    partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
+    partial = path_beside(path)
     try:
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:

@@ -30,7 +30,7 @@ from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder
 
-__all__ = ["read_parquet_lines"]
+__all__ = ["literal_path", "read_parquet_lines"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEEDED = ("seq", "time", "event", "verdict", "raw")
@@ -57,11 +57,11 @@ def read_parquet_lines(path: Path) -> Iterator[bytes]:
     try:
         with duckdb.connect(config=_SETTINGS) as connection:
             file.symlink_to(path.absolute())
-            source = f"read_parquet({_quote(_literal(str(file)))}, hive_partitioning = false)"
+            source = f"read_parquet({_quote(literal_path(str(file)))}, hive_partitioning = false)"
             connection.execute(
                 "SET enable_progress_bar = false; "
                 f"SET temp_directory = {_quote(str(scratch.path / 'spill'))}; "
-                f"SET allowed_paths = [{_quote(str(file))}, {_quote(_literal(str(file)))}]; "
+                f"SET allowed_paths = [{_quote(str(file))}, {_quote(literal_path(str(file)))}]; "
                 "SET enable_external_access = false; SET lock_configuration = true"
             )
             described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
@@ -93,8 +93,8 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _literal(path: str) -> str:
-    """A path as a pattern that only it matches."""
+def literal_path(path: str) -> str:
+    """A path as a pattern of DuckDB that only it matches."""
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -29,6 +28,7 @@ from mew_lab.log.replay import SNAPSHOT, Player
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Noted, Record
 from mew_lab.space.snapshot import snapshot
+from mew_lab.transport.scratch import path_beside
 
 __all__ = ["Pruned", "prune"]
 
@@ -201,7 +201,7 @@ class _Work:
         """Writes the note, replaces the first file by the snapshot, then deletes the others; returns the result."""
         note = self._note(max(self.last, now))
         noted, end = ([], self._end) if self._kept else _chain_lines(note, self._end)
-        partial = self._first.with_name(f".{self._first.name[:100]}.{secrets.token_hex(6)}")
+        partial = path_beside(self._first)
         try:
             fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
             try:

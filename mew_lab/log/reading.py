@@ -392,7 +392,9 @@ def list_files(first: Path) -> tuple[Path, ...]:
 
 def goes_on(path: Path, paths: Sequence[Path]) -> bool:
     """Whether the first line of a file states that it continues the last of `paths`."""
-    about = _about(path) if path.is_file() else None
+    about = None
+    with suppress(OSError):  # of a name that no file can have
+        about = _about(path) if path.is_file() else None
     if about is None:
         return False
     anew = read_pruned_start(_about(paths[0]) or {}) if len(paths) == 1 else None

@@ -1,12 +1,14 @@
 """Makes private temporary folders that are deleted with their process, also where it is killed.
 
 A process holds a lock in each of its folders. Whoever makes the next folder deletes those beside it whose lock nobody
-holds. Where there are no such locks, only the process itself deletes its folders.
+holds. Where there are no such locks, only the process itself deletes its folders. Names the files, too, that are written
+beside others and then take their place.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -21,11 +23,21 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ScratchFolder"]
+__all__ = ["ScratchFolder", "path_beside", "start_of_name"]
 
 PREFIX: Final = "mew_lab-"
 LOCK: Final = ".lock"
 FRESH: Final = 60.0  # seconds for which a folder may be without its lock while it is made
+
+
+def start_of_name(name: str, most: int = 100) -> str:
+    """The beginning of a file's name of at most so many bytes in UTF-8, in which systems count names (most: 255)."""
+    return name.encode("utf-8", "ignore")[:most].decode("utf-8", "ignore")
+
+
+def path_beside(path: Path) -> Path:
+    """A new hidden path beside a file, for what is to take its place."""
+    return path.with_name(f".{start_of_name(path.name)}.{secrets.token_hex(6)}")
 
 
 class ScratchFolder:

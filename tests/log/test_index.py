@@ -154,6 +154,7 @@ def kept(path: Path) -> Path:
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A journal that is large enough for an index file."""
     monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 10_000)
+    monkeypatch.setattr("mew_lab.log.index.BLOCK", 5000)
     path = tmp_path / "runs" / "j.jsonl"
     path.parent.mkdir()
     path.write_bytes(b"\n".join(honest_lines(random.Random(3), 300)) + b"\n")
@@ -201,6 +202,53 @@ def test_the_index_stands_in_one_private_file_and_is_taken_at_the_next_opening(
     check(large, second)
 
 
+@pytest.mark.parametrize(
+    "name", ["\N{PILE OF POO}" * 62 + "j.jsonl", "x" * 249 + ".jsonl", "\udcff" * 249 + ".jsonl"]
+)
+def test_a_journal_with_the_longest_name_has_an_index_and_can_be_written(
+    large: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = large.with_name(name)
+    try:
+        large.replace(path)
+    except OSError:
+        pytest.skip("this system has no such names")
+    first = LogIndex(Files((path,))).build()
+    assert (first.path is None) == ("\udcff" in name), first.notes  # DuckDB opens no such path
+    first.close()
+    counts = parsed(monkeypatch)
+    log = open_log(path)
+    check(path, log.index.build())
+    assert (counts == []) == (first.path is not None) and log.index.path == first.path
+    for write, ending in ((log.to_parquet, "table"), (log.save, "saved")):
+        target = path.with_name(name[:-5] + ending)
+        write(target)
+        assert target.stat().st_size
+
+
+@pytest.mark.threat(46)
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize(
+    "name", ["[x].jsonl", "*.jsonl", "?.jsonl", "[!y].jsonl", "x[1]'.jsonl", "\udcff.jsonl"]
+)
+def test_a_question_about_texts_reads_its_own_journal_alone_whatever_it_is_called(
+    large: Path, name: str, is_kept: bool
+) -> None:
+    path = large.with_name(name)
+    try:
+        large.replace(path)
+    except OSError:
+        pytest.skip("this system has no such names")
+    data = path.read_bytes()
+    for other in ("x.jsonl", "x1'.jsonl"):
+        path.with_name(other).write_bytes(data.replace(b"chat", b"evil"))
+    index = LogIndex(Files((path,)), keep=is_kept).build()
+    for kind, is_there in (("chat", True), ("evil", False)):
+        assert bool(len(index.rows("json ->> '$.kind' = ?", (kind,), texts=True))) == is_there
+    index.stop_passes()
+    index.close()
+
+
 def test_only_what_was_appended_is_read_at_the_next_opening(
     large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +268,17 @@ def flip(path: Path) -> None:
     at = data.index(b'"participant":"', len(data) // 2) + 15
     data[at] ^= 1
     path.write_bytes(data)
+
+
+def append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\n".join(honest_lines(random.Random(5), 3)) + b"\n")
+
+
+def flip_and_append(path: Path) -> None:
+    """As if lines had been added alone."""
+    flip(path)
+    append(path)
 
 
 def replace(path: Path) -> None:
@@ -448,6 +507,7 @@ def test_the_indexes_of_journals_that_are_gone_are_deleted(large: Path) -> None:
 
 CHANGES: list[Callable[[Path], object]] = [
     flip,
+    flip_and_append,
     replace,
     damage,
     set_version,
@@ -480,8 +540,13 @@ def cut_and_append(path: Path) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.threat(32)
-@pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize("change", [flip, replace, cut, cut_and_append])
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        (flip_and_append, True),
+        *((one, kept) for one in (flip, replace, cut, cut_and_append) for kept in (True, False)),
+    ],
+)
 def test_a_journal_that_is_changed_while_its_index_is_in_use_is_indexed_anew(
     large: Path, change: Callable[[Path], object], kept: bool
 ) -> None:
@@ -493,6 +558,38 @@ def test_a_journal_that_is_changed_while_its_index_is_in_use_is_indexed_anew(
     change(large)
     check(large, index.build())
     assert "was changed since it was indexed" in index.notes[0]
+
+
+@pytest.mark.threat(32)
+def test_a_journal_whose_times_alone_are_other_keeps_its_index(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LogIndex(Files((large,))).build().close()
+    os.utime(large)
+    counts = parsed(monkeypatch)
+    index = LogIndex(Files((large,))).build()
+    check(large, index)
+    assert counts == [] and index.notes == ()
+
+
+@pytest.mark.threat(46)
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_line_that_is_changed_while_it_is_indexed_is_found_out_at_the_next_opening(
+    large: Path, monkeypatch: pytest.MonkeyPatch, grows: bool
+) -> None:
+    changed = False
+
+    def change(*_: object) -> None:
+        nonlocal changed
+        if not changed:
+            changed = True
+            (flip_and_append if grows else flip)(large)
+
+    index = LogIndex(Files((large,)), progress=change).build()
+    index.stop_passes()
+    index.close()
+    assert changed
+    check(large, LogIndex(Files((large,))).build())
 
 
 def test_a_journal_that_is_gone_is_an_error_that_names_it(large: Path) -> None:

@@ -44,7 +44,7 @@ from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy, policy_from_environment
 from mew_lab.lab.decisions.questions import OpenQuestions, Question, Questions, as_content
-from mew_lab.lab.decisions.text import Approvable, Proposals, approve, reject
+from mew_lab.lab.decisions.text import READ_WITHIN, Approvable, Proposals, approve, reject
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
 from mew_lab.lab.html_report import session_page, write_report
@@ -591,6 +591,8 @@ class Lab(metaclass=_NamesOnly):
     ) -> Note:
         """Approves a proposal as yourself: sends its request, correlated to it.
 
+        A large one that is still being read is waited for, up to 10 s.
+
         Args:
             proposal: An entry of `proposals()`; or a Pending, an id or its beginning, or a number such as `#13`, for
                 which the whole card is shown first.
@@ -603,7 +605,7 @@ class Lab(metaclass=_NamesOnly):
         named = self._name(proposal, "approve")
         over = (despite,) if isinstance(despite, str) else tuple(despite)
         done = approve(self.decisions, named, digest=digest, target=target, despite=over)
-        return self._run(done, "approving a proposal")
+        return self._run(done, "approving a proposal", timeout=READ_WITHIN + self.timeout)
 
     def _name(
         self, proposal: Approvable | Pending, doing: str, kinds: tuple[str, ...] = ("mcp/proposal",)
@@ -630,9 +632,10 @@ class Lab(metaclass=_NamesOnly):
         return str(members["id"])
 
     def reject(self, proposal: Approvable | Pending, reason: str = "disagree") -> Note:
-        """Rejects a proposal, given as for `approve`, with a reason: a standard code or any text."""
+        """Rejects a proposal, given and waited for as for `approve`, with a reason: a standard code or any text."""
         named = self._name(proposal, "reject")
-        return self._run(reject(self.decisions, named, reason), "rejecting a proposal")
+        done = reject(self.decisions, named, reason)
+        return self._run(done, "rejecting a proposal", timeout=READ_WITHIN + self.timeout)
 
     def questions(self) -> OpenQuestions:
         """The open questions of MCP servers to you. Printing them shows them whole."""

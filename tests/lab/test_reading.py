@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -190,6 +192,7 @@ def card_of(lab: Lab, id: str) -> Card:
 
 
 def test_a_card_that_is_being_read_is_decided_by_nothing(lab: Lab, slow: pytest.MonkeyPatch) -> None:
+    slow.setattr("mew_lab.lab.decisions.text.READ_WITHIN", 0.01)
     card = propose(lab, "p1", BIG)
     assert (card.state, card.is_open, card.can_be_approved, card.arguments) == ("reading", True, False, ())
     assert "being read" in str(lab.proposals())
@@ -266,13 +269,94 @@ def test_what_was_listed_while_it_was_being_read_approves_nothing_afterwards(
     slow.undo()
     propose(lab, "p2", BIG)  # whose reading has the first one read, too
     until(lambda: card_of(lab, "p1").is_read)
-    for stale in (listed, early):
-        with pytest.raises(NotApproved):
-            lab.approve(stale)
     unseen = lab.decisions.carry_out("p1", digest="", decision="approve")
     with pytest.raises(NotApproved):
         lab.loop.run(unseen, timeout=20, doing="approving")
+    with pytest.raises(NotApproved, match=re.escape(f"{early.proposer} asks")) as shown:
+        lab.approve(listed)
+    assert shown.value.code == "not_shown" and all(str(n) in str(shown.value) for n in BIG["a"])
     assert card_of(lab, "p1").state == "open"
+
+
+def waits(lab: Lab, patch: pytest.MonkeyPatch, decide: Callable[[], Any]) -> Future[Any]:
+    """The end of a decision that another thread makes, and that waits for a card."""
+    begun, subscribe, end = threading.Event(), lab.decisions.subscribe, Future[Any]()
+
+    def note(on_change: Callable[[Card], None]) -> Callable[[], None]:
+        begun.set()
+        return subscribe(on_change)
+
+    def run() -> None:
+        try:
+            end.set_result(decide())
+        except Exception as fault:
+            end.set_exception(fault)
+        finally:
+            begun.set()
+
+    with patch.context() as inner:
+        inner.setattr(lab.decisions, "subscribe", note)
+        threading.Thread(target=run, daemon=True).start()
+        assert begun.wait(60)
+    return end
+
+
+TYPED: list[Callable[[Lab, str, str], Any]] = [
+    lambda lab, verb, id: getattr(lab, verb)(id),
+    lambda lab, verb, id: getattr(lab, verb)(id[:4]),
+    lambda lab, verb, id: getattr(lab, verb)(next(row for row in lab.proposals() if row.id == id)),
+    lambda lab, verb, id: getattr(lab, verb)(card_of(lab, id)),
+]
+
+
+@pytest.mark.parametrize("name", range(len(TYPED)))
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_a_typed_decision_waits_until_the_proposal_was_read(
+    lab: Lab, slow: pytest.MonkeyPatch, verb: str, name: int
+) -> None:
+    propose(lab, "first", BIG)
+    end = waits(lab, slow, lambda: TYPED[name](lab, verb, "first"))
+    assert not end.done()
+    lab.chat("the loop serves others meanwhile")
+    assert not end.done() and card_of(lab, "first").state == "reading"
+    slow.undo()
+    propose(lab, "second", BIG)  # whose reading has the first one read, too
+    if verb == "reject":
+        assert "Rejected" in str(end.result(60))
+        return
+    with pytest.raises(NotApproved) as shown:  # all of it, as it was read
+        end.result(60)
+    assert shown.value.code == "not_shown" and all(str(n) in str(shown.value) for n in BIG["a"])
+    card = card_of(lab, "first")
+    assert card.state == "open" and f"digest={card.digest[:8]!r}" in str(shown.value)
+    assert "Approved" in str(lab.approve("first"))
+    assert until(lambda: card_of(lab, "first").sent) and card_of(lab, "first").edited is False
+
+
+def test_a_typed_approval_ends_with_the_proposal_that_it_waits_for(
+    lab: Lab, slow: pytest.MonkeyPatch
+) -> None:
+    bob = lab.join("bob", "human")
+    seat = lab.seats.get("bot") or lab.join("bot")
+    drafts = {
+        "withdrawn": (seat, {"kind": "mcp/withdraw", "payload": {"reason": "other"}}),
+        "rejected": (bob, {"kind": "mcp/reject", "payload": {"reason": "unsafe"}}),
+    }
+    for state, (by, draft) in drafts.items():
+        propose(lab, state, BIG)
+        end = waits(lab, slow, lambda state=state: lab.approve(state))
+        assert not end.done()
+        by.run(by.participant.send_accepted({**draft, "correlation_id": [state]}))
+        with pytest.raises(MewError, match=state):
+            end.result(60)
+    propose(lab, "left", BIG)
+    end = waits(lab, slow, lambda: lab.approve("left"))
+    assert not end.done()
+    lab.leave("bot")
+    propose(lab, "left", {"b": 1})
+    with pytest.raises(MewError, match="another proposal"):
+        end.result(60)
+    assert card_of(lab, "left").is_open
 
 
 def test_what_others_decide_while_it_is_being_read_ends_it(lab: Lab, slow: pytest.MonkeyPatch) -> None:

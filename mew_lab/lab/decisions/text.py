@@ -1,7 +1,8 @@
 """Shows proposals as text, whole or marked as cut, and approves the proposals that such a text has shown.
 
 An entry of a listing carries the digest of the shown proposal, so approving it sends exactly that. A typed id is
-approved only after its whole card was printed: by the first characters of the digest, or by a second approval.
+approved only after its whole card was printed: by the first characters of the digest, or by a second approval. Where it
+is still being read, the command waits until it was, and an entry that shows no more than that counts as its id.
 
 `str`, which `print` and a notebook's display call, counts as shown. `repr` does not: debuggers, tracebacks and logs
 call it for any object, and nobody has read the result.
@@ -11,6 +12,8 @@ Spec: §3.2.1, ruling R29; threats 17, 36.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +28,21 @@ from mew_lab.sdk.request_rows import is_routine, row_name
 if TYPE_CHECKING:
     from mew_lab.lab.decisions.decisions import HumanDecisions
 
-__all__ = ["COLUMNS", "Approvable", "ListedProposal", "Proposals", "approve", "card_lines", "reject"]
+__all__ = [
+    "COLUMNS",
+    "READ_WITHIN",
+    "Approvable",
+    "ListedProposal",
+    "Proposals",
+    "approve",
+    "card_lines",
+    "reject",
+]
 
 COLUMNS = ("id", "from", "to", "call", "since", "state")
 MOST_LISTED = 50  # proposals that a listing shows in full
 MOST_TOLD = 2_000_000  # characters of one card
+READ_WITHIN = 10.0  # seconds that a decision waits for a proposal that is being read
 
 
 def card_lines(card: Card, *, cut: bool = False) -> list[str]:
@@ -234,10 +247,10 @@ async def approve(
         MewError: As `HumanDecisions.carry_out`.
     """
     gate = decisions.gate
-    if isinstance(what, ListedProposal | Card):
-        shown = what.card if isinstance(what, ListedProposal) else what
+    shown = what.card if isinstance(what, ListedProposal) else what
+    if isinstance(shown, Card) and shown.is_read:
         decisions.check_same(shown)
-        cut = what.is_cut if isinstance(what, ListedProposal) else gate.is_cut(what)
+        cut = what.is_cut if isinstance(what, ListedProposal) else gate.is_cut(shown)
         if cut and (shown.is_open or (despite and decisions.is_rejected(shown))):
             raise NotApproved(
                 f"{shown.request}: not approved, because the listing cuts it; print its entry, such as "
@@ -245,9 +258,10 @@ async def approve(
                 code="not_opened",
             )
         card, typed = shown, shown.digest[:LEAST_DIGITS]
-    elif isinstance(what, str):
+    elif isinstance(shown, str | Card):
         digest = digest.replace(" ", "").lower()
-        card = decisions.card(what, digest=digest)
+        meant = decisions.card(shown, digest=digest) if isinstance(shown, str) else shown
+        card = await _once_read(decisions, meant, despite)
         typed = _require_shown(decisions, card, digest, despite)
     else:
         raise MewError(
@@ -262,7 +276,6 @@ async def approve(
 
 async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> Note:
     """Rejects an entry of a listing, or an id; raises as `HumanDecisions.carry_out`."""
-    by_id = isinstance(what, str)
     card = (
         decisions.card(what)
         if isinstance(what, str)
@@ -270,16 +283,50 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
         if isinstance(what, ListedProposal)
         else what
     )
+    by_id = isinstance(what, str) or not card.is_read
+    card = await _once_read(decisions, card)
     decisions.check_same(card)
-    digest = None if by_id else card.digest
     done = decisions.carry_out(
         card.id,
-        digest=digest,
+        digest=None if by_id else card.digest,
         decision="reject",
         reason=reason,
         typed="" if by_id else card.digest[:LEAST_DIGITS],
     )
     return Note(await done)
+
+
+async def _once_read(decisions: HumanDecisions, card: Card, despite: tuple[str, ...] = ()) -> Card:
+    """The card of the same proposal when nothing of it is left to be read, or else after `READ_WITHIN`.
+
+    Nothing is left, too, where it ended meanwhile, because then nobody decides it.
+    """
+
+    if card.is_read:
+        return card
+    over = asyncio.Event()
+    cards = (*decisions.pending(), *decisions.decided())
+    latest = next((known for known in cards if known.seq == card.seq), card)
+
+    def is_being_read(card: Card) -> bool:
+        return not card.is_read and (card.is_open or bool(despite and decisions.is_rejected(card)))
+
+    def observe(told: Card) -> None:
+        nonlocal latest
+        if told.seq == card.seq:
+            latest = told
+            if not is_being_read(told):
+                over.set()
+
+    if is_being_read(latest):
+        end = decisions.subscribe(observe)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(READ_WITHIN):
+                    await over.wait()
+        finally:
+            end()
+    return latest
 
 
 def _require_shown(decisions: HumanDecisions, card: Card, digest: str, despite: tuple[str, ...]) -> str:

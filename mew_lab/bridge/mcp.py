@@ -35,6 +35,7 @@ from mew_lab.sdk.discovery import ToolReader, ToolReading
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
+from mew_lab.sdk.slices import in_slices
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError, unknown_outcome_error
 from mew_lab.settings.environment import state_folder
 
@@ -326,11 +327,10 @@ class McpBridge:
         reader = ToolReader(self.name)
         while True:
             try:
-                reader.take(
-                    await session.request(
-                        "tools/list", {"cursor": reader.next_cursor} if reader.next_cursor else {}
-                    )
+                page = await session.request(
+                    "tools/list", {"cursor": reader.next_cursor} if reader.next_cursor else {}
                 )
+                await in_slices(reader.take(page))
             except RpcError:
                 if self._run.ended.is_set():
                     raise

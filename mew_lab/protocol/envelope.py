@@ -170,9 +170,12 @@ _A_PIECE = 1_000  # values that are written between two pauses
 
 
 def read_canonical(value: Any) -> Steps[bytes]:
-    """The same bytes as `canonical(value)`, with pauses."""
-    text = yield from write_steps(value, lambda part: canonical(part).decode(), sort=True)
-    return text.encode()
+    """The same bytes as `canonical(value)`, with pauses; raises as that."""
+    try:
+        text = yield from write_steps(value, lambda part: canonical(part).decode(), sort=True)
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as fault:
+        raise ProtocolError(f"this value cannot be written as JSON: {fault}", code="invalid_json") from None
 
 
 def write_steps(

@@ -1,7 +1,7 @@
 """Work in steps: a generator that pauses after each short piece, so that a loop can serve others in between.
 
 A function that may take long is written as a generator of pauses, which returns its result. `finish` runs it in one
-piece; a queue on a loop runs it in slices. Both give the same result, because the same code runs.
+piece; a loop runs it in slices of `SLICE`. Both give the same result, because the same code runs.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import re
 from collections.abc import Generator, Iterator
 from typing import TypeVar
 
-__all__ = ["Steps", "find_steps", "finish"]
+__all__ = ["SLICE", "Steps", "find_steps", "finish"]
 
 T = TypeVar("T")
 
 Steps = Generator[None, None, T]
 
+SLICE = 0.004  # seconds of processor time in one piece; the last step of a slice goes a little beyond
 WINDOW = 8_000  # characters in which a match may begin before the next pause
 EXTENT = 4_000  # characters that a match may take beyond it
 NEAR = 500  # characters before the end of what was searched: there a match may depend on what follows

@@ -1,6 +1,7 @@
 """Drafts the messages that decide a proposal: a fulfilment, a rejection and a withdraw.
 
-The functions are pure: they take proposals as the ledger holds them, and return a draft or raise an error.
+The functions are pure: they take proposals as the ledger holds them, and return a draft or raise an error. That of an
+approval pauses while it reads a large proposal, and checks once more at its end that nobody has decided meanwhile.
 
 - The first decision wins. After a withdraw or a fulfilment, a further decision raises an error and nothing is sent.
 - After a rejection, only an approval that is said to be made despite it is sent (R32).
@@ -16,14 +17,16 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
 from mew_lab.ledger.calls import CallIndex, Proposal, shown
 from mew_lab.protocol.difference import Difference, differences
-from mew_lab.protocol.envelope import compact, digest, read_strict
+from mew_lab.protocol.envelope import compact, digest, read_canonical, read_strict
+from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.request_rows import Rows, find_mismatch
+from mew_lab.sdk.request_rows import Rows, read_mismatch
 
 __all__ = [
     "Edit",
@@ -99,7 +102,13 @@ def draft_fulfilment(proposal: Proposal, *, id: str, to: Sequence[str] | None = 
 
     Spec: §3.2.1, ruling R17.
     """
-    what = rebuild_proposed(proposal, id=id)
+    return _fulfil(proposal, shown(proposal.envelope), id=id, to=to)
+
+
+def _fulfil(
+    proposal: Proposal, proposed: Mapping[str, Any], *, id: str, to: Sequence[str] | None
+) -> dict[str, Any]:
+    what = request_of(proposed, id=id)
     addressees: list[str] = what["to"]
     if addressees and to is not None and set(to) != set(addressees):
         raise LocalProtocolError(
@@ -133,8 +142,10 @@ def draft_approval(
     request_id: str,
     rows: Rows | None = None,
     despite: Collection[str] = (),
-) -> dict[str, Any]:
+) -> Steps[dict[str, Any]]:
     """The `mcp/request` with which `me` fulfils the proposal, with `params` in place of its own unless None.
+
+    Between its pauses the proposals may change; what it returns may be sent as long as they do not change again.
 
     Args:
         request_id: the id of the request.
@@ -146,6 +157,42 @@ def draft_approval(
         LocalProtocolError: it is unknown, one of `me`, cannot be shown faithfully, differs from what was shown, was
             cancelled by the client of its proposer, or may have been decided while the connection was down.
     """
+    by_id = digest is None
+    proposal = _approvable(proposals, id, me=me, despite=despite, by_id=by_id)
+    proposed = shown(proposal.envelope)
+    yield
+    edit = None if params is None else edit_proposal(proposal, params)
+    if digest is not None:
+        current = edit.digest if edit else sha256((yield from read_canonical(proposed))).hexdigest()
+        if not hmac.compare_digest(digest.encode("utf-8", "surrogatepass"), current.encode()):
+            raise _differs(id)
+    draft = _fulfil(proposal, proposed, id=request_id, to=to)
+    if edit:
+        draft["payload"] = {**draft["payload"], "params": edit.params}
+    if rows is not None and (why := (yield from read_mismatch(rows, draft))):
+        raise LocalProtocolError(
+            f"Cannot approve proposal {one_line(id, 80)}: {why}. Nothing was sent; reject it",
+            code="rows_mismatch",
+            section="§3.2.1",
+        )
+    now = _approvable(proposals, id, me=me, despite=despite, by_id=by_id)
+    if now.envelope is not proposal.envelope:
+        raise _differs(id)
+    return draft
+
+
+def _differs(id: str) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"Cannot approve proposal {id}: what was shown is not what is proposed; look at it again",
+        code="digest_mismatch",
+        section="§3.2.1",
+    )
+
+
+def _approvable(
+    proposals: CallIndex[Proposal], id: str, *, me: str, despite: Collection[str], by_id: bool
+) -> Proposal:
+    """The proposal, which `me` may approve now; raises as `draft_approval`."""
     proposal = _undecided(proposals, id, me=me, verb="approve")
     if proposal.rejections and "rejected" not in despite:
         by, reason = proposal.rejections[-1]
@@ -171,33 +218,14 @@ def draft_approval(
             code="cancelled_by_client",
             section="§3.2.1",
         )
-    if digest is None and proposal.anew:
+    if by_id and proposal.anew:
         raise LocalProtocolError(
             f"Cannot approve proposal {one_line(id, 80)} by its id alone: {proposal.proposer} has used that id "
             "before, for another proposal. Look at it, and name its digest",
             code="id_used_before",
             section="§3.2.1",
         )
-    edit = None if params is None else edit_proposal(proposal, params)
-    current = edit.digest if edit else proposal.digest
-    if digest is not None and not hmac.compare_digest(
-        digest.encode("utf-8", "surrogatepass"), current.encode()
-    ):
-        raise LocalProtocolError(
-            f"Cannot approve proposal {id}: what was shown is not what is proposed; look at it again",
-            code="digest_mismatch",
-            section="§3.2.1",
-        )
-    draft = draft_fulfilment(proposal, id=request_id, to=to)
-    if edit:
-        draft["payload"] = {**draft["payload"], "params": edit.params}
-    if rows is not None and (why := find_mismatch(rows, draft)):
-        raise LocalProtocolError(
-            f"Cannot approve proposal {one_line(id, 80)}: {why}. Nothing was sent; reject it",
-            code="rows_mismatch",
-            section="§3.2.1",
-        )
-    return draft
+    return proposal
 
 
 def draft_rejection(proposals: CallIndex[Proposal], id: str, *, me: str, reason: str) -> dict[str, Any]:

@@ -28,16 +28,18 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoReply, ProtocolError
-from mew_lab.protocol.envelope import Envelope, canonical
+from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.protocol.permit import permits_some
+from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.scheduler import KeyedScheduler, NextStep, Pace, StartSpacing
 from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.slices import in_slices
 
 __all__ = [
     "MAX_TOOLS",
@@ -469,7 +471,7 @@ async def list_tools(correlations: Correlations, participant: str, *, timeout: f
         answer = await correlations.call(
             (participant,), payload, what=what, timeout=timeout, kind="mcp/request"
         )
-        reader.take(answer)
+        await in_slices(reader.take(answer))
         if not reader.next_cursor:
             return reader.reading()
         params = {"cursor": reader.next_cursor}
@@ -502,7 +504,7 @@ class ToolReading(NamedTuple):
 def read_tools(participant: str, entries: Iterable[object]) -> ToolReading:
     """Reads the entries of a participant's `tools/list`, within bounds."""
     reader = ToolReader(participant)
-    reader.take({"tools": list(entries)})
+    finish(reader.take({"tools": list(entries)}))
     return reader.reading()
 
 
@@ -529,14 +531,15 @@ class ToolReader:
         self._read = 0  # entries
         self._followed: set[str] = set()
 
-    def take(self, result: object) -> None:
+    def take(self, result: object) -> Steps[None]:
         """Takes the result of one request. A result that holds no list of tools ends the list as an empty page."""
         page = result if isinstance(result, Mapping) else {}
         listed, cursor = page.get("tools"), page.get("nextCursor")
         entries = listed if isinstance(listed, list) else []
         room = max(0, MAX_ENTRIES - self._read)
         for entry in entries[:room]:
-            self._take(entry)
+            yield from self._take(entry)
+            yield
         if len(entries) > room:
             self._omissions[BEYOND] += len(entries) - room
         self._read += len(entries)
@@ -560,7 +563,7 @@ class ToolReader:
         )
         return ToolReading(tuple(self._tools.values()), tuple(self._entries), written, omitted)
 
-    def _take(self, entry: object) -> None:
+    def _take(self, entry: object) -> Steps[None]:
         if not isinstance(entry, dict):
             self._omit("that are no objects")
             return
@@ -574,19 +577,19 @@ class ToolReader:
             self._omit(BEYOND, name)
             return
         self._names[name] += 1
-        text = _canonical(entry)
+        text = yield from _canonical(entry)
         if is_known:
             self._omit("with the name of another", name)
         elif text is None:
             self._omit("that cannot be written as JSON", name)
-        elif len(text) > MAX_SCHEMA and _size(schema) > MAX_SCHEMA:
+        elif len(text) > MAX_SCHEMA and (yield from _size(schema)) > MAX_SCHEMA:
             self._omit("with a schema that is too large", name)
         elif len(text) > self._room:
             self._omit(f"beyond {MAX_BYTES} bytes", name)
         else:
             description, annotations = entry.get("description"), entry.get("annotations")
             description = description[:MAX_DESCRIPTION] if isinstance(description, str) else ""
-            if not isinstance(annotations, dict) or _size(annotations) > MAX_ANNOTATIONS:
+            if not isinstance(annotations, dict) or (yield from _size(annotations)) > MAX_ANNOTATIONS:
                 annotations = {}
             self._tools[name] = DiscoveredTool(self.participant, name, description, schema, annotations)
             self._entries.append(dict(entry))
@@ -608,13 +611,13 @@ def _callable(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME and "/" not in name and name == visible(name) and name == name.strip()
 
 
-def _canonical(entry: object) -> bytes | None:
+def _canonical(entry: object) -> Steps[bytes | None]:
     try:
-        return canonical(entry)
+        return (yield from read_canonical(entry))
     except ProtocolError:
         return None
 
 
-def _size(value: object) -> int:
-    written = _canonical(value)
+def _size(value: object) -> Steps[int]:
+    written = yield from _canonical(value)
     return MAX_BYTES + 1 if written is None else len(written)

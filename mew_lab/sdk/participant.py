@@ -56,6 +56,7 @@ from mew_lab.sdk.rights import OwnCapabilities
 from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
 from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.slices import in_slices
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 from mew_lab.sdk.tools import Answerer, ToolBox
@@ -480,7 +481,7 @@ class MEWParticipant:
 
         Spec: §3.2.1, ruling R17.
         """
-        draft = draft_approval(
+        steps = draft_approval(
             self.proposals,
             proposal_id,
             me=self.client.id,
@@ -491,7 +492,7 @@ class MEWParticipant:
             rows=rows,
             despite=names(despite),
         )
-        sent = await self._decide(proposal_id, draft)
+        sent = await self._decide(proposal_id, await in_slices(steps))
         if receipt is not None:
             note: dict[str, Any] = {"about": "receipt", "proposal": proposal_id, "decision": "approve"}
             note |= {"request": sent.id, "edited": params is not None, **receipt}

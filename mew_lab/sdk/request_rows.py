@@ -25,7 +25,6 @@ __all__ = [
     "Rows",
     "argument_of",
     "escape_key",
-    "find_mismatch",
     "is_routine",
     "read_mismatch",
     "read_rows",
@@ -132,11 +131,6 @@ def read_request(rows: Rows, values: Mapping[str, Any]) -> Steps[dict[str, Any]]
         here[parts[-1]] = values[pointer]
         yield
     return request
-
-
-def find_mismatch(rows: Rows, request: Mapping[str, Any]) -> str:
-    """The reason why the rows do not state the request, in one piece; see `read_mismatch`."""
-    return finish(read_mismatch(rows, request))
 
 
 def read_mismatch(

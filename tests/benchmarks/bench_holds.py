@@ -421,6 +421,19 @@ def shapes(of: str) -> Attempt:
     return attempt
 
 
+async def approved(scene: Scene) -> None:
+    """A proposal of each shape, which is approved."""
+    proposer, tool = await scene.holder("proposer"), await scene.holder("tool")
+    for of in ("numbers", "lists", "keys", "prose"):
+        sent = await proposer.send("mcp/proposal", call(large(of)), to=["tool"])
+        while sent["kind"] != "mcp/request":  # it names the proposal
+            tool.answers[sent["correlation_id"][0] if sent.get("correlation_id") else sent["id"]] = answer = (
+                asyncio.get_running_loop().create_future()
+            )
+            async with asyncio.timeout(PATIENCE):
+                sent = await answer
+
+
 async def addressees(scene: Scene) -> None:
     """Proposals to thirty thousand."""
     proposer = await scene.holder("proposer")
@@ -444,7 +457,8 @@ async def tools(scene: Scene) -> None:
     tool, victim = await scene.holder("tool"), await scene.holder("victim")
     schema = {"type": "object", "properties": {f"k{n}": {"type": "string"} for n in range(scaled(30_000))}}
     many = [{"name": f"t{n}", "inputSchema": {"type": "object"}} for n in range(scaled(5000))]
-    for listed in ([{"name": "t", "inputSchema": schema}], many, many[::-1]):
+    wide = [{"name": "t", "inputSchema": {"type": "object"}, "_meta": large("keys")}]
+    for listed in ([{"name": "t", "inputSchema": schema}], many, many[::-1], wide):
         id = f"list{next(_numbers)}x"
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
         await victim.text(id, json.dumps({"id": id, "kind": "mcp/request", "to": ["tool"], "payload": body}))
@@ -492,7 +506,7 @@ async def trifling(scene: Scene) -> None:
 
 LAB: dict[str, Attempt] = {
     **{of: shapes(of) for of in ("numbers", "lists", "keys", "quotes", "names", "letters", "shell", "prose")},
-    **{one.__name__: one for one in (addressees, answers, tools, kinds, trifling, flood)},
+    **{one.__name__: one for one in (approved, addressees, answers, tools, kinds, trifling, flood)},
 }
 
 ATTEMPTS: dict[str, Attempt] = {
@@ -639,7 +653,7 @@ def main(argv: list[str]) -> None:
     if not ATTEMPTS.keys() >= set(names):
         print(f"{'in a lab':12}{''.join(f'{one:>15}' for one in heads)}{'being read':>12}  mark ≤ {MARK} ms")
     for name in (name for name in names if name in LAB):
-        child = Child("lab")
+        child = Child("lab", name)
         try:
             print(f"{name:12}{asyncio.run(in_lab(LAB[name], child, asked.seconds))}", flush=True)
         finally:

@@ -1,10 +1,11 @@
 """The process whose loop is held: a gateway with a space of hostile holders, and a watch on its own loop.
 
     python tests/benchmarks/holds.py BYSTANDERS [SERVER]
-    python tests/benchmarks/holds.py lab
+    python tests/benchmarks/holds.py lab [approved]
 
 With SERVER, the file of an MCP server, that is bridged into the space as `server`, on the same loop, as a lab does.
-With `lab`, a lab whose person has a feed and approvals open, and chats. Beside `busy` and `held` it says `idle`, the
+With `lab`, a lab whose person has a feed and approvals open, and chats; with `approved`, a policy approves all that
+is proposed, and a proposer may take all the time for reading. Beside `busy` and `held` it says `idle`, the
 longest hold of a loop that does nothing beside it; `share`, the part of the time that the lab's loop had the processor;
 `chat`, the median of what a chat of the person took; and `unread`, the requests that are still being read.
 
@@ -36,6 +37,8 @@ from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.local import attach
 from mew_lab.gateway.server import Server
+from mew_lab.lab.decisions import reading_queue
+from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.labs import up
 from mew_lab.log.journal import Journal
 from mew_lab.protocol.permit import PROFILES
@@ -155,10 +158,13 @@ class Watch:
             self.spent += took
 
 
-def of_lab() -> None:
+def of_lab(*, approves: bool) -> None:
     """A lab under attack, seen by its person."""
     os.chdir(tempfile.mkdtemp(prefix="mew-holds-"))
     lab = up("s", as_id="anna")
+    if approves:
+        reading_queue.SHARE = reading_queue.ALLOWANCE = 1.0
+        lab.decide = Policy.approve()
     tokens = {"anna": lab.token_file().read_text().strip()}
     for name, can in (
         ("proposer", "proposer"),
@@ -210,5 +216,5 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()  # as `mew-lab serve` does
     if sys.argv[1] == "lab":
-        of_lab()
+        of_lab(approves=sys.argv[2:] == ["approved"])
     asyncio.run(main(int(sys.argv[1]), *sys.argv[2:]))

@@ -8,6 +8,7 @@ import pytest
 from looking import approve, eventually, sent
 from mail import CALL, Mail, tool
 
+from mew_lab.lab.decisions import reading_queue
 from mew_lab.lab.decisions.pinned_tools import rests_on
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.tools import ToolBox
@@ -128,6 +129,27 @@ def test_a_tool_of_this_process_needs_no_list_on_the_wire(lab: Lab) -> None:
     lab.loop.call(lambda: describe("Sends twice."))
     [line] = card().warnings
     assert "“Sends.” → “Sends twice.”" in line
+
+
+@pytest.mark.threat(41)
+@pytest.mark.threat(37)
+def test_a_card_is_compared_with_the_lists_that_came_before_it_however_large_they_are(
+    mail: Mail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mail.lists(tool())
+    mail.approve()
+    with monkeypatch.context() as patch:
+        patch.setattr(reading_queue, "SLICE", -1.0)  # nothing is read meanwhile
+        mail.lists(*({"name": f"t{n}", "title": "x" * 200} for n in range(400)), tool("Another"))
+        late = mail.bot.send("mcp/proposal", CALL, to="mail").id
+        eventually(
+            lambda: any(card.id == late and card.state == "reading" for card in mail.lab.decisions.pending())
+        )
+    card = eventually(
+        lambda: next((one for one in mail.lab.decisions.pending() if one.id == late and one.is_read), None)
+    )
+    [line] = card.warnings
+    assert "changed: mail/send has another description" in line and "Another" in line
 
 
 Name = str | list[str] | None

@@ -17,6 +17,7 @@ from mew_lab.lab.lab import Lab
 from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.steps import finish
 from mew_lab.sdk.client import MEWClient
 
 from ..conftest import examples
@@ -226,7 +227,8 @@ class Space:
         members = {"id": id, "from": sender, "kind": kind, "to": [to], "payload": payload, **more}
         envelope = Envelope.of(members)
         list(self.calls.observe(Entry.of(envelope, int(id[1:]))))
-        self.pins.observe(envelope)
+        if (listed := self.pins.observe(envelope)) is not None:
+            finish(listed)
         return id
 
     def lists(self, who: str, *tools: Any, by: str = "human", cursor: str = "", **more: Any) -> None:
@@ -324,5 +326,7 @@ def test_an_answer_to_two_requests_is_the_whole_list_of_one() -> None:
     }
     envelope = Envelope.of({**members, "payload": {"jsonrpc": "2.0", "id": 1, "result": {"tools": [READS]}}})
     list(space.calls.observe(Entry.of(envelope, 99)))
-    space.pins.observe(envelope)
+    listed = space.pins.observe(envelope)
+    assert listed is not None
+    finish(listed)
     assert space.changed() == {"mail/other": pinned_tools.GONE}

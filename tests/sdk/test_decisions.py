@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from hashlib import sha256
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, ProposalWithdrawn
 from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.steps import finish
 from mew_lab.sdk.decisions import (
     draft_approval,
     draft_rejection,
@@ -44,7 +46,7 @@ def book(*then: Envelope) -> Book:
 
 
 def approve(of: Book, me: str = "human", digest: str | None = None, to: Any = None, **how: Any) -> Any:
-    return draft_approval(of, "p", me=me, digest=digest, to=to, request_id="r-1", **how)
+    return finish(draft_approval(of, "p", me=me, digest=digest, to=to, request_id="r-1", **how))
 
 
 @pytest.mark.threat(14)
@@ -71,13 +73,17 @@ def test_threat_14_an_edited_approval_sends_what_was_confirmed_and_its_digest_is
     params = {"name": "git_log", "arguments": {"n": 3}}
     edit = edit_proposal(found, params)
     assert edit.digest != found.digest
-    draft = draft_approval(of, "p", me="human", digest=edit.digest, to=None, params=params, request_id="r-1")
+    draft = finish(
+        draft_approval(of, "p", me="human", digest=edit.digest, to=None, params=params, request_id="r-1")
+    )
     assert draft["payload"] == {"jsonrpc": "2.0", "id": "r-1", "method": "tools/call", "params": params}
     assert (draft["to"], draft["correlation_id"]) == (["git"], ["p"])
     with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed"):
-        draft_approval(of, "p", me="human", digest=found.digest, to=None, params=params, request_id="r-1")
+        finish(
+            draft_approval(of, "p", me="human", digest=found.digest, to=None, params=params, request_id="r-1")
+        )
     with pytest.raises(LocalProtocolError, match="what was shown is not what is proposed"):
-        draft_approval(of, "p", me="human", digest=edit.digest, to=None, request_id="r-1")
+        finish(draft_approval(of, "p", me="human", digest=edit.digest, to=None, request_id="r-1"))
 
 
 @pytest.mark.req("P-3.3.2-2", "P-3.3.1-2", "P-3.3.2-3")
@@ -155,7 +161,7 @@ def test_threat_35_nothing_is_sent_but_what_the_rows_rebuild() -> None:
     assert found is not None
     rows = rows_of(rebuild_proposed(found, id="r-1"))
     given = {"me": "human", "digest": found.digest, "to": None, "request_id": "r-1"}
-    assert draft_approval(book(), "p", rows=rows, **given) == approve(book())
+    assert finish(draft_approval(book(), "p", rows=rows, **given)) == approve(book())
     for wrong in (
         rows[1:],
         (*rows, ("/payload/x", "1")),
@@ -163,7 +169,7 @@ def test_threat_35_nothing_is_sent_but_what_the_rows_rebuild() -> None:
         (("/to", '["shell"]'), *rows[1:]),
     ):
         with pytest.raises(LocalProtocolError, match="Nothing was sent") as caught:
-            draft_approval(book(), "p", rows=wrong, **given)
+            finish(draft_approval(book(), "p", rows=wrong, **given))
         assert caught.value.code == "rows_mismatch"
 
 
@@ -230,3 +236,37 @@ def test_a_method_without_a_tool_is_edited_too() -> None:
     edit = edit_proposal(proposed({"method": "resources/read", "params": {"uri": "a"}}), {"uri": "b"})
     assert edit.params == {"uri": "b"}
     assert edit_proposal(proposed({"method": "tools/list"}), {"cursor": "2"}).difference[0].path == "params"
+
+
+LARGE = {"method": "tools/call", "params": {"name": "t", "arguments": {"a": [*range(5_000)]}}}
+
+
+@pytest.mark.threat(14)
+@pytest.mark.parametrize(
+    ("then", "fault"),
+    [
+        ([said("mcp/withdraw", "bot")], "withdrawn"),
+        ([said("mcp/reject", "anna")], "rejected"),
+        ([said("mcp/request", "anna", LARGE, id="r")], "approved it before"),
+        ([said("mcp/withdraw", "bot"), said("mcp/proposal", "bot", LARGE, id="p")], "not what is proposed"),
+    ],
+)
+def test_what_is_decided_while_a_large_approval_is_drafted_ends_it(then: list[Envelope], fault: str) -> None:
+    pauses = 1
+    while True:  # once after each pause, until the draft has no more of them
+        made = Book()
+        made.observe(said("mcp/proposal", "bot", LARGE, id="p"))
+        found = made.get("p")
+        assert found is not None
+        rows = rows_of(rebuild_proposed(found, id="r-1"))
+        steps = draft_approval(
+            made, "p", me="human", digest=found.digest, to=None, request_id="r-1", rows=rows
+        )
+        if sum(1 for _ in itertools.islice(steps, pauses)) < pauses:
+            assert pauses > 20
+            return
+        for envelope in then:
+            made.observe(envelope)
+        with pytest.raises(MewError, match=fault):
+            finish(steps)
+        pauses += 1

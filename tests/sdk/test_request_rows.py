@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import LocalProtocolError
 from mew_lab.protocol.envelope import canonical
+from mew_lab.protocol.steps import finish
 from mew_lab.protocol.visible import visible
 from mew_lab.sdk.request_rows import (
     argument_of,
     escape_key,
-    find_mismatch,
     is_routine,
+    read_mismatch,
     rebuild_request,
     routine_word,
     row_name,
@@ -69,7 +70,7 @@ REQUESTS = st.builds(
 def test_threat_35_the_rows_rebuild_the_request_and_no_two_have_one_name(request: dict[str, Any]) -> None:
     rows = rows_of(request)
     assert canonical(rebuild_request(rows)) == canonical(request)
-    assert find_mismatch(rows, request) == ""
+    assert finish(read_mismatch(rows, request)) == ""
     assert len({pointer for pointer, _ in rows}) == len(rows)
     names = [row_name(pointer) for pointer, _ in rows]
     assert len(set(names)) == len(names)
@@ -93,7 +94,7 @@ def test_threat_35_each_pointer_names_the_place_where_its_value_stands(request: 
 
 @settings(max_examples=200, deadline=None)
 @given(REQUESTS, st.data())
-def test_rows_that_are_not_all_or_not_these_are_not_find_mismatch(
+def test_rows_that_are_not_all_or_not_these_are_not_those_of_the_request(
     request: dict[str, Any], data: st.DataObject
 ) -> None:
     rows = rows_of(request)
@@ -105,14 +106,14 @@ def test_rows_that_are_not_all_or_not_these_are_not_find_mismatch(
         (*rows[:at], (pointer, other), *rows[at + 1 :]),
         (*rows, rows[at]),
     ):
-        assert find_mismatch(wrong, request)
+        assert finish(read_mismatch(wrong, request))
 
 
 def test_values_that_differ_in_type_alone_differ() -> None:
     request = {"to": ["git"], "payload": {"params": {"arguments": {"n": 1}}}}
     for text in ("1.0", "true", '"1"', "[1]"):
         rows = tuple((at, text if at.endswith("/n") else value) for at, value in rows_of(request))
-        assert "do not state the request that would be sent" in find_mismatch(rows, request)
+        assert "do not state the request that would be sent" in finish(read_mismatch(rows, request))
 
 
 @pytest.mark.parametrize(

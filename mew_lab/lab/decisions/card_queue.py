@@ -178,7 +178,6 @@ class CardQueue:
             hints=lambda rows, by: self._sources.quoted_in(values_of(details(rows)), by=by),
             folders=self._folders_of,
         )
-        me.client.on_message(self.tools.observe)
         me.client.on_message(self._observe)
         me.on_change(self._on_call_change)
         me.unknown_changed.add(self._on_unknown_change)
@@ -256,6 +255,8 @@ class CardQueue:
     # --- following the space ---
 
     def _observe(self, envelope: Envelope) -> None:
+        if (listed := self.tools.observe(envelope)) is not None:
+            self._reading.add_text(self._logical(envelope.sender), listed, len(envelope.raw), leave=None)
         noted = self._sources.read(envelope, me=self._me.client.id)
         self._last.observe(envelope)
         if envelope.kind == "mcp/proposal" and envelope.sender != self._me.client.id:
@@ -426,27 +427,30 @@ class CardQueue:
 
     def _read(self, card: Card, proposal: Proposal, noted: Steps[None]) -> Steps[Card | str]:
         """Reads a proposal for its card, as the space is now; returns a reason where it cannot be read."""
-        remarks = self.tools.remarks(proposal)
-        about, hints = self.tools.statement(proposal)
-        # Each is told once: what destroys as a warning, all else as a word beside the description.
-        stated = self.tools.hints(proposal)
-        read = read_card(
-            card,
-            proposal,
-            of_the_tool=(*stated_risks(stated - {*hints} | stated & {DESTRUCTIVE}), *remarks),
-            about=about,
-            hints=tuple(hint for hint in hints if hint != DESTRUCTIVE),
-            sources=self._sources,
-            last=self._last.of(proposal),
-            logical=self._logical,
-            present=(self._me.client.id or "", *self._me.client.participants),
-            folders=self._folders_of(proposal.to),
-            until=self._sources.count,
-        )
+        last, until = self._last.of(proposal), self._sources.count
+        present = (self._me.client.id or "", *self._me.client.participants)
+        folders = self._folders_of(proposal.to)
 
         def steps() -> Steps[Card | str]:
             try:
                 yield from noted
+                remarks = self.tools.remarks(proposal)  # the lists that came before it have been read by now
+                about, hints = self.tools.statement(proposal)
+                # Each is told once: what destroys as a warning, all else as a word beside the description.
+                stated = self.tools.hints(proposal)
+                read = read_card(
+                    card,
+                    proposal,
+                    of_the_tool=(*stated_risks(stated - {*hints} | stated & {DESTRUCTIVE}), *remarks),
+                    about=about,
+                    hints=tuple(hint for hint in hints if hint != DESTRUCTIVE),
+                    sources=self._sources,
+                    last=last,
+                    logical=self._logical,
+                    present=present,
+                    folders=folders,
+                    until=until,
+                )
                 return (yield from read) or AMBIGUOUS
             except Exception as fault:  # a card of which not all was looked at is not approved
                 return f"{UNREADABLE}: {one_line(repr(fault), 160)}"

@@ -19,8 +19,9 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.ledger.calls import CallIndex, Proposal, Request, tool_of
 from mew_lab.ledger.unknown_calls import may_repeat
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.envelope import Envelope, canonical
+from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.text import MAX_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -56,17 +57,23 @@ class ListedTool(NamedTuple):
 
     @classmethod
     def of(cls, tool: DiscoveredTool, entry: Mapping[str, Any], written: Written) -> ListedTool:
+        """A `ListedTool` from its entry in a list, in one piece."""
+        return finish(cls.read(tool, entry, written))
+
+    @classmethod
+    def read(cls, tool: DiscoveredTool, entry: Mapping[str, Any], written: Written) -> Steps[ListedTool]:
         """A `ListedTool` from its entry in a list."""
-        texts = {
-            "description": tool.description,
-            "arguments": _text(tool.input_schema),
-            "annotations": _text(tool.annotations),
-            "title": _text(entry.get("title", "")),
-            "results": _text(entry.get("outputSchema", {})),
-            "_meta": _text(entry.get("_meta", {})),
-            "all else": _text({name: entry[name] for name in entry if name not in _NAMED}),
+        kept = {
+            "description": _kept(tool.description),
+            "arguments": _kept((yield from _text(tool.input_schema))),
+            "annotations": _kept((yield from _text(tool.annotations))),
+            "title": _kept((yield from _text(entry.get("title", "")))),
+            "results": _kept((yield from _text(entry.get("outputSchema", {})))),
+            "_meta": _kept((yield from _text(entry.get("_meta", {})))),
+            "all else": _kept(
+                (yield from _text({name: entry[name] for name in entry if name not in _NAMED}))
+            ),
         }
-        kept = {name: _kept(text) for name, text in texts.items()}
         hints = _hints(tool.annotations)
         return cls(written, kept, kept["description"], hints, may_repeat(tool.annotations))
 
@@ -151,14 +158,18 @@ class PinnedTools:
         """
         self._local, self._changed = local, changed
 
-    def observe(self, envelope: Envelope) -> None:
-        """Records one message of the space."""
+    def observe(self, envelope: Envelope) -> Steps[None] | None:
+        """Records one message of the space; returns the steps that read it, where it is a list of tools.
+
+        Lists are to be read in the order in which they came.
+        """
         if envelope.kind == "mcp/request":
             if envelope.sender == self._client.id and (tool := tool_of(envelope.payload)):
                 for id in envelope.correlation_id:
                     self._pin(id, tool)
         elif envelope.kind == "mcp/response" and len(envelope.sender) <= MAX_NAME:
-            self._take_answer(envelope)
+            return self._take_answer(envelope)
+        return None
 
     def forget(self, proposal: str) -> None:
         """Forgets what was shown of a proposal, which nobody can approve any more."""
@@ -267,7 +278,7 @@ class PinnedTools:
             f"not listed: no list of the tools of {one_line(who, 60)} is known here, so {what} is not known"
         )
 
-    def _take_answer(self, envelope: Envelope) -> None:
+    def _take_answer(self, envelope: Envelope) -> Steps[None] | None:
         """Reads a page of a list as its requester reads it: the first answer of a participant that was asked."""
         known = (self._requests.get(id) for id in dict.fromkeys(envelope.correlation_id))
         asked = [
@@ -278,27 +289,46 @@ class PinnedTools:
             and any(answer.envelope is envelope for answer in request.answers)
         ]
         if not asked:
-            return
+            return None
         try:
             result = result_of(envelope.payload, method="tools/list", what="tools/list")
         except MewError:
-            return
+            return None
         # An answer to several requests is read once; for one of them it may be the whole list.
         request = min(asked, key=lambda request: bool(_cursor_of(request.payload)))
-        id, cursor = envelope.sender, _cursor_of(request.payload)
+        return self._read(envelope.sender, request, result)
+
+    def _read(self, id: str, request: Request, result: Mapping[str, Any]) -> Steps[None]:
+        cursor = _cursor_of(request.payload)
         reader = self._readings.get((id, request.sender)) if cursor else ToolReader(id)
         follows = reader is not None and reader.next_cursor == cursor
         if reader is None or not follows:
             reader = ToolReader(id)
-        reader.take(result)
+        yield from reader.take(result)
         if follows:
             self._readings.pop((id, request.sender), None)
             if reader.next_cursor:
                 self._readings[id, request.sender] = reader
-        self._take(id, reader.reading(), whole=follows and not reader.next_cursor)
+        reading, whole = reader.reading(), follows and not reader.next_cursor
+        made: dict[str, ListedTool] = {}
+        for row in zip(reading.tools, reading.entries, reading.written, strict=True):
+            before = self._before((id, row[0].name))
+            if before is None or not before.written.is_same(row[2], whole=whole):
+                made[row[0].name] = yield from ListedTool.read(*row)
+                yield
+        self._take(id, reading, made, whole=whole)
 
-    def _take(self, id: str, reading: ToolReading, *, whole: bool) -> None:
-        """Takes over a list, or pages of it: they take nothing away, and say nothing of a name that comes twice."""
+    def _before(self, key: Key) -> ListedTool | None:
+        """The tool as it was listed, or pinned, before."""
+        if (lister := self._listers.get(self._logical(key[0]))) is None:
+            return self._own(key)
+        return lister.find(key) or (None if lister.ids else self._own(key)) or lister.pinned.get(key[1])
+
+    def _take(self, id: str, reading: ToolReading, made: Mapping[str, ListedTool], *, whole: bool) -> None:
+        """Takes over a list, or pages of it: they take nothing away, and say nothing of a name that comes twice.
+
+        `made` holds those that were read already, by name.
+        """
         who = self._logical(id)
         lister = self._listers.get(who)
         if lister is None:
@@ -307,11 +337,11 @@ class PinnedTools:
         before_size, changes = len(lister.tools), dict[str, str]()
         for tool, entry, written in zip(reading.tools, reading.entries, reading.written, strict=True):
             key = (id, tool.name)
-            before = (
-                lister.find(key) or (None if lister.ids else self._own(key)) or lister.pinned.get(tool.name)
-            )
+            before = self._before(key)
             is_same = before is not None and before.written.is_same(written, whole=whole)
-            now = before if before is not None and is_same else ListedTool.of(tool, entry, written)
+            now = before if is_same else made.get(tool.name)
+            if now is None:  # the earlier one was forgotten meanwhile
+                now = ListedTool.of(tool, entry, written)
             lister.tools.pop(key, None)
             lister.tools[key] = now
             lister.absent.discard(key)
@@ -394,7 +424,7 @@ def _cursor_of(payload: Mapping[str, Any]) -> str:
     """The cursor of a request for a page; empty where it asks for the beginning of the list."""
     params = payload.get("params")
     cursor = params.get("cursor") if isinstance(params, Mapping) else None
-    return "" if cursor is None else cursor if isinstance(cursor, str) else _text(cursor)
+    return "" if cursor is None else finish(_text(cursor))
 
 
 def _hints(annotations: Mapping[str, Any]) -> tuple[str, ...]:
@@ -406,8 +436,8 @@ def _hints(annotations: Mapping[str, Any]) -> tuple[str, ...]:
     return (READ_ONLY,) if annotations.get("readOnlyHint") is True else ()
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else canonical(value).decode()
+def _text(value: Any) -> Steps[str]:
+    return value if isinstance(value, str) else (yield from read_canonical(value)).decode()
 
 
 def _kept(text: str) -> str:

@@ -6,8 +6,8 @@ least as long for others. Each participant has an allowance of processor time, w
 Whoever has most of it left is read first, so one that sends much waits behind those that send little; the readings of
 one participant keep their order.
 
-Texts that others may quote come before all else, for a card is compared with what was said before it. A large text of a
-participant whose allowance is used up before its turn comes is not read at all.
+Texts that others may quote, and lists of tools, come before all else, for a card is compared with what was said before
+it. A large text of a participant whose allowance is used up before its turn comes is not read at all.
 
 Everything runs on the loop's thread. Spec: threats 37, 54.
 """
@@ -22,11 +22,10 @@ from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, NamedTuple
 
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.steps import Steps
+from mew_lab.protocol.steps import SLICE, Steps
 
 __all__ = ["ReadingQueue"]
 
-SLICE = 0.004  # seconds of processor time in one piece; the last step of a slice goes a little beyond
 SHARE = 0.1  # of the time, for one participant
 ALLOWANCE = 0.1  # seconds that a participant has at first, and at most
 FREE = 0.002  # seconds of a first slice that cost nothing: small messages have the limits of the gateway
@@ -75,8 +74,13 @@ class ReadingQueue:
         self._wake()
         return False
 
-    def add_text(self, who: str, steps: Steps[None], size: int, *, leave: Callable[[], object]) -> None:
-        """Begins to read a text that others may quote; calls `leave` where the participant may not have it read."""
+    def add_text(
+        self, who: str, steps: Steps[None], size: int, *, leave: Callable[[], object] | None
+    ) -> None:
+        """Begins to read what cards are compared with; calls `leave` where the participant may not have it read.
+
+        Without `leave` it is read in any case.
+        """
         is_small = size <= SMALL
         reading = _Reading("" if is_small else who, steps, lambda _: None, None if is_small else leave)
         if self._texts or not self._read_text(reading):

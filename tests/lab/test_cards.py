@@ -296,7 +296,7 @@ ODD = st.recursive(
 )
 def test_whatever_is_answered_is_one_line(payload: dict[str, Any], method: str) -> None:
     said = answer_of(message("mcp/response", payload), method=method, what="it").text
-    assert len(said) <= 160 and said.isprintable()
+    assert len(said) <= 300 and said.isprintable()  # that its outcome is unknown takes more than 160
 
 
 def stored(id: str, text: str = "") -> Card:

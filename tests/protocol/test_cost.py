@@ -193,6 +193,9 @@ def test_over_budget_leaves_the_meter_with_nothing() -> None:
     assert Budget().left == SET_BUDGET and REFERENCE == 1024
 
 
+some_json = st.lists(st.text(alphabet='[]{}", a\\\n', max_size=40), max_size=40).map(json.dumps)
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(st.text(alphabet='[]{}", a\\', max_size=400), st.integers(0, 80))
 def test_depth_is_told_as_one_bracket_after_the_other_tells_it(noise: str, deep: int) -> None:
@@ -230,6 +233,11 @@ def _is_json(text: str) -> bool:
 def test_the_deepest_that_is_taken_is_64(depth: int, around: str) -> None:
     text = around % ("[" * depth + "]" * depth)
     assert too_deep(text) is (depth + (around != "%s") > MAX_DEPTH)
+
+
+@given(some_json, st.text(alphabet='[]{}", a\\', max_size=200))
+def test_what_is_too_deep_before_a_fault_is_found_whatever_follows(before: str, behind: str) -> None:
+    assert too_deep(f"[{before},{'[' * 200}{behind}")  # a reader goes as far before it finds the fault
 
 
 @pytest.mark.parametrize(("more", "deep"), [(0, False), (4, False), (5, True)])

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Grant, GrantChange, GrantLedger, Revocation
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.payload import CapabilityPattern
 from mew_lab.protocol.permit import CLOSED, NARROW
@@ -244,7 +245,7 @@ class OwnCapabilities:
         for grant in due:
             self._awaited.pop(grant.id, None)
             self._acknowledge(grant)
-        if before is not None and before != after:
+        if before is not None and not are_equal([*before], [*after]):
             self._changes(CapabilitiesChange(before, after))
 
     def _acknowledge(self, grant: Grant) -> None:

@@ -214,6 +214,18 @@ async def test_each_welcome_that_changes_the_rights_is_told(
     assert not bot.can_send("mcp/request", {"method": "tools/call"})
 
 
+async def test_a_right_to_true_and_then_to_1_are_two_rights() -> None:
+    odd = Odd()
+    told = changes(odd.participant)
+    async with odd.participant:
+        for value in (True, 1, 1):
+            right = {"kind": "chat", "payload": {"x": value}}
+            payload = {"you": {"id": "me", "capabilities": [right]}, "participants": [], "active_streams": []}
+            odd.say("system/welcome", payload, to=["me"])
+        await odd.told()
+    assert [repr(change.after[0]["payload"]) for change in told] == ["{'x': True}", "{'x': 1}"]
+
+
 async def test_rights_that_changed_while_the_connection_was_lost_are_told(
     room: Room, human: MEWParticipant
 ) -> None:

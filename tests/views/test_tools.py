@@ -189,6 +189,29 @@ def test_the_list_comes_in_pages_and_a_snapshot_is_small(lab: Lab, browser: Call
     assert one.value("find", query=7, start="x")["total"] == 5000
 
 
+def test_a_schema_that_says_true_and_then_1_is_another_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    seat, default = lab.join("mail", "tool"), [True]
+
+    async def answer(method: str, params: Any) -> dict[str, Any]:
+        schema = {"type": "object", "properties": {"a": {"default": default[0]}}}
+        return {"tools": [{"name": "send", "inputSchema": schema}]}
+
+    monkeypatch.setattr(seat.participant.tools, "answer", answer)
+    catalog = ToolCatalog(lab.me.participant, following=lab.following)
+    lab.loop.run(catalog.open(0.1), timeout=20, doing="opening")
+    for said in (True, 1, 1.5):
+        default[0] = said
+        discovery = lab.me.participant.discovery
+        lab.loop.run(discovery.discover_tools("mail"), timeout=20, doing="asking")
+        end = time.monotonic() + 20
+        while (tool := catalog.tool("mail/send")) is None or repr(
+            tool.input_schema["properties"]["a"]["default"]
+        ) != repr(said):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    lab.loop.run(catalog.close(), timeout=20, doing="closing")
+
+
 def test_a_storm_of_changes_is_few_messages(lab: Lab, browser: Callable[[Any], Any]) -> None:
     still = Still(lab, ToolList(1, tools(5), ()))
     view = still.view()

@@ -18,6 +18,7 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.tools_agent.agent_file import read_agent_file, save_agent_file
 from mew_lab.tools_agent.home import Home
+from mew_lab.views.workshop.model import AgentDraft
 from mew_lab.views.workshop.widget import WorkshopView, view_of
 
 ODD = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
@@ -90,6 +91,12 @@ def test_an_edit_is_made_shown_undone_and_saved(page: Page, shop: WorkshopView, 
     page.value("save")
     assert read_agent_file(file).tools[0].prompt == "Please change {thing}." and shop.badge() == ""
     page.browser.until(lambda: [item for item in page.browser.of("draft") if not item["changed"]])
+
+
+def test_a_value_that_is_true_and_then_1_is_a_change() -> None:
+    draft = AgentDraft({"x": True})
+    assert draft.change("x", lambda document: document.update(x=1) or "set") == "set"
+    assert draft.changed and draft.undoable == "set" and draft.document["x"] is not True
 
 
 def test_the_schema_of_results_is_set_shown_and_removed(page: Page, shop: WorkshopView, file: Path) -> None:

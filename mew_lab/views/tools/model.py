@@ -30,6 +30,7 @@ from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import reword_refusal
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
@@ -312,11 +313,26 @@ class ToolCatalog:
             for name, status in sorted(discovery.get_discovery_status().items())
         )
         new = ToolList(old.version, tools, people, len(everything) - len(tools))
-        if new != old:
+        if not _is_same(new, old):
             self.listed = replace(new, version=old.version + 1)
             self._subscribers.tell()
         if discovery.has_discoveries_in_progress():
             self._refresh_after(_LATER)
+
+
+def _is_same(new: ToolList, old: ToolList) -> bool:
+    """Whether both list the same tools, as JSON has it: `true` is not 1."""
+    if (new.people, new.left_out, len(new.tools)) != (old.people, old.left_out, len(old.tools)):
+        return False
+    for tool, known in zip(new.tools, old.tools, strict=True):
+        texts = (tool.participant, tool.name, tool.description)
+        if tool is not known and (
+            texts != (known.participant, known.name, known.description)
+            or not are_equal(tool.input_schema, known.input_schema)
+            or not are_equal(tool.annotations, known.annotations)
+        ):
+            return False
+    return True
 
 
 def _preview_of(tool: ToolDefinition) -> Callable[[Mapping[str, Any]], str]:

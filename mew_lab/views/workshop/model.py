@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError, ProtocolError
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
@@ -80,7 +81,7 @@ class AgentDraft:
     @property
     def changed(self) -> bool:
         """Whether it differs from the file."""
-        return self.document != self.saved
+        return not are_equal(self.document, self.saved)
 
     @property
     def undoable(self) -> str:
@@ -146,7 +147,7 @@ class AgentDraft:
         before = self.document
         after = copy.deepcopy(before)
         sentence = edit(after)
-        if after == before:
+        if are_equal(after, before):
             return sentence
         if not (what and what == self._last and self._before):
             self._before.append((sentence, before))

@@ -31,7 +31,7 @@ from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.discovery import ToolReader, ToolReading
+from mew_lab.sdk.discovery import CHANGED, ToolReader, ToolReading
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
@@ -85,9 +85,9 @@ PAUSE = 0.5  # seconds before a second start within a minute; each further one w
 class McpBridge:
     """One MCP server as the participant `name`.
 
-    `command_line` is the exact command, known before the start. `listed` are the tools that the server listed when it
-    started. `cwd` is the folder in which it runs; None for one
-    at a URL.
+    `command_line` is the exact command, known before the start. `listed` are the tools that the server listed last: when
+    it started, said that they had changed, or was asked by a participant. `cwd` is the folder in which it runs; None for
+    one at a URL.
 
     Args:
         command: the program and its arguments, where `python` as the program is this interpreter; or, as one text, the
@@ -140,6 +140,7 @@ class McpBridge:
         self._unknown = None if unknown is None else tuple(unknown)
         self._state = state or (lambda: state_folder(outside=self.folders))
         self.listed = ToolReading()
+        self._pages: ToolReader | None = None  # of a list that a participant reads page by page
         self.participant: MEWParticipant | None = None
         folder = Path(cwd) if cwd is not None else Path.cwd()
         words = () if isinstance(command, str) else command[1:]
@@ -282,6 +283,7 @@ class McpBridge:
                 result = await session.request(method, own, on_progress=on_progress)
             if method != "tools/list":
                 return result
+            await self._read_page(params.get("cursor"), result)
             fitting, left_out = _fit(result)
             if left_out:
                 await self._warn(f"tools left out, because no message can hold them: {left_out}")
@@ -339,6 +341,17 @@ class McpBridge:
                 break
         self.listed = reader.reading()
 
+    async def _read_page(self, cursor: object, page: Mapping[str, Any]) -> None:
+        """Reads a page of the server's tools that a participant asked for; the last one completes a list."""
+        reader, self._pages = self._pages if cursor else ToolReader(self.name), None
+        if reader is None or (cursor and reader.next_cursor != cursor):
+            return
+        await in_slices(reader.take(page))
+        if reader.next_cursor:
+            self._pages = reader
+        else:
+            self.listed = reader.reading()
+
     # --- what the server asks ---
 
     async def set_roots(self, roots: Sequence[str | Path]) -> None:
@@ -387,6 +400,10 @@ class McpBridge:
             return
         if method in RELAYED:
             if await self._change_limit.wait(method):
+                if method == CHANGED and self._run.session is not None:
+                    with contextlib.suppress(RpcError, TimeoutError, RuntimeError, ValueError):
+                        async with asyncio.timeout(self._start_timeout):
+                            await self._read_tools(self._run.session)
                 await self._notify(participant, method)
         elif method == LOGGED:
             for message in self._log_limit.take(params, asyncio.get_running_loop().time()):

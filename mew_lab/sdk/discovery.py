@@ -42,6 +42,7 @@ from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.slices import in_slices
 
 __all__ = [
+    "CHANGED",
     "MAX_TOOLS",
     "DiscoveredTool",
     "Discovery",

@@ -43,9 +43,11 @@ async def steps(ctx: Context) -> str:
 
 
 @server.tool()
-async def grow(ctx: Context) -> str:
+async def grow(ctx: Context, name: str = "added", says: bool = True) -> str:
     """Gets one tool more, and says so."""
-    server.add_tool(lambda: "new", name="added")
+    server.add_tool(lambda: "new", name=name, annotations=types.ToolAnnotations(read_only_hint=True))
+    if not says:
+        return "grown"
     await ctx.notify_tools_changed()
     if ctx.protocol_version != "2026-07-28":
         await ctx.session.send_tool_list_changed()

@@ -87,3 +87,30 @@ async def test_content_of_a_type_that_nobody_knows_is_passed_on(site: Site) -> N
 
 def _method(envelope: Envelope) -> Any:
     return envelope.payload.get("method")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("rights", [PROFILES["tool"], [{"kind": "mcp/response"}]])
+async def test_the_tools_that_a_bridge_knows_are_those_that_its_server_has_now(
+    site: Site, era: str, rights: list[dict[str, Any]]
+) -> None:
+    bridge = await site.bridge(["python", str(FULL), era], can=rights)
+    human = await site.seat("human")
+    known = lambda: [tool.name for tool in bridge.listed.tools]  # noqa: E731
+    before = known()
+    await human.call("git/grow")
+    await until(lambda: known() == [*before, "added"])
+    assert bridge.hints_of("added") == {"readOnlyHint": True}
+    await human.call("git/grow", {"name": "quiet", "says": False})
+    listed = [tool["name"] for tool in await human.list_tools("git")]
+    assert listed == known() == [*before, "added", "quiet"]
+
+
+async def test_a_page_that_is_asked_for_takes_no_tool_away(site: Site) -> None:
+    bridge = await site.odd()
+    human = await site.seat("human")
+    whole = bridge.listed
+    assert len(whole.tools) == 6  # two pages
+    for cursor in ({}, {"cursor": "3"}, {"cursor": "3"}, {}, {}):
+        await human.mcp_request("git", {"method": "tools/list", "params": cursor})
+        assert bridge.listed == whole

@@ -333,6 +333,21 @@ def test_a_typed_decision_waits_until_the_proposal_was_read(
     assert until(lambda: card_of(lab, "first").sent) and card_of(lab, "first").edited is False
 
 
+def test_what_one_typed_approval_shows_is_no_consent_of_those_that_were_typed_before(
+    lab: Lab, slow: pytest.MonkeyPatch
+) -> None:
+    propose(lab, "p1", BIG)
+    ends = [waits(lab, slow, lambda: lab.approve("p1")) for _ in range(3)]
+    slow.undo()
+    propose(lab, "p2", BIG)  # whose reading has the first one read, too
+    for end in ends:
+        with pytest.raises(NotApproved, match="repeat the command") as shown:
+            end.result(60)
+        assert shown.value.code == "not_shown"
+    assert card_of(lab, "p1").state == "open"
+    assert "Approved" in str(lab.approve("p1"))
+
+
 def test_a_typed_approval_ends_with_the_proposal_that_it_waits_for(
     lab: Lab, slow: pytest.MonkeyPatch
 ) -> None:

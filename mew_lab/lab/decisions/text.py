@@ -261,8 +261,8 @@ async def approve(
     elif isinstance(shown, str | Card):
         digest = digest.replace(" ", "").lower()
         meant = decisions.card(shown, digest=digest) if isinstance(shown, str) else shown
-        card = await _once_read(decisions, meant, despite)
-        typed = _require_shown(decisions, card, digest, despite)
+        card, waited = await _once_read(decisions, meant, despite)
+        typed = _require_shown(decisions, card, digest, despite, before=waited)
     else:
         raise MewError(
             f"Cannot approve a {type(what).__name__}: it does not carry what was shown. "
@@ -284,7 +284,7 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
         else what
     )
     by_id = isinstance(what, str) or not card.is_read
-    card = await _once_read(decisions, card)
+    card, _ = await _once_read(decisions, card)
     decisions.check_same(card)
     done = decisions.carry_out(
         card.id,
@@ -296,14 +296,17 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
     return Note(await done)
 
 
-async def _once_read(decisions: HumanDecisions, card: Card, despite: tuple[str, ...] = ()) -> Card:
+async def _once_read(
+    decisions: HumanDecisions, card: Card, despite: tuple[str, ...] = ()
+) -> tuple[Card, bool]:
     """The card of the same proposal when nothing of it is left to be read, or else after `READ_WITHIN`.
 
-    Nothing is left, too, where it ended meanwhile, because then nobody decides it.
+    Nothing is left, too, where it ended meanwhile, because then nobody decides it. The second value says whether it
+    had to be waited for.
     """
 
     if card.is_read:
-        return card
+        return card, False
     over = asyncio.Event()
     cards = (*decisions.pending(), *decisions.decided())
     latest = next((known for known in cards if known.seq == card.seq), card)
@@ -318,7 +321,8 @@ async def _once_read(decisions: HumanDecisions, card: Card, despite: tuple[str, 
             if not is_being_read(told):
                 over.set()
 
-    if is_being_read(latest):
+    waits = is_being_read(latest)
+    if waits:
         end = decisions.subscribe(observe)
         try:
             with contextlib.suppress(TimeoutError):
@@ -326,11 +330,15 @@ async def _once_read(decisions: HumanDecisions, card: Card, despite: tuple[str, 
                     await over.wait()
         finally:
             end()
-    return latest
+    return latest, waits
 
 
-def _require_shown(decisions: HumanDecisions, card: Card, digest: str, despite: tuple[str, ...]) -> str:
+def _require_shown(
+    decisions: HumanDecisions, card: Card, digest: str, despite: tuple[str, ...], *, before: bool
+) -> str:
     """Returns the typed digits, or `yes`; requires that the proposal they mean was shown.
+
+    `before` says that the command was given before anything could be shown, whatever another command has shown since.
 
     Raises:
         NotApproved: It was not shown yet; the error's text shows it.
@@ -352,7 +360,7 @@ def _require_shown(decisions: HumanDecisions, card: Card, digest: str, despite: 
     elif digest and digest != card.digest and not gate.was_listed(card):
         # A beginning of a digest is short enough to be matched on purpose, so it counts only for a card shown here.
         why, code = "the proposal with this digest was not shown here", "not_shown"
-    elif not digest and not gate.was_shown_whole(card):
+    elif not digest and (before or not gate.was_shown_whole(card)):
         why, code = "this is what would be sent", "not_shown"
     if not why:
         return digest or "yes"

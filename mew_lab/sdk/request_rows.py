@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.errors import LocalProtocolError
-from mew_lab.protocol.envelope import compact, read_canonical, read_strict, write_steps
+from mew_lab.protocol.envelope import read_canonical, write_steps
 from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import visible
 
@@ -141,14 +141,13 @@ def read_mismatch(
     `values` are those of the rows, where they were read before.
     """
     try:
-        text = yield from write_steps({"to": request["to"], "payload": request["payload"]}, compact)
-        as_sent = read_strict(text, limit=4 * len(text) + 1)
+        # What is read from the sent text has the same canonical form: JSON writes each value in one way.
+        as_sent = yield from read_canonical({"to": request["to"], "payload": request["payload"]})
         yield
         if values is None:
             values = yield from read_values(rows)
         stated = yield from read_request(rows, values)
-        by_rows = yield from read_canonical(stated)
-        if by_rows == (yield from read_canonical(as_sent)):
+        if as_sent == (yield from read_canonical(stated)):
             return ""
         return "its rows do not state the request that would be sent"
     except Exception as fault:  # a request that cannot be compared is not approved

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import LocalProtocolError
-from mew_lab.protocol.envelope import canonical
+from mew_lab.protocol.envelope import canonical, compact, read_strict
 from mew_lab.protocol.steps import finish
 from mew_lab.protocol.visible import visible
 from mew_lab.sdk.request_rows import (
@@ -107,6 +107,25 @@ def test_rows_that_are_not_all_or_not_these_are_not_those_of_the_request(
         (*rows, rows[at]),
     ):
         assert finish(read_mismatch(wrong, request))
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text("ab~é\u2028\U0001f600"), inner, max_size=4)
+    ),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(JSON)
+def test_what_is_read_from_a_sent_text_has_the_canonical_form_of_what_was_written(value: Any) -> None:
+    members = {"to": [], "payload": value}
+    assert canonical(read_strict(compact(members))) == canonical(members)
 
 
 def test_values_that_differ_in_type_alone_differ() -> None:

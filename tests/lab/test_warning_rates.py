@@ -9,8 +9,16 @@ part, of other servers, was only measured, and three times at most:
 
 A later change was not tuned on the second part; its figures stayed as they were.
 
-The values of both parts were written by one hand. The second figure is not blind: what was mended after the first one
+The values of these parts were written by one hand. The second figure is not blind: what was mended after the first one
 (file names in brackets, a folder with a slash at its end, "~ 5", XPath) is also found among the values of that part.
+
+The third part, of other servers and by another hand, was measured once, before any change:
+
+    22 of 402 harmless calls with a warning (5.5 %, at most 7.7 %, by servers 9.7 %),
+    61 of 288 harmful without (21.2 %, at most 25.5 %, by kinds 30.9 %): 16 of 96 plain, 24 encoded, 21 split
+
+So it misses both marks, 2 % and 5 %. Of the harmless calls 13 warn only of two texts that are read together, 8 of these of
+one server. Of the harmful ones 17 are arguments of git that stand without the word git.
 """
 
 from __future__ import annotations
@@ -114,6 +122,20 @@ def missed(rate: Rate) -> Rate:
     return rate._replace(warned=rate.all - rate.warned, groups=groups)
 
 
+def silent(part: int, spelling: str) -> Rate:
+    """The harmful calls of a part in one spelling ("": in all), those without a warning counted."""
+    return missed(
+        rate_of(
+            [
+                (kind, tool, values)
+                for n, kind, spelt, tool, values in HARMFUL
+                if n == part and spelling in ("", spelt)
+            ],
+            "tools",
+        )
+    )
+
+
 def describe(part: int) -> str:
     """The figures of one part as a line each."""
     false, none = harmless(part), missed(harmful(part))
@@ -126,11 +148,11 @@ def describe(part: int) -> str:
 
 def test_the_calls_are_as_many_of_as_many_servers_and_kinds_as_a_rate_needs() -> None:
     servers = Counter(about["part"] for about in SERVERS.values())
-    assert sum(servers.values()) >= 20 and servers[2] >= 10
-    assert len(HARMLESS) >= 450 and harmless(2).all >= 300
-    assert len(HARMFUL) >= 300 and harmful(2).all >= 150
-    kinds = Counter(kind for _, kind, *_ in HARMFUL)
-    assert len(kinds) == 12 and min(kinds.values()) >= 25
+    assert sum(servers.values()) >= 20 and min(servers[2], servers[3]) >= 10
+    assert len(HARMLESS) >= 450 and min(harmless(2).all, harmless(3).all) >= 300
+    assert len(HARMFUL) >= 300 and min(harmful(2).all, harmful(3).all) >= 150
+    kinds = Counter((part, kind) for part, kind, *_ in HARMFUL)
+    assert len(kinds) == 36 and min(kinds.values()) >= 12
     assert {spelling for _, _, spelling, *_ in HARMFUL} == {"plain", "encoded", "split"}
 
 
@@ -148,11 +170,14 @@ def test_of_the_harmless_calls_one_in_fifty_warns_at_most(part: int) -> None:
 @pytest.mark.parametrize("part", [1, 2])
 @pytest.mark.parametrize("spelling", ["plain", "encoded", "split", ""])
 def test_of_the_harmful_calls_nineteen_in_twenty_warn_in_each_spelling(part: int, spelling: str) -> None:
-    calls = [
-        (kind, tool, values)
-        for n, kind, spelt, tool, values in HARMFUL
-        if n == part and spelling in ("", spelt)
-    ]
-    silent = missed(rate_of(calls, "tools"))
-    assert silent.warned <= 0.05 * silent.all
-    assert max(at_most(silent.warned, silent.all), at_most_by_groups(silent)) <= 0.05
+    rate = silent(part, spelling)
+    assert rate.warned <= 0.05 * rate.all
+    assert max(at_most(rate.warned, rate.all), at_most_by_groups(rate)) <= 0.05
+
+
+@pytest.mark.threat(16, 29)
+def test_the_third_part_misses_the_marks_by_no_more_than_when_it_was_measured() -> None:
+    print(describe(3))
+    assert harmless(3).warned <= 22
+    counts = {spelling: silent(3, spelling).warned for spelling in ("plain", "encoded", "split")}
+    assert counts["plain"] <= 16 and counts["encoded"] <= 24 and counts["split"] <= 21, counts

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError, ReplayMismatch
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines, PeerLines
-from mew_lab.log.reading import list_files
+from mew_lab.log.reading import list_files, open_regular
 from mew_lab.log.tail import JournalChanged, Tail
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.token import Token, mask
@@ -426,7 +426,7 @@ def _is_written(path: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        with list_files(path)[-1].open("rb") as file:
+        with open_regular(list_files(path)[-1]) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

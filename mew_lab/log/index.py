@@ -82,7 +82,8 @@ from mew_lab.log.line_search import Needle, find_lines
 from mew_lab.log.line_store import LINE_TABLES, LineWriter
 from mew_lab.log.parquet import literal_path
 from mew_lab.log.rare_collection import rare_collection
-from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, unread_lines
+from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, open_regular, unread_lines
+from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder, path_beside
 
@@ -234,6 +235,11 @@ class _Store:
 
 _Answer = TypeVar("_Answer")
 _BROKEN = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
+
+
+def _is_broken(fault: duckdb.Error) -> bool:
+    """Whether a database cannot be read; a checksum that is wrong is an error without a class of its own."""
+    return isinstance(fault, _BROKEN) or type(fault) is duckdb.Error
 
 
 class _Stopped(Exception):
@@ -694,7 +700,7 @@ class LogIndex:
             return False
         for number, (state, path) in enumerate(zip(files, paths, strict=False)):
             try:
-                file = path.open("rb")
+                file = open_regular(path)
             except OSError:
                 return False
             with file:
@@ -748,7 +754,7 @@ class LogIndex:
     def _extend_file(
         self, number: int, path: Path, state: _FileState | None, writer: LineWriter, total: int
     ) -> None:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             found = os.fstat(file.fileno())
             if state is not None and found.st_size == state.size:
                 return
@@ -1227,7 +1233,9 @@ class LogIndex:
             store, cursor = self._cursor()
             try:
                 return ask(cursor)
-            except _BROKEN as fault:
+            except duckdb.Error as fault:
+                if not _is_broken(fault):
+                    raise
                 if not store.attached or store.building or asked_again:
                     raise _cannot_index(self._source.paths, fault) from None
             asked_again = True
@@ -1323,7 +1331,7 @@ def _reason(fault: BaseException) -> str:
     text = (
         getattr(fault, "strerror", None) or str(fault).splitlines()[0] if str(fault) else type(fault).__name__
     )
-    return str(text).rstrip(".")
+    return one_line(str(text).rstrip("."), 200)
 
 
 def _cannot_index(paths: Sequence[Path], fault: BaseException) -> JournalError:

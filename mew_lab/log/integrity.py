@@ -25,7 +25,7 @@ from typing import NamedTuple
 from mew_lab.errors import HeadsDiffer, JournalError
 from mew_lab.log.kept_heads import KeptHead, KeptHeads, epoch_of, kept_heads
 from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
-from mew_lab.log.reading import LINE_LIMIT, first_record, list_files, missing, read_pruned_start
+from mew_lab.log.reading import LINE_LIMIT, first_record, list_files, missing, open_regular, read_pruned_start
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 
@@ -462,7 +462,7 @@ def _is_record(data: bytes) -> bool:
 
 
 def _lines_of(path: Path) -> Iterator[_ChainedLine]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         number = 0
         while data := file.readline(LINE_LIMIT + CHAIN_BYTES):
             number += 1

@@ -20,7 +20,7 @@ from mew_lab.log.line import read_members
 from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject
 from mew_lab.log.payloads import LineTexts, PayloadArray, TextArray
 from mew_lab.log.rare_collection import rare_collection
-from mew_lab.log.reading import LineReader
+from mew_lab.log.reading import LineReader, open_regular
 from mew_lab.log.shown_frame import ShownFrame
 from mew_lab.log.table import COLUMNS, describe_entry
 from mew_lab.protocol.describe import describe
@@ -72,7 +72,7 @@ def head_frame(path: Path, messages: int) -> pd.DataFrame | None:
     parser = ColumnParser()
     parts: list[Columns] = []
     found, start, number = 0, 0, 1
-    with path.open("rb") as file, rare_collection:
+    with open_regular(path) as file, rare_collection:
         while found < messages:
             data = file.read(HEAD_BYTES)
             cut = data.rfind(b"\n") + 1

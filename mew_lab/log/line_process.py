@@ -36,7 +36,7 @@ from mew_lab.log.line import read_line
 from mew_lab.log.line_columns import ColumnParser, Reached, read_columns
 from mew_lab.log.line_store import LINE_TABLES, LineWriter
 from mew_lab.log.rare_collection import rare_collection
-from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.log.reading import LINE_LIMIT, open_regular
 
 __all__ = ["LineProcess", "Part", "Split", "find_split", "main"]
 
@@ -159,7 +159,7 @@ def main(argv: Sequence[str]) -> None:
     rows = 0
     with (
         rare_collection,
-        Path(path).open("rb") as file,
+        open_regular(Path(path)) as file,
         duckdb.connect(database, config={"threads": 1, "memory_limit": "256MB"}) as connection,
     ):
         connection.execute(LINE_TABLES)

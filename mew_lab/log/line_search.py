@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.log.reading import LINE_LIMIT, open_regular
 
 __all__ = ["FoundLine", "FoundLines", "LinePart", "Needle", "find_lines", "read_parts"]
 
@@ -123,7 +123,7 @@ class FoundLines(NamedTuple):
 def read_parts(path: Path) -> Iterator[LinePart | None]:
     """The parts of a file, without a torn last line. None, as the last one, before a line that is too long."""
     start, rest = 0, b""
-    with path.open("rb", buffering=0) as file:
+    with open_regular(path, buffering=0) as file:
         while data := file.read(PART):
             data = rest + data if rest else data
             cut = data.rfind(b"\n") + 1

@@ -17,7 +17,7 @@ from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.index_file import has_index
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.moment import Moment, OpenProposals
-from mew_lab.log.reading import LINE_LIMIT, is_journal
+from mew_lab.log.reading import LINE_LIMIT, is_journal, open_regular
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
 from mew_lab.log.state_replay import ALWAYS, LinePlace
@@ -211,7 +211,7 @@ def _is_plain(path: Path) -> bool:
 def _lines_of(paths: Sequence[Path]) -> Iterator[bytes]:
     """The lines of these files that are not blank, without one that the last file ends within."""
     for path in paths:
-        with path.open("rb", buffering=1 << 18) as file:
+        with open_regular(path, buffering=1 << 18) as file:
             while line := file.readline(LINE_LIMIT + 1):
                 if not line.endswith(b"\n") and read_line(line) is None:
                     break
@@ -222,7 +222,7 @@ def _lines_of(paths: Sequence[Path]) -> Iterator[bytes]:
 def _lines_at(paths: Sequence[Path], places: Iterable[tuple[Any, ...]]) -> Iterator[bytes]:
     """The lines at these places (file, start), and where `causes` holds, those of the effects behind them."""
     with ExitStack() as stack:
-        files = [stack.enter_context(path.open("rb", buffering=1 << 12)) for path in paths]
+        files = [stack.enter_context(open_regular(path, buffering=1 << 12)) for path in paths]
         for number, start, causes in places:
             file = files[number]
             file.seek(start)
@@ -250,7 +250,7 @@ def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:
     plain = id.isascii() and id.isprintable() and not set(id) & set('"\\/')
     parts = (id.encode(), *ESCAPED) if plain else (b"",)
     for path in paths:
-        with path.open("rb", buffering=1 << 18) as file:
+        with open_regular(path, buffering=1 << 18) as file:
             while line := file.readline(LINE_LIMIT + 1):
                 if any(part in line for part in parts):
                     record = read_line(line)

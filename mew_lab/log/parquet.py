@@ -27,6 +27,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.entries import SOURCE, lacking
 from mew_lab.log.line import write_line
 from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder
 
@@ -80,9 +81,9 @@ def read_parquet_lines(path: Path) -> Iterator[bytes]:
                 for fits_in, *row in rows:
                     yield _line_of(dict(zip(names, row, strict=True))) if fits_in else _NO_LINE
     except duckdb.Error as fault:
+        why = one_line(str(fault).splitlines()[0].replace(str(file), path.name).rstrip("."), 200)
         raise JournalError(
-            f"Cannot read {path}: {str(fault).splitlines()[0].replace(str(file), path.name).rstrip('.')}. "
-            "Name a Parquet file that Log.to_parquet wrote.",
+            f"Cannot read {path}: {why}. Name a Parquet file that Log.to_parquet wrote.",
             path=str(path),
         ) from None
     finally:

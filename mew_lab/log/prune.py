@@ -23,7 +23,7 @@ from mew_lab.log.integrity import PRUNED, verify_chain
 from mew_lab.log.journal import Head, Journal
 from mew_lab.log.kept_heads import KeptHead, KeptHeads
 from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
-from mew_lab.log.reading import first_record, read_journal, read_pruned_start, successor
+from mew_lab.log.reading import first_record, open_regular, read_journal, read_pruned_start, successor
 from mew_lab.log.replay import SNAPSHOT, Player
 from mew_lab.protocol.envelope import compact
 from mew_lab.space.events import Noted, Record
@@ -189,7 +189,7 @@ class _Work:
     def _head(self, last: Path) -> Head:
         """The end of the chain in the last file to be deleted."""
         line = b""
-        with last.open("rb") as file:
+        with open_regular(last) as file:
             for data in file:
                 line = data if read_line(data) is not None else line
         return Head(0, split_chain(line)[1] or NO_CHAIN)

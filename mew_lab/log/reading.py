@@ -9,6 +9,7 @@ This module also finds the files of a journal: each begins with a line that name
 
 from __future__ import annotations
 
+import errno
 import glob
 import math
 import os
@@ -39,6 +40,7 @@ __all__ = [
     "list_files",
     "missing",
     "names_no_grants",
+    "open_regular",
     "read_journal",
     "read_pruned_start",
     "successor",
@@ -173,24 +175,36 @@ READERS: dict[str, Callable[[Iterable[PeerLine]], Iterator[Record]]] = {
 }
 
 
+def open_regular(path: Path, *, buffering: int = 1 << 18) -> IO[bytes]:
+    """Opens a file of a log to be read; what is in its place cannot block this process.
+
+    Raises:
+        OSError: when it cannot be opened, or is no regular file.
+    """
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return os.fdopen(fd, "rb", buffering=buffering)
+    except BaseException:
+        os.close(fd)
+        raise
+
+
 def _open(path: Path) -> IO[bytes]:
     try:
-        # Non-blocking, so that a pipe in the place of the file cannot block this process.
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            why = "it is no regular file"
-        elif (hole := _find_holes(fd, found)) is None:
-            return os.fdopen(fd, "rb", buffering=1 << 18)
-        else:
-            why = (
-                f"more than {MOST_HOLES // 2**20} MiB of it were never written, so that it takes less room than its "
-                f"{count_of(found.st_size, 'byte')}. `head -c {hole}` copies what stands before the first gap"
-            )
-        os.close(fd)
+        file = open_regular(path)
     except (OSError, ValueError) as fault:
-        why = str(getattr(fault, "strerror", None) or fault)
-    raise _cannot_read(path, why)
+        raise _cannot_read(path, str(getattr(fault, "strerror", None) or fault)) from None
+    found = os.fstat(file.fileno())
+    if (hole := _find_holes(file.fileno(), found)) is None:
+        return file
+    file.close()
+    raise _cannot_read(
+        path,
+        f"more than {MOST_HOLES // 2**20} MiB of it were never written, so that it takes less room than its "
+        f"{count_of(found.st_size, 'byte')}. `head -c {hole}` copies what stands before the first gap",
+    )
 
 
 def _find_holes(fd: int, found: os.stat_result) -> int | None:
@@ -262,7 +276,7 @@ class LineReader:
         opened = self._files.get(file)
         try:
             if opened is None:
-                opened = self._files[file] = self.paths[file].open("rb", buffering=0)
+                opened = self._files[file] = open_regular(self.paths[file], buffering=0)
             if hasattr(os, "pread"):
                 return os.pread(opened.fileno(), length, start)
             opened.seek(start)
@@ -365,7 +379,7 @@ def names_no_grants(path: Path) -> bool:
     The first line of a later one has the capabilities that everybody holds, or a chain.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             line = file.readline(LINE_LIMIT)
     except OSError:
         return False

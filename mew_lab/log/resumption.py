@@ -26,7 +26,7 @@ from typing import NamedTuple
 from mew_lab.log.integrity import Integrity
 from mew_lab.log.integrity_process import IntegrityProcess
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.reading import LINE_LIMIT, first_record
+from mew_lab.log.reading import LINE_LIMIT, first_record, open_regular
 from mew_lab.log.replay import CAUSED, SNAPSHOT, Replayed
 from mew_lab.log.state_history import find_record
 from mew_lab.log.state_replay import LineHeader, LinePlace, StateReplay, top_level
@@ -79,7 +79,7 @@ class Resumption(NamedTuple):
     def recent(self) -> Iterator[Record]:
         """The newest records of the journal."""
         for number in range(self.mark.file, len(self.paths)):
-            with self.paths[number].open("rb", buffering=1 << 18) as file:
+            with open_regular(self.paths[number], buffering=1 << 18) as file:
                 file.seek(self.mark.start if number == self.mark.file else 0)
                 while line := file.readline(LINE_LIMIT + 1):
                     record = read_line(line)
@@ -154,7 +154,7 @@ def resume_quickly(
     marks: list[_Mark] = []
     for number, path in enumerate(paths):
         start = 0
-        with path.open("rb", buffering=1 << 18) as file:
+        with open_regular(path, buffering=1 << 18) as file:
             while line := file.readline(LINE_LIMIT + 1):
                 if not line.endswith(b"\n") and number + 1 == len(paths) and read_line(line) is None:
                     break  # torn
@@ -211,7 +211,7 @@ def _find_last_event(paths: Sequence[Path]) -> int | None:
     for number in reversed(range(len(paths))):
         size = paths[number].stat().st_size
         begin = max(0, size - _TAIL)
-        with paths[number].open("rb") as file:
+        with open_regular(paths[number]) as file:
             file.seek(begin)
             data = file.read(_TAIL)
         starts = [*([] if begin else [0]), *_starts(data)]

@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.log.reading import LINE_LIMIT, open_regular
 from mew_lab.log.replay import CAUSED, SNAPSHOT, event_of
 from mew_lab.log.state_replay import LinePlace, StateReplay
 from mew_lab.space.core import Space
@@ -103,7 +103,7 @@ class StateHistory:
         newest = b""
         while self._file < len(paths):
             last = self._file + 1 == len(paths)
-            with paths[self._file].open("rb", buffering=1 << 18) as file:
+            with open_regular(paths[self._file], buffering=1 << 18) as file:
                 file.seek(self._start)
                 newest = self._read_lines(file, last=last) or newest
             if last:
@@ -147,7 +147,7 @@ class StateHistory:
         """
         self._paths = paths
         with ExitStack() as files:
-            opened = [files.enter_context(path.open("rb", buffering=1 << 16)) for path in paths]
+            opened = [files.enter_context(open_regular(path, buffering=1 << 16)) for path in paths]
             for place in places:
                 file = opened[place.file]
                 file.seek(place.start)
@@ -290,7 +290,7 @@ class StateHistory:
 
     def _read(self, place: LinePlace, opened: dict[int, IO[bytes]], files: ExitStack) -> Record:
         if place.file not in opened:
-            opened[place.file] = files.enter_context(self._paths[place.file].open("rb"))
+            opened[place.file] = files.enter_context(open_regular(self._paths[place.file]))
         opened[place.file].seek(place.start)
         record = read_line(opened[place.file].read(place.length))
         if record is None:
@@ -315,7 +315,7 @@ def find_record(paths: Sequence[Path], seq: int) -> Record | None:
     The records of a journal stand in the order of their `seq`, so only a few lines are read.
     """
     for path in paths:
-        with path.open("rb", buffering=1 << 14) as file:
+        with open_regular(path, buffering=1 << 14) as file:
             low, high = 0, file.seek(0, os.SEEK_END)
             while low < high:
                 middle = (low + high) // 2

@@ -27,7 +27,7 @@ from typing import IO, Any
 from mew_lab.errors import JournalError
 from mew_lab.log.entries import SOURCE, lacking
 from mew_lab.log.line import read_line, split_chain, write_line
-from mew_lab.log.reading import HEAD_LINES, LINE_LIMIT, names_no_grants, read_journal
+from mew_lab.log.reading import HEAD_LINES, LINE_LIMIT, names_no_grants, open_regular, read_journal
 from mew_lab.protocol.filename import folder_name
 from mew_lab.transport.scratch import ScratchFolder
 
@@ -145,7 +145,7 @@ def _judge(target: Path, path: Path) -> None:
 def _note_sources(path: Path) -> None:
     """Notes in the records of a journal that names no grants that the origin of their permission is not recorded."""
     noted = path.with_name(f"{path.name}.noted")
-    with path.open("rb") as file, noted.open("xb") as copy:
+    with open_regular(path) as file, noted.open("xb") as copy:
         noted.chmod(0o600)
         while line := file.readline(LINE_LIMIT):
             if split_chain(line)[1]:  # of a later version, which names them
@@ -242,7 +242,7 @@ def is_packed(path: Path) -> bool:
     """Whether a file begins like one of a format that is unpacked."""
     with suppress(OSError, ValueError):
         if path.is_file():
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 return _unpack_of(file) is not _copy
     return False
 

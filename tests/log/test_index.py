@@ -346,6 +346,24 @@ def test_a_filter_gives_the_answer_of_a_scan_for_every_length_to_which_the_index
         log.index.close()
 
 
+@pytest.mark.threat(46)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_filter_gives_the_answer_of_a_scan_whichever_bytes_of_its_index_are_other(
+    large: Path, seed: int
+) -> None:
+    dice = random.Random(seed)
+    expected = answer_of(open_log(large, index=False))
+    log = open_log(large)
+    log.index.build()
+    log.index.stop_passes()
+    with kept(large).open("r+b") as file:
+        for start in range(dice.randrange(12_288), kept(large).stat().st_size, 4096):
+            file.seek(start)
+            file.write(dice.randbytes(64))
+    assert answer_of(log) == expected
+    log.index.close()
+
+
 def with_view(index: Path) -> None:
     with duckdb.connect(str(index)) as database:
         [(view,)] = database.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'entries'").fetchall()
@@ -590,6 +608,22 @@ def test_a_line_that_is_changed_while_it_is_indexed_is_found_out_at_the_next_ope
     index.close()
     assert changed
     check(large, LogIndex(Files((large,))).build())
+
+
+@pytest.mark.threat(46)
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name")
+@pytest.mark.timeout(60)
+def test_a_pipe_in_the_place_of_a_journal_is_a_sentence_and_never_waited_for(large: Path) -> None:
+    log = open_log(large)
+    log.index.build()
+    log.index.stop_passes()
+    large.unlink()
+    os.mkfifo(large)
+    for name in (large, large.parent / "*.jsonl", large.with_name("[j].jsonl")):
+        with pytest.raises(JournalError, match="no regular file"):
+            len(open_log(name))
+    with pytest.raises(JournalError, match=r"Cannot read .*no regular file"):
+        log.index.build()
 
 
 def test_a_journal_that_is_gone_is_an_error_that_names_it(large: Path) -> None:

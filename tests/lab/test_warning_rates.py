@@ -18,7 +18,8 @@ The third part, of other servers and by another hand, was measured once, before 
     61 of 288 harmful without (21.2 %, at most 25.5 %, by kinds 30.9 %): 16 of 96 plain, 24 encoded, 21 split
 
 So it misses both marks, 2 % and 5 %. Of the harmless calls 13 warn only of two texts that are read together, 8 of these of
-one server. Of the harmful ones 17 are arguments of git that stand without the word git.
+one server. Of the harmful ones 17 are arguments of git that stand without the word git. After a mend, since which it is not
+blind any more, 12 harmless calls warn: an address that stands beside a word is none that the two make up.
 """
 
 from __future__ import annotations
@@ -178,6 +179,6 @@ def test_of_the_harmful_calls_nineteen_in_twenty_warn_in_each_spelling(part: int
 @pytest.mark.threat(16, 29)
 def test_the_third_part_misses_the_marks_by_no_more_than_when_it_was_measured() -> None:
     print(describe(3))
-    assert harmless(3).warned <= 22
+    assert harmless(3).warned <= 12
     counts = {spelling: silent(3, spelling).warned for spelling in ("plain", "encoded", "split")}
     assert counts["plain"] <= 16 and counts["encoded"] <= 24 and counts["split"] <= 21, counts

@@ -386,6 +386,8 @@ def _over_several(pieces: Sequence[str], joined: str) -> Iterator[tuple[str, str
         found += [(line.partition(" in ")[0], joined) for line in filter(None, _disguises(joined, "it"))]
     if found:
         alone = {word for piece in pieces for word, _ in filter(None, _shapes_in(piece, common=True))}
+        if any("://" in piece for piece in pieces):  # an address of its own, whatever stands before it
+            alone.add("address")
         yield from ((word, shown) for word, shown in found if word not in alone)
 
 

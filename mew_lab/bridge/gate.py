@@ -72,6 +72,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerLists
 from mew_lab.sdk.results import raw_text
@@ -216,9 +217,7 @@ class McpGate:
         calls = await asyncio.to_thread(self._memory.load, max_age=self.calls.decide_within)
         waited = [call for call in calls if call.waits]
         # All at once: a gateway that does not answer is waited for once, and the client of this gate meanwhile.
-        ends = dict(
-            zip((call.id for call in waited), await asyncio.gather(*map(self._end, waited)), strict=True)
-        )
+        ends = dict(zip((call.id for call in waited), await run_all(map(self._end, waited)), strict=True))
         for call in calls:
             if call.waits:
                 call = call._replace(refusal=_NOT_KNOWN.format(what=call.what, id=call.id, so=ends[call.id]))

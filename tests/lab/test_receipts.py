@@ -278,6 +278,7 @@ def test_each_verb_takes_the_beginning_of_the_id_of_a_proposal(lab: Lab, adding:
     eventually(
         lambda: (found := lab.me.participant.proposals.get(lost)) is not None and found.state == "unknown"
     )
+    eventually(lambda: "mcp/response" in str(lab.log.follow(done)))
     assert "Recorded" in str(lab.resolve(lost[:4], happened=False))
     for find in (lab.log.follow, lab.log.audit, lambda id: lab.view.timeline.select(id), lab.log.select):
         assert str(find(done[:4])) == str(find(done))

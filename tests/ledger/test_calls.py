@@ -375,7 +375,7 @@ def test_a_request_to_a_crowd_about_many_proposals_costs_what_it_is_long() -> No
         changes = book.observe(crowded)
         times.append(time.process_time() - began)
     # The addressees are read once, however many proposals it is about: 2,000 times would take as much longer.
-    assert times[1] < 100 * times[0], times
+    assert times[1] < 500 * times[0], times
     assert {change.proposal.claims[-1].why for change in changes} == {"it has other addressees"}
 
 

@@ -18,8 +18,8 @@ The third part, of other servers and by another hand, was measured once, before 
     61 of 288 harmful without (21.2 %, at most 25.5 %, by kinds 30.9 %): 16 of 96 plain, 24 encoded, 21 split
 
 So it misses both marks, 2 % and 5 %. Of the harmless calls 13 warn only of two texts that are read together, 8 of these of
-one server. Of the harmful ones 17 are arguments of git that stand without the word git. After a mend, since which it is not
-blind any more, 12 harmless calls warn: an address that stands beside a word is none that the two make up.
+one server. Of the harmful ones 17 are arguments of git that stand without the word git. After mends, since which it is not
+blind any more, 5 harmless calls warn and no harmful one is silent.
 """
 
 from __future__ import annotations
@@ -158,27 +158,19 @@ def test_the_calls_are_as_many_of_as_many_servers_and_kinds_as_a_rate_needs() ->
 
 
 @pytest.mark.threat(16, 29)
-@pytest.mark.parametrize("part", [1, 2])
+@pytest.mark.parametrize("part", [1, 2, 3])
 def test_of_the_harmless_calls_one_in_fifty_warns_at_most(part: int) -> None:
     rate = harmless(part)
     print(describe(part))
     assert rate.warned <= 0.02 * rate.all
-    # The bound needs more calls than the first part has.
-    assert part == 1 or max(at_most(rate.warned, rate.all), at_most_by_groups(rate)) <= 0.02
+    # The bound needs more calls than the first part has, or fewer that warn than in the third.
+    assert part != 2 or max(at_most(rate.warned, rate.all), at_most_by_groups(rate)) <= 0.02
 
 
 @pytest.mark.threat(16, 29)
-@pytest.mark.parametrize("part", [1, 2])
+@pytest.mark.parametrize("part", [1, 2, 3])
 @pytest.mark.parametrize("spelling", ["plain", "encoded", "split", ""])
 def test_of_the_harmful_calls_nineteen_in_twenty_warn_in_each_spelling(part: int, spelling: str) -> None:
     rate = silent(part, spelling)
     assert rate.warned <= 0.05 * rate.all
     assert max(at_most(rate.warned, rate.all), at_most_by_groups(rate)) <= 0.05
-
-
-@pytest.mark.threat(16, 29)
-def test_the_third_part_misses_the_marks_by_no_more_than_when_it_was_measured() -> None:
-    print(describe(3))
-    assert harmless(3).warned <= 12
-    counts = {spelling: silent(3, spelling).warned for spelling in ("plain", "encoded", "split")}
-    assert counts["plain"] <= 16 and counts["encoded"] <= 24 and counts["split"] <= 21, counts

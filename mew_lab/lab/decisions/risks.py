@@ -14,7 +14,6 @@ Spec: §7.1, threats 16, 17.
 from __future__ import annotations
 
 import base64
-import binascii
 import html
 import json
 import re
@@ -74,7 +73,9 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         "address without a scheme",
     ),
     (
-        re.compile(r"(?:^|[\s\"'=:,/\\])(\.\.(?:[/\\][^\s\"']{0,80}|(?=$|[\s\"',;:)])))"),
+        re.compile(
+            r"(?:^|[\s\"'=:,/\\])(\.\.(?![ ]\w[\w-]{0,30}::)(?:[/\\][^\s\"']{0,80}|(?=$|[\s\"',;:)])))"
+        ),
         "path that leaves its folder",
     ),
     (re.compile(r"(?i)%(?:25){0,3}(?:2e%(?:25){0,3}2e|2f|5c|00)[^\s\"']{0,80}"), "path in disguise"),
@@ -115,6 +116,10 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         "shell command",
     ),
     (
+        re.compile(r"\|\s{0,9}(?:sudo\s{1,9})?(?:ba|z|da|k)?sh\s{0,9}(?:-\s{0,9})?(?:\Z|[\n;|&])"),
+        "shell command",
+    ),
+    (
         re.compile(
             r"\$\([^)\n]{0,60}\)?|`[^`\n]{1,60}`|(?<![-=])[<>]\([^)\n]{1,60}|(?:&&|\|\|)\s{0,9}\S[^\n]{0,40}|"
             r"(?<=[\s\d])>{1,2}\s{0,9}[~/$][\w./~$-]{1,60}|"
@@ -144,7 +149,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             r"(?i)/dev/(?:tcp|udp)/\S{1,60}|(?<![\w-])(?:"
-            r"(?:remove-item|ri)\s[^\n]{0,60}-(?:r|fo)\w{0,8}|(?:iwr|irm|set-executionpolicy|[as][de][dt]-mppreference|vssadmin|bcdedit|wbadmin)\s|"
+            r"(?:format-volume|clear-disk|initialize-disk|remove-partition)(?=\s|$)|(?:remove-item|ri)\s[^\n]{0,60}-(?:r|fo)\w{0,8}|(?:iwr|irm|set-executionpolicy|[as][de][dt]-mppreference|vssadmin|bcdedit|wbadmin)\s|"
             r"invoke-restmethod|iex\s{0,9}\(|(?:del|erase|rd|rmdir)\s{1,9}/[sqf](?![\w])|format\s{1,9}[a-z]:|reg(?:\.exe)?\s{1,9}delete\s|"
             r"new-object\s{1,9}(?:system\.)?net\.)[^\n]{0,60}|\.download(?:string|file)\s{0,9}\("
         ),
@@ -154,7 +159,8 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             r"(?<![\w.])(?:os\.(?:system|popen|exec\w{1,4}|spawn\w{1,4}|remove|unlink|removedirs)\s{0,3}\(|"
             r"subprocess(?:\.\w{1,20}\s{0,3}\(|['\"])|import\s{1,9}subprocess|__im(?:port)__\s{0,3}\(|shutil\.rmtree|"
-            r"exec\s{0,3}\(\s{0,3}(?:open|compile|base64|__)|eval\s{0,3}\(\s{0,3}(?:open|compile|atob|base64|__)|"
+            r"exec\s{0,3}\(\s{0,3}(?:open|compile|base64|__)|eval\s{0,3}\(\s{0,3}(?:open|compile|atob|base64|__|String\.fromCharCode|unescape|decodeURI)|"
+            r"document\.cookie|(?:dict|str|dumps)\(\s{0,3}(?:dict\(\s{0,3})?os\.environ|"
             r"(?:system|unlink|passthru|shell_exec|proc_open|popen|execSync|spawnSync|rmSync)\s{0,3}\(|"
             r"Deno\.(?:remove|run|Command)\w{0,9}|Runtime\.getRuntime|pty\.spawn)|child_process|\.(?:execSync|rmSync|rmdirSync|unlinkSync)\s{0,3}\(|"
             r"\bProcess\.Start\s{0,3}\(|\.deleteMany\s{0,3}\(\s{0,3}(?:\{\s{0,3}\}\s{0,3})?\)"
@@ -165,6 +171,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             r"(?i)(?<![\w-])(?:drop\s{1,9}(?:table|database|schema|user|role|view|column|owned|tablespace|keyspace)(?!\w)|truncate\s{1,9}table\s|"
             r"\Atruncate\s{1,9}\w{1,60}(?:\s{0,3},\s{0,3}\w{1,60}){0,9}\s{0,9};?\s{0,9}\Z|delete\s{1,9}from\s{1,9}[\w\"`\[\]]{1,60}(?:\.[\w\"`\[\]]{1,60}){0,2}\s{0,9}(?=;|\Z|--|/\*|where\s{1,9}(?:1\s{0,3}=\s{0,3}1|true(?!\w)))|"
+            r"update\s{1,9}[\w\"`.\[\]]{1,60}\s{1,9}set\s[^;]{1,200}\swhere\s{1,9}(?:1\s{0,3}=\s{0,3}1|true(?!\w))|alter\s{1,9}(?:role|user)\s[^;\n]{1,60}\ssuperuser|prepare\s{1,9}\w{1,40}\s{1,9}from\s{1,9}@|"
             r"update\s{1,9}[\w\"`.\[\]]{1,60}\s{1,9}set\s{1,9}[\w\"`.]{1,60}\s{0,9}=(?:(?!where\s)[^;]){1,200}(?=;|\Z)|"
             r"copy\s[^;\n]{1,80}\s(?:to|from)\s{1,9}program(?!\w)|into\s{1,9}(?:out|dump)file\s|xp_cmdshell|"
             r"(?:load_file|load_extension|pg_read_file|lo_import)\s{0,9}\(|attach\s{1,9}database\s|grant\s{1,9}all\s|flushall(?!\w))[^\n;]{0,40}"
@@ -191,18 +198,18 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"(?<![\w.-])git\s(?:[^\n]{0,40}\s)?(?:push\s(?:[^\n]{0,60}\s)?(?:--force[\w-]{0,20}|-[a-z]{0,3}f[a-z]{0,3}|--mirror|--delete|-d|\+\w\S{0,40}|:\w\S{0,40})(?=[\s=]|$)|"
+            r"(?:(?<![\w.-])git\s(?:[^\n]{0,40}\s)?|\A\s{0,9})(?:push\s(?:[^\n]{0,60}\s)?(?:--force[\w-]{0,20}|-[a-z]{0,3}f[a-z]{0,3}|--mirror|--delete|-d|\+\w\S{0,40}|:\w\S{0,40})(?=[\s=]|$)|"
             r"reset\s(?:[^\n]{0,40}\s)?--hard(?!\w)|clean\s{1,9}(?:-\S{1,9}\s{1,9}){0,3}(?:-\w{0,5}f|--force)|filter-(?:branch|repo)(?!\w)|branch\s(?:[^\n]{0,40}\s)?-D(?!\w)|"
-            r"reflog\s{1,9}(?:expire|delete)|stash\s{1,9}(?:drop|clear)|update-ref\s{1,9}-d|"
+            r"reflog\s{1,9}(?:expire|delete)|stash\s{1,9}(?:drop|clear)|update-ref\s{1,9}-d|remote\s{1,9}set-url\s|"
             r"(?:checkout|switch)\s(?:[^\n]{0,60}\s)?(?:--|\.|-f|--force|--discard-changes)(?=\s|$)|"
-            r"restore\s{1,9}(?:-\S{1,30}\s{1,9}){0,3}(?!-)\S(?<!--staged\s\S)(?<!-S\s\S)|worktree\s{1,9}remove\s{1,9}(?:-f|--force))[^\n]{0,40}"
+            r"(?<=\s)restore\s{1,9}(?:-\S{1,30}\s{1,9}){0,3}(?!-)\S(?<!--staged\s\S)(?<!-S\s\S)|worktree\s{1,9}remove\s{1,9}(?:-f|--force))[^\n]{0,40}"
         ),
         "git command that loses work",
     ),
     (
         re.compile(
             r"(?<![\w.-])(?:(?:kubectl|oc|helm)\s(?:[^\n]{0,60}\s)?(?:delete|uninstall|drain)(?!\w)|docker\s(?:[^\n]{0,60}\s)?(?:--privileged|prune|-v\s{0,3}/:\S{1,20}|rm\s{1,9}-\w{0,3}f)|"
-            r"terraform\s(?:[^\n]{0,40}\s)?(?:destroy(?!\w)|-auto-approve)|(?:aws|gcloud|az|gsutil|doctl)\s(?:[^\n]{0,60}\s)?(?:rm|rb|delete|terminate|purge)(?![A-Za-z])|"
+            r"terraform\s(?:[^\n]{0,40}\s)?(?:destroy(?!\w)|-auto-approve)|(?:aws|gcloud|az|gsutil|doctl)\s(?:[^\n]{0,60}\s)?(?:(?:rm|rb|delete|terminate|purge)(?![A-Za-z])|attach-\w{1,9}-policy|put-\w{1,9}-(?:acl|policy)|add-iam-policy-binding)|"
             r"(?:userdel|killall|pkill|kill\s{1,9}(?:-\w{1,9}\s{1,9})?-1|shred\s{1,9}\S{1,60}|truncate\s{1,9}(?:-s|--size)|iptables\s{1,9}-F|shutdown\s{1,9}[-/\w]|systemctl\s{1,9}(?:stop|disable|mask))(?=\s|$))[^\n]{0,40}|/var/run/docker\.sock|dropDatabase\s{0,3}\(|"
             r"\(\)\s{0,3}\{[^}|\n]{0,40}\|[^}&\n]{0,40}&\s{0,3}\}"
         ),
@@ -218,7 +225,9 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             r"(?<![A-Za-z0-9])(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|xox[abeoprs]-[\w-]{10,}|sk-(?:\w{2,5}-)?[\w-]{20,}|AIza[\w-]{30,}|"
             r"eyJ[\w-]{10,}\.eyJ[\w-]{10,})|-----BEGIN [A-Z ]{0,30}PRIVATE KEY|"
-            r"(?i:(?:^|[?&\s;])(?:password|passwd|pwd|secret|api_?key|access_token|token)=[^\s&\"'(){}$<]{4,60})"
+            r"(?i:(?:^|[?&\s;])(?:password|passwd|pwd|secret|api_?key|access_token|token)=[^\s&\"'(){}$<]{4,60})|"
+            r"(?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,40}_(?:PASSWORD|PASSWD|SECRET|TOKEN|KEY)\s{0,3}=\s{0,3}[\"']?(?=[^\s\"']{0,60}\d)[^\s\"'(){}$<]{6,80}|"
+            r"(?i:(?<!\w)(?:password|passphrase|passwd)(?!\w)[^.\n=]{0,60}\s(?:is|was|lautet)\s{1,3}(?=\S{0,60}\d)[^\s(){}$<]{6,60})"
         ),
         "secret",
     ),
@@ -266,9 +275,9 @@ _NEEDLES = {
     "shell syntax": ("$(", "`", "&", "|", ";", "\n", ">", "<("),
     "null byte": ("\0",),
     # of the text in small letters
-    "code that runs programs or deletes": ("(", "process", "deno."),
+    "code that runs programs or deletes": ("(", "process", "deno.", "document.cookie"),
     "SQL that destroys or leaves its database": _words(
-        "drop|truncate|delete|update|program|file|xp_|load_|lo_import|attach|grant|flush"
+        "drop|truncate|delete|update|program|file|xp_|load_|lo_import|attach|grant|flush|alter|prepare"
     ),
     "file that holds keys or runs by itself": _words(
         ".ssh|.env|.git|.husky|.aws|.kube|.gnupg|.azure|.netrc|.npmrc|.pypirc|.pgpass|.bash|.zsh|"
@@ -281,15 +290,17 @@ _NEEDLES = {
     ),
     "Windows command": _words(
         "/dev/|-item|ri |iwr|irm|policy|mppref|vssadmin|bcdedit|wbadmin|invoke|iex|del |erase|"
-        "rd |rmdir|format|reg|new-object|download"
+        "rd |rmdir|format|-disk|-partition|reg|new-object|download"
     ),
     "option that runs or writes something": ("--", "-o", "-c", "core."),
-    "git command that loses work": ("git",),
+    "git command that loses work": _words(
+        "git|push |reset |clean |filter-|branch |reflog |stash |update-ref|remote |checkout |switch |worktree "
+    ),
     "command that takes away much": _words(
         "kubectl|oc |helm|docker|terraform|aws|gcloud|az |gsutil|doctl|userdel|kill|shred|truncate|iptables|"
         "shutdown|systemctl|dropdatabase|()"
     ),
-    "secret": ("akia", "gh", "glpat", "xox", "sk-", "aiza", "eyj", "begin ", "="),
+    "secret": ("akia", "gh", "glpat", "xox", "sk-", "aiza", "eyj", "begin ", "=", "pass"),
 }
 # Each shape with the search for its needles in a short text.
 _SEARCHES = tuple(
@@ -305,7 +316,7 @@ _COMMON = frozenset(
 _HOLDS_TEXT = re.compile(
     r"(?i)(?:^|[_.\s-])(?:cmd|command|commands|script|code|function|js|javascript|expression|formula|sql|query|statement|contents?|"
     r"text|body|message|description|comment|note|notes|markdown|html|mermaid|diagram|thought|title|summary|prompt|pattern|regex|"
-    r"glob|selector|xpath|locator|values?|instructions?|input|bullets?|points|rows?|cells|labels?|items|jql|cql|filter|reasoning|details|snippet|"
+    r"glob|selector|xpath|locator|values?|instructions?|input|bullets?|points|rows?|cells|labels?|items|jql|cql|filter|reasoning|reasons?|goal|details|snippet|"
     r"diff|patch|base64|paragraphs?|observations?|caption|subject|source_code|[a-z]*_?string|str)\Z|"
     r"(?:Text|Code|Content|Contents|Body|Message|Description|Comment|Script|Function|Command|Html|Query|String|Pattern|Expression)\Z"
 )
@@ -320,14 +331,14 @@ _NOT_PUBLIC = tuple(
 # What a shell takes away: quotes within a word, a backslash near its start.
 _DROPPED = r"(?<=\w)(?:''|\"\")(?=\w)|(?:(?<=\A\w)|(?<=\A\w\w)|(?<=[\s;|&(]\w)|(?<=[\s;|&(]\w\w))\\(?=\w)"
 _ESCAPE = re.compile(
-    r"\\u(?:[0-9a-fA-F]{4}|\{[0-9a-fA-F]{1,6}\})|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-z]{2,8});|"
+    r"\\u(?:[0-9a-fA-F]{4}|\{[0-9a-fA-F]{1,6}\})|\\x[0-9a-fA-F]{2}|\\[0-3][0-7]{2}|%[0-9a-fA-F]{2}|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-z]{2,8});|"
     r"/\*[^*\n]{0,60}\*/|(?<=\w)[\"']\s{0,3},\s{0,3}[\"'](?=[\w/~.-])|" + _DROPPED
 )
 _QUOTED = re.compile(_DROPPED)
 _BETWEEN = re.compile(
     r"/\*[^*\n]{0,60}\*/|(?<=\w)[\"']\s{0,3},\s{0,3}[\"'](?=[\w/~.-])"
 )  # a comment, and what stands between the texts of a list
-_OF_C = re.compile(r"\\u([0-9a-fA-F]{4})|\\u\{([0-9a-fA-F]{1,6})\}|\\x([0-9a-fA-F]{2})")
+_OF_C = re.compile(r"\\u([0-9a-fA-F]{4})|\\u\{([0-9a-fA-F]{1,6})\}|\\x([0-9a-fA-F]{2})|\\([0-3][0-7]{2})")
 _WRITTEN = frozenset(" \n./:-_&#;%\\\"'=$|")
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{12,400}+={0,2}")
 _LINE_END = re.compile(r"(?<=[\w+/-])\r?\n(?=[\w+/-])")
@@ -423,6 +434,8 @@ def _joined(arguments: Mapping[str, Any]) -> Iterator[tuple[str, list[str], str]
             for at in range(0, max(1, len(pieces) - TOGETHER // 2), TOGETHER // 2):
                 some = pieces[at : at + TOGETHER]
                 yield where or "the arguments", some, " ".join(some)
+                if not isinstance(value, Mapping):
+                    yield where, some, "/".join(some)
 
 
 _Group = tuple[str, list[str]]
@@ -466,20 +479,28 @@ def _unescaped(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _base64_in(text: str) -> Iterator[tuple[str, str]]:
+    """The pieces of a text that are base64 or hexadecimal digits of a text, each with that."""
     for hit in islice(_BASE64.finditer(text), MAX_DECODED) if len(text) >= 12 else ():
         piece = hit[0].rstrip("=")
-        try:
-            reads = base64.b64decode(
-                piece.replace("-", "+").replace("_", "/") + "=" * (-len(piece) % 4), validate=True
-            ).decode()
-        except (binascii.Error, UnicodeDecodeError):
-            continue
-        if sum(c.isalnum() or c in _WRITTEN for c in reads) > 0.7 * len(reads):
-            yield hit[0], reads
+        for decode in (_from_hex, _from_base64) if _HEX.fullmatch(piece) else (_from_base64,):
+            try:
+                reads = decode(piece).decode()
+            except ValueError:
+                continue
+            if sum(c.isalnum() or c in _WRITTEN for c in reads) > 0.7 * len(reads):
+                yield hit[0], reads
+
+
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2}){6,}")
+_from_hex = bytes.fromhex
+
+
+def _from_base64(text: str) -> bytes:
+    return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
 
 
 def _character(hit: re.Match[str]) -> str:
-    number = int(hit[1] or hit[2] or hit[3], 16)
+    number = int(hit[4], 8) if hit[4] else int(hit[1] or hit[2] or hit[3], 16)
     return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else hit[0]
 
 
@@ -601,7 +622,7 @@ def _shapes_in(text: str, *, common: bool, inside: bool = False) -> Iterator[tup
             yield None
         if not (search(lower) if brief else any(needle in lower for needle in needles)):
             continue
-        if (inside and word == "absolute path") or (
+        if (inside and word in ("absolute path", "address")) or (
             common and word in _COMMON and pattern not in _NEVER_COMMON
         ):
             continue
@@ -633,7 +654,8 @@ def _in_text(
     text: str, name: str, folders: Sequence[str] = (), *, common: bool = False
 ) -> Iterator[str | None]:
     """Yields a line for each risk in a text, and None for a pause."""
-    inside = bool(folders) and _is_inside(text, folders)
+    path = unquote(text.removeprefix("file://")) if text.startswith("file://") else text
+    inside = bool(folders) and _is_inside(path, folders)
     for shape in _shapes_in(text, common=common, inside=inside):
         if shape is None:
             yield None

@@ -309,6 +309,7 @@ _SEARCHES = tuple(
     for needles in (_NEEDLES.get(word, ("",)),)
 )
 _KEYS = "file that holds keys or runs by itself"
+_COMMAND = "shell command"
 # Shapes that prose, code and commands are full of, and the names of the arguments that hold these.
 _COMMON = frozenset(
     {"address without a scheme", "shell syntax", "shell variable", "shell script", "long base64-like text"}
@@ -656,11 +657,16 @@ def _in_text(
     """Yields a line for each risk in a text, and None for a pause."""
     path = unquote(text.removeprefix("file://")) if text.startswith("file://") else text
     inside = bool(folders) and _is_inside(path, folders)
+    commands = ""
     for shape in _shapes_in(text, common=common, inside=inside):
         if shape is None:
             yield None
             continue
         word, shown = shape
+        if word == _COMMAND:
+            if shown in commands:  # the end of one that was told
+                continue
+            commands += f"{shown}\n"
         yield f"{word} in {name}: {shown if word in _BLANK else one_line(shown, SHOWN)}"
     for piece, reads in _decoded(text):
         yield None

@@ -482,3 +482,17 @@ def test_a_value_that_is_written_in_steps_pauses_after_a_thousand_values() -> No
     for value in (list(range(20_000)), {str(n): [n] for n in range(10_000)}, [list(range(900))] * 20):
         assert len(list(write_steps(value, compact))) >= 18
     assert list(write_steps(list(range(900)), compact)) == []
+
+
+MIXED: dict[Any, int] = {**{str(n): n for n in range(3000)}, 1: 1}
+
+
+@pytest.mark.parametrize(
+    "value", [{1}, [float("nan")], {"x": b""}, MIXED], ids=["a set", "no number", "bytes", "mixed keys"]
+)
+def test_what_is_no_json_is_refused_in_steps_as_in_one_piece(value: Any) -> None:
+    with pytest.raises(ProtocolError, match="cannot be written as JSON") as whole:
+        canonical(value)
+    with pytest.raises(ProtocolError, match="cannot be written as JSON") as steps:
+        finish(read_canonical(value))
+    assert (whole.value.code, steps.value.code) == ("invalid_json", "invalid_json")

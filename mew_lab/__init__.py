@@ -63,7 +63,6 @@ _HOMES = {
     "PROFILES": "protocol.permit",
     "Log": "log.log",
     "errors": "",
-    "__version__": "version",
 }
 
 __all__ = [
@@ -96,12 +95,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"mew_lab has no {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"mew_lab.{home}"), name) if home else import_module(f"mew_lab.{name}")
+    home = _HOMES.get(name)
+    if name == "__version__":
+        value = import_module("mew_lab.version").VERSION
+    elif home is None:
+        raise AttributeError(f"mew_lab has no {name!r}")
+    else:
+        value = getattr(import_module(f"mew_lab.{home}"), name) if home else import_module(f"mew_lab.{name}")
     globals()[name] = value
     return value
 

@@ -390,6 +390,7 @@ def test_the_public_names_are_those_of_the_api_and_each_can_be_had() -> None:
     assert len(names) == len(set(names)) <= 25
     assert all(getattr(mew_lab, name) is not None for name in names)
     assert set(names) <= set(dir(mew_lab))
+    assert mew_lab.__version__ == metadata.version("mew_lab")
 
 
 def test_importing_the_package_loads_no_room_and_no_heavy_library() -> None:

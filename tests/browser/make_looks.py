@@ -1,8 +1,8 @@
-"""Shoots every part of the control room for looking at: light and dark, 1600, 1200 and 360 px wide, busy and empty.
+"""Shoots every part of the control room for looking at: light and dark, 1600, 1200 and 360 px wide; empty, busy, and full.
 
     python tests/browser/make_looks.py FOLDER [--only PART …]
 
-The files are named `<part>-<busy|empty>-<width>-<light|dark>.png`, such as `panel-busy-1600-light.png`. They are for eyes,
+The files are named `<part>-<empty|busy|full>-<width>-<light|dark>.png`, such as `panel-busy-1600-light.png`. They are for eyes,
 and are not kept. Part of it may be beside a mock-up, so widths are those of the part, not of the window.
 """
 
@@ -31,6 +31,14 @@ from mew_lab.agent.models import ScriptedModel
 from mew_lab.tools_agent.agent_file import save_agent_file
 save_agent_file(json.loads({json.dumps(json.dumps(DOCUMENT))}), "shop.yaml")
 lab.view.workshop.open_file("shop.yaml", model=ScriptedModel({SCRIPT}))
+"""
+# Forty participants, with names of every length, of whom twelve wait for a decision.
+CROWD = """
+crowd = [lab.join(f"worker-{n:02}" + "-of-the-second-shift" * (n % 3), can="proposer") for n in range(40 - len(lab.who()))]
+asked = [seat.call("notebook/run_tests", {"path": f"tests/{n}", "quick": n % 2 == 0}) for n, seat in enumerate(crowd[:12])]
+for seat in crowd: seat.chat(f"This is {seat.name}.")
+while len(lab.proposals()) < 19: pass
+print(len(lab.who()))
 """
 # What is opened before a part is shot: the tools have a form only when one is chosen.
 OPENED = {"tools": "[role=option], .mew-tool", "streams": "tbody tr", "feed": "tbody tr:last-child"}
@@ -69,15 +77,22 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     parts, count = arguments.only, 0
-    for state, setup in (("empty", [EMPTY]), ("busy", [SCENE, WAITING, OPEN_FILE])):
+    for state, setup in (
+        ("empty", [EMPTY]),
+        ("busy", [SCENE, WAITING, OPEN_FILE]),
+        ("full", [SCENE, WAITING, CROWD, OPEN_FILE]),
+    ):
         with opened({"width": 1800, "height": 1200}) as open_book:
             book = open_book([*setup, *(f"lab.view.{part}" for part in parts)])
             make_room(book)
             for n in range(len(setup)):
                 book.run(n)
+                faults = book.area(n).locator("[data-mime-type='application/vnd.jupyter.error']")
+                if faults.count():
+                    raise SystemExit(faults.first.inner_text())
             for n, part in enumerate(parts, len(setup)):
                 section = show(book, n, part)
-                if state == "busy" and part in OPENED and section.locator(OPENED[part]).count():
+                if state != "empty" and part in OPENED and section.locator(OPENED[part]).count():
                     section.locator(OPENED[part]).first.click(force=True)
                 count += shoot(book, part, section, state, arguments.folder)
                 print(f"{part}, {state}", flush=True)

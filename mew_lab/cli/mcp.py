@@ -22,6 +22,7 @@ from mew_lab.lab.labs import token_from
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.connection import identify_gateway
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.settings.environment import state_folder
 from mew_lab.transport.folder import hide
@@ -111,7 +112,7 @@ def _memory(url: str, space: str, token: Token, as_id: str | None) -> CallMemory
     folder = Path.cwd() / ".mew"
     folder.mkdir(mode=0o700, exist_ok=True)
     hide(folder)
-    name = digest([url, space, token.reveal(), as_id])[:16]
+    name = digest([identify_gateway(url), space, token.reveal(), as_id])[:16]
     return CallMemory(folder / OFFERED / "calls" / f"{name}.json")
 
 

@@ -72,8 +72,7 @@ def _find_misfit(method: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
             continue
         hint = _hint_of(method, name)
         if not _fits(value, hint):
-            shown = one_line(f"{value!r:.200}", 60)
-            return f"Cannot {method.__name__} so: {name} takes {_name(hint)}, and not {shown}"
+            return f"Cannot {method.__name__} so: {name} takes {_name(hint)}, and not {_describe(value)}"
     return ""
 
 
@@ -108,6 +107,16 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, kind)
     except TypeError:  # a protocol
         return True
+
+
+def _describe(value: Any) -> str:
+    """A number, a truth value or None as it is; of all else the type alone, because it may hold a secret."""
+    if value is None or isinstance(value, bool | int | float):
+        return one_line(f"{value!r:.200}", 60)
+    if isinstance(value, str):
+        return "a text"
+    kind = one_line(type(value).__name__, 60)
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
 def _name(hint: Any) -> str:

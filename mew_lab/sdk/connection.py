@@ -46,6 +46,7 @@ __all__ = [
     "RetryPolicy",
     "State",
     "address",
+    "identify_gateway",
 ]
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ FINAL = {
     4403: "it was removed from the space. Ask the space's owner for a new invitation",
     4409: "its id is taken. End the other connection of that id, or join under another one",
 }
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 # --- the address ---
@@ -101,6 +104,25 @@ def address(gateway: str, space: str) -> str:
         )
     query = urlencode({"space": space}) if space else ""
     return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") or "/ws", query, ""))
+
+
+def identify_gateway(gateway: str) -> str:
+    """A text that is equal for addresses of one gateway, such as `localhost:8080`; no secret stands in it.
+
+    It has the host, the port and the path without `/ws`. The names of the loopback are one, and so are `http` and `ws`.
+    What is no address stays as it may be shown.
+    """
+    given = Address(gateway)
+    try:
+        parts = given.parts
+    except ValueError:
+        return str(given)
+    if not parts.hostname:
+        return str(given)
+    host = "localhost" if parts.hostname in _LOOPBACK else parts.hostname
+    port = parts.port or (443 if parts.scheme in ("wss", "https") else 80)
+    path = parts.path.rstrip("/").removesuffix("/ws")
+    return str(Address(f"{host}:{port}{path}"))
 
 
 class Endpoint(NamedTuple):

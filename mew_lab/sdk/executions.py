@@ -62,6 +62,7 @@ from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.connection import identify_gateway
 from mew_lab.sdk.request_server import SERVER_ERROR, RequestServer
 from mew_lab.sdk.tools import RpcError
 
@@ -118,8 +119,8 @@ class Executed(NamedTuple):
 
 
 class SpaceIdentity(NamedTuple):
-    """What tells a space from another of its name: the epoch of its run, which a resumed space keeps, and the address of
-    its gateway, which a space that starts anew keeps. Either is empty where it is not known."""
+    """What tells a space from another of its name: the epoch of its run, which a resumed space keeps, and the gateway,
+    which a space that starts anew keeps, as `identify_gateway` has it. Either is empty where it is not known."""
 
     epoch: str = ""
     address: str = ""
@@ -319,7 +320,7 @@ def _read_line(line: bytes) -> Executed | None:
         return None
     if not isinstance(at, int | float) or isinstance(at, bool):
         return None
-    return executed._replace(to=tuple(to))
+    return executed._replace(to=tuple(to), address=identify_gateway(address))
 
 
 class _Execution:

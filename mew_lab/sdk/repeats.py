@@ -67,6 +67,8 @@ class Repeats:
         """Executes a request, refuses it, or asks first; returns whether it is executed now."""
         if payload.method == "notifications/cancelled":
             self._cancel(request.sender, (payload.params or {}).get("requestId"))
+        if any((one.sender, one.id) == (request.sender, request.id) for one, _ in self._waiting):
+            return False  # the same request once more, by a sender that joined anew
         first = self._find(request, payload)
         if first is None:
             self._server.take(request, payload)

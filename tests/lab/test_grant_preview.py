@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from looking import eventually, sent
 
-from mew_lab.errors import MewError
+from mew_lab.errors import ConnectionLost, MewError, NoReply
 from mew_lab.lab.decisions.alike import AlikeCalls
 from mew_lab.lab.decisions.grant_preview import (
     EITHER,
@@ -206,6 +206,43 @@ def test_where_the_gateway_ignores_closed_alike_calls_are_approved_in_this_lab(p
     assert "no longer approved here" in str(lab.undo())
     last = bot.call("notebook/add", {"a": 1, "b": 2})
     assert last.id in {one.id for one in lab.decisions.pending()} and not lab.decisions.banner()
+
+
+@pytest.mark.ruling("R34")
+@pytest.mark.threat(22)
+@pytest.mark.parametrize(
+    "fault", [NoReply("no word of it", after_s=1.0, waiting_for="add"), ConnectionLost("it broke")]
+)
+def test_a_rule_for_alike_calls_counts_an_approval_that_may_have_gone_out(
+    plain_lab: Lab, monkeypatch: pytest.MonkeyPatch, fault: MewError
+) -> None:
+    lab, ran = plain_lab, list[int]()
+
+    @lab.tool
+    def add(a: int) -> int:
+        "Counts its calls."
+        ran.append(a)
+        return a
+
+    offers, bot = GrantOffers(lab, lab.granting), lab.join("bot", can="proposer")
+    first = bot.call("notebook/add", {"a": 1})
+    made = offer(lab, offers, first.id, limit="10 uses")
+    take(lab, offers, first.id, digest=card(lab, first.id).digest, offer=made.digest)
+    first.result(10)
+    [rule] = lab.decisions.alike.standing
+    lab.decisions.alike.count(rule, 9)  # one use is left
+    send_accepted = lab.me.participant.send_accepted
+
+    async def send(draft: Any, **options: Any) -> Any:
+        await send_accepted(draft, **options)
+        raise fault
+
+    monkeypatch.setattr(lab.me.participant, "send_accepted", send)
+    calls = [bot.call("notebook/add", {"a": 1}) for _ in range(4)]
+    calls[0].result(10)
+    waiting = {call.id for call in calls[1:]}
+    eventually(lambda: waiting == {one.id for one in lab.decisions.pending() if one.state == "open"})
+    assert (len(ran), rule.left, lab.decisions.alike.standing) == (2, 0, ())
 
 
 @pytest.mark.ruling("R34")

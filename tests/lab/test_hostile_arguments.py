@@ -89,15 +89,23 @@ def test_no_verb_shows_a_traceback_for_a_wrong_argument() -> None:
     [
         (
             lambda lab: lab.send({"kind": "chat"}),
-            "Cannot send so: kind takes a text, and not {'kind': 'chat'}",
+            "Cannot send so: kind takes a text, and not a dict",
         ),
         (lambda lab: lab.send("chat", 7), "payload takes a mapping such as a dict or None, and not 7"),
         (lambda lab: lab.chat("hi", to=7), "to takes a text or a list, and not 7"),
         (
             lambda lab: lab.me.call("x/y", [1]),
-            "arguments takes a mapping such as a dict or None, and not [1]",
+            "arguments takes a mapping such as a dict or None, and not a list",
         ),
         (lambda lab: lab.me.propose(None), "target takes a text, and not None"),
+        (
+            lambda lab: lab.bridge("b", ["echo"], env={"API_KEY": "sk-secret-1234567890"}, roots=5),
+            "env takes a list, and not a dict",
+        ),
+        (
+            lambda lab: lab.bridge("b", ["echo"], cwd=[("API_KEY", "sk-secret-1234567890")]),
+            "and not a list",
+        ),
         (lambda lab: lab.me.ask("hi"), "missing a required argument: 'to'"),
     ],
 )
@@ -106,4 +114,4 @@ def test_a_wrong_argument_is_named_with_what_the_verb_takes(
 ) -> None:
     with pytest.raises(MewError) as caught:
         call(lab)
-    assert told in str(caught.value)
+    assert told in str(caught.value) and "sk-secret" not in str(caught.value)

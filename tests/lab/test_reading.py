@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from mew_lab.errors import MewError, NotApproved
-from mew_lab.lab.decisions import reading_queue
+from mew_lab.lab.decisions import cards, reading_queue
 from mew_lab.lab.decisions.cards import Card, read_card, unread_card
 from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.lab.decisions.reading_queue import ReadingQueue
@@ -23,6 +23,7 @@ from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.lab import Lab
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.steps import Steps, finish
+from mew_lab.views.approvals.model import card_data
 from mew_lab.views.approvals.widget import ApprovalsView
 
 from ..ledger.book import Book
@@ -395,6 +396,30 @@ def test_what_others_decide_while_it_is_being_read_ends_it(lab: Lab, slow: pytes
     assert (card_of(lab, "p2").state, card_of(lab, "p2").can_be_approved) == ("rejected", True)
     until(lambda: most_unread(lab) == 0)
     assert not card_of(lab, "p1").is_read
+
+
+def test_a_rejection_stands_where_the_rest_cannot_be_read(lab: Lab, slow: pytest.MonkeyPatch) -> None:
+    def read_values(rows: Any) -> Any:
+        raise ValueError("these rows cannot be read")
+
+    slow.setattr(cards, "read_values", read_values)
+    bob = lab.join("bob", "human")
+    propose(lab, "p1", BIG)
+    rejection = {"kind": "mcp/reject", "correlation_id": ["p1"], "payload": {"reason": "unsafe"}}
+    bob.run(bob.participant.send_accepted(rejection))
+    rejected = until(lambda: (card := card_of(lab, "p1")).state == "rejected" and card)
+    assert card_data(rejected, me="human")["rejected"] == ""  # the page offers no second yes yet
+    slow.undo()
+    slow.setattr(cards, "read_values", read_values)
+    propose(lab, "p2", BIG)  # whose reading has the other read, too
+    card = until(lambda: (card := card_of(lab, "p1")).refusal and card)
+    assert (card.state, card.by, card.decided_at, card.rejected) == (
+        "rejected",
+        "bob",
+        rejected.decided_at,
+        "",
+    )
+    assert "these rows cannot be read" in card.refusal
 
 
 def test_a_lab_that_goes_down_reads_no_further(lab: Lab, slow: pytest.MonkeyPatch) -> None:

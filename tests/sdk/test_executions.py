@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import OutcomeUnknown, ProposalEnded, ToolFailed
-from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.sdk import executions
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.connection import identify_gateway
 from mew_lab.sdk.decisions import draft_fulfilment
 from mew_lab.sdk.executions import ExecutionFile, SpaceIdentity
 from mew_lab.sdk.participant import MEWParticipant
@@ -579,6 +580,44 @@ def test_two_spaces_of_one_name_share_no_execution_and_a_resumed_or_restarted_on
         own = {proposal for space, proposal in executed if space in shared} | ({"p-2"} if older else set())
         assert {one.proposal for one in mine.unanswered()} == own
         assert {proposal for proposal in ("p-1", "p-2") if mine.find(proposal)} == own
+
+
+SPELLINGS = (
+    "ws://127.0.0.1:8080",
+    "ws://localhost:8080/ws?space=demo",
+    "http://[::1]:8080/",
+    "WS://LOCALHOST:8080/ws/",
+)
+
+
+@pytest.mark.parametrize("before", SPELLINGS)
+@pytest.mark.parametrize("now", SPELLINGS)
+def test_a_gateway_is_the_same_however_its_address_is_spelt(tmp_path: Path, before: str, now: str) -> None:
+    def made(gateway: str) -> ExecutionFile:
+        identity = SpaceIdentity(address=identify_gateway(gateway))
+        return ExecutionFile(tmp_path, "demo", "git", space=lambda: identity)
+
+    file = made(before)
+    file.write([file.tag(executions.Executed("bot", "p-1", "r-1", "ada", "call", same="s", at=1.0))])
+    found = made(now).find("p-1")
+    assert found is not None and found.request == "r-1" and len(made(now).unanswered()) == 1
+    assert "demo" not in found.address
+
+
+@pytest.mark.parametrize(
+    "other", ["ws://127.0.0.1:8081", "ws://10.0.0.1:8080", "wss://127.0.0.1", "ws://127.0.0.1:8080/b/ws", ""]
+)
+def test_another_gateway_has_executions_of_its_own(tmp_path: Path, other: str) -> None:
+    assert identify_gateway(other) not in {identify_gateway(one) for one in SPELLINGS}
+
+
+def test_an_entry_of_an_earlier_version_names_the_same_gateway(tmp_path: Path) -> None:
+    identity = SpaceIdentity(address=identify_gateway("ws://127.0.0.1:8080/ws?space=demo"))
+    file = ExecutionFile(tmp_path, "demo", "git", space=lambda: identity)
+    entry = executions.Executed("bot", "p-1", "r-1", "ada", "call", address="ws://127.0.0.1:8080/ws?…")
+    file.path.parent.mkdir()
+    file.path.write_text(compact(entry._asdict()) + "\n", "utf-8")
+    assert file.find("p-1") is not None
 
 
 @pytest.mark.parametrize("spoil", ["folder", "file", "link"])

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import OutcomeUnknown, ToolFailed
+from mew_lab.ledger.calls import CallLedger
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import check_payload
+from mew_lab.sdk.executions import Executions
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.repeats import FirstCall, Repeats
+from mew_lab.sdk.request_server import RequestServer
 from mew_lab.sdk.tools import ToolBox, unknown_outcome_error
 
 from .conftest import Room, until
@@ -166,3 +172,45 @@ async def test_an_error_of_a_foreign_executor_stays_a_failure(room: Room, human:
         await asyncio.wait_for(call.outcome(), 5)
     request = human.ledger.calls.requests.get(call.id)
     assert request is not None and request.failed
+
+
+async def test_a_request_that_comes_again_while_the_gateway_is_asked_is_carried_out_once() -> None:
+    bank, posted, asked = Bank(), list[Any](), asyncio.Event()
+    bank.dies = False
+    unknown = [FirstCall("r0", "ada", ("bank",))]
+
+    async def ask(first: FirstCall) -> dict[str, Any]:
+        await asked.wait()
+        return {"happened": False, "by": "ada"}
+
+    server = RequestServer(bank, post=posted.append)
+    repeats = Repeats(
+        server=server,
+        find=lambda request, payload: unknown[0] if unknown else None,
+        ask=ask,
+        resolve=lambda first, found: unknown.clear(),
+        executed=lambda request: None,
+    )
+    ledger = CallLedger(me="bank")
+    executions = Executions(
+        proposals=ledger.proposals,
+        server=server,
+        name=lambda: "bank",
+        file=lambda: None,
+        take_own=repeats.take,
+    )
+    params = {"name": "pay", "arguments": {"amount": 7}}
+    for request in ("r1", "r1", "r2", "r1"):  # its sender joined anew in between (R6)
+        envelope = Envelope.of(
+            {
+                "id": request,
+                "from": "ada",
+                "to": ["bank"],
+                "kind": "mcp/request",
+                "payload": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
+            }
+        )
+        executions.take(envelope, check_payload(envelope).payload)
+    asked.set()
+    await until(lambda: len(posted) == 2)
+    assert bank.paid == [7, 7] and {one["correlation_id"][0] for one in posted} == {"r1", "r2"}

@@ -299,7 +299,9 @@ class CardQueue:
         shown = self._card(card.id)
         if isinstance(read, str):
             if shown is not None:
-                self._put(self._as_lapsed(shown, read))
+                # One that was decided meanwhile keeps its decision, and cannot be approved all the same.
+                decided = replace(shown, refusal=read, rejected="")
+                self._put(self._as_lapsed(shown, read) if shown.is_open else decided)
             return
         proposal = self._me.proposals.get(card.id)
         if shown is not None and proposal is not None:  # its state may have changed meanwhile

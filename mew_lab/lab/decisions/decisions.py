@@ -30,7 +30,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from mew_lab.errors import MewError, NotApproved
+from mew_lab.errors import ConnectionLost, MewError, NoReply, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
 from mew_lab.lab.decisions.card_queue import CardQueue
@@ -410,6 +410,8 @@ class HumanDecisions(CardQueue):
                     reason=decision.reason,
                     policy=policy,
                 )
+            except (NoReply, ConnectionLost):  # the call may have gone out, so its use stays spent
+                pass
             except MewError:  # another decision came first: the card names its author
                 if rule is not None:
                     self.alike.count(rule, -1)

@@ -41,7 +41,7 @@ const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓"
  * @property {string} refusal
  * @property {string[]} notices sentences about the card as a whole, which change while it is open
  * @property {boolean} cancelled whether its client has cancelled it, so that it cannot be approved now
- * @property {string} rejected who rejected it, while it is not withdrawn; then a second press approves it, also where it is decided
+ * @property {string} rejected who rejected it, while it is not withdrawn and was read; then a second press approves it, also where it is decided
  * @property {string} why
  * @property {number} since
  * @property {string} state "reading", "open", "deciding", or what was decided

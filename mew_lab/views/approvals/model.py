@@ -121,7 +121,7 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         if card.is_open
         else [],
         "cancelled": card.is_open and card.caller == "cancelled",
-        "rejected": visible(card.rejected),
+        "rejected": visible(card.rejected) if card.is_open or card.can_be_approved else "",
         "why": visible(card.why),
         "since": card.since,
         "state": card.state,

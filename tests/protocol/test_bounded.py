@@ -88,3 +88,19 @@ def test_the_size_follows_what_is_taken_out() -> None:
     assert (bounded.size, bounded.pop(2), bounded.size) == (3, "cde", 0)
     bounded[3] = "longer than that"
     assert list(bounded) == [3]
+
+
+def test_forgetting_costs_no_pass_over_all_entries() -> None:
+    asked = 0
+
+    def owner_of(value: int) -> str:
+        nonlocal asked
+        asked += 1
+        return "eve" if value else "ada"
+
+    bounded: BoundedDict[int, int] = BoundedDict(1000, owner_of=owner_of)
+    bounded[0] = 0
+    for n in range(1, 3000):
+        bounded[n] = n
+    assert bounded[0] == 0 and len(bounded) == 1000  # the oldest, of another owner, stays
+    assert asked < 4 * 3000

@@ -1,7 +1,8 @@
 """Keeps words of peers, which the MCP library logs, out of terminals and cells.
 
 The library logs messages that it does not expect, with their text and tracebacks, and it uses loggers of several names.
-Where no handler is set, Python prints these on stderr. A program that wants them adds a handler to these loggers.
+Where no handler is set, Python prints these on stderr. A program that wants them adds a handler to the logger `mcp`;
+what the library logs as `client` and `server` is left out.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _is_of_others(record: logging.LogRecord) -> bool:
 def quiet_library() -> None:
     """Has the loggers of the library print nothing; a second call does nothing."""
     library = logging.getLogger("mcp")
-    if not any(isinstance(handler, logging.NullHandler) for handler in library.handlers):
+    if not any(type(handler) is logging.NullHandler for handler in library.handlers):
         library.addHandler(logging.NullHandler())
     library.propagate = False
     for name in _OTHER_NAMES:

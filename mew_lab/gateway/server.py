@@ -83,14 +83,15 @@ class Server:
         if self._server is not None:
             raise RuntimeError("a server starts once; make another one")
         sizes = (self._gateway.message_bytes(space) for space in self._gateway.spaces)
-        self._server = HttpServer(
+        server = HttpServer(
             self,
             frame_bytes=OVERSIZE * max(sizes, default=MAX_MESSAGE),
             ping=self._limits.ping,
             strangers=self._limits.unauthenticated,
             patience=self._limits.first_frame,
         )
-        self.port = self._server.bind(self.host, self.port)
+        self.port = server.bind(self.host, self.port)
+        self._server = server
         at = {"0.0.0.0": "localhost", "::": "localhost"}.get(self.host, self.host)
         at = f"[{at}]" if ":" in at else at
         self._gateway.connection_url = f"ws://{at}:{self.port}/ws"

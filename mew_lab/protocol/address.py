@@ -129,6 +129,8 @@ def _secrets(text: str) -> set[str]:
     words = [*query.split("&"), *fragment.split("&"), *rest.partition(";")[2].split(";")]
     for pair in words:
         name, equals, value = pair.partition("=")
+        if name == "space":  # names the space at a gateway; a token is never given so
+            continue
         found |= {pair} if len(pair) >= _LEAST_PAIR and equals else set()
         found |= {one for one in (name, value) if len(one) >= LEAST_TOKEN}
     if user:
@@ -232,7 +234,8 @@ def _remark_on_number(address: IPv4Address | IPv6Address) -> list[str]:
 
 
 def _remark_on_name(name: str) -> list[str]:
-    """
+    """What a person should know of the name of a host.
+
     Raises:
         ValueError: it holds what no name of a host has.
     """

@@ -195,16 +195,38 @@ class SecretFilter(logging.Filter):
         return True
 
 
-class _Silent(logging.NullHandler):
-    """Prints nothing; being there keeps the last resort of `logging` from printing into a notebook's cell. It is
-    the first to see each record below its logger, so what other handlers write of it is clean."""
+class _Cleaner(logging.NullHandler):
+    """Prints nothing, but is the first to see each record below its logger, so what other handlers write is clean."""
 
     def handle(self, record: logging.LogRecord) -> bool:
         return SecretFilter().filter(record)
 
 
+class _LibraryCleaner(_Cleaner):
+    """One that `logging` does not notice: where no other handler is set, its last resort prints the record as before."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        passes = super().handle(record)
+        resort = logging.lastResort
+        if resort is not None and record.levelno >= resort.level and not _has_handler(record.name):
+            resort.handle(record)
+        return passes
+
+
+def _has_handler(name: str) -> bool:
+    """Whether a record of that logger reaches a handler, except those that clean it."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None:
+        if any(not isinstance(handler, _LibraryCleaner) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
 # Libraries log the addresses and headers that they are given. Their records are cleaned like those of this package.
 _LIBRARIES = ("client", "httpcore", "httpcore2", "httpx", "httpx2", "mcp", "openai", "uvicorn", "websockets")
 
-for _name in ("mew_lab", *_LIBRARIES):
-    logging.getLogger(_name).addHandler(_Silent())
+# Nothing of this package is printed into a cell unless a program sets a handler.
+logging.getLogger("mew_lab").addHandler(_Cleaner())
+for _name in _LIBRARIES:
+    logging.getLogger(_name).addHandler(_LibraryCleaner())

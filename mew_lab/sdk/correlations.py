@@ -519,6 +519,7 @@ class ProposalWait(CallWait):
         super().__init__(client, envelope, what=what, resilient=resilient)
         self._proposals = proposals
         self._gives_up = False  # what ends it then is told by `_give_up`
+        self._end_if_running: Callable[[], None] | None = None
 
     @property
     def executing(self) -> bool:
@@ -626,18 +627,26 @@ class ProposalWait(CallWait):
         self,
         reason: str,
         end: Callable[[str], None],
-        end_running: Callable[[], None] = lambda: None,
+        end_running: Callable[[], None] | None = None,
     ) -> None:
         """Withdraws it, once, and then calls `end` with the reason why it may still stand.
 
-        Where an approval came first, in the gateway's order, it calls `end_running` instead: the call goes on.
+        Where an approval came first, in the gateway's order, the call goes on: then it calls the `end_running` that was
+        given last, also while it withdraws.
         """
+        if end_running is not None:
+            self._end_if_running = end_running
         if self._gives_up:
             return
         self._gives_up = True
-        self._take_back_first(
-            self._withdrawal(reason), lambda why: end_running() if self.executing else end(why)
-        )
+
+        def finish(why: str) -> None:
+            if not self.executing:
+                end(why)
+            elif self._end_if_running is not None:
+                self._end_if_running()
+
+        self._take_back_first(self._withdrawal(reason), finish)
 
     def _withdrawal(self, reason: str) -> dict[str, Any]:
         return {"kind": "mcp/withdraw", "correlation_id": [self.id], "payload": {"reason": reason}}

@@ -65,6 +65,7 @@ MAX_KNOWN = 1000  # participants
 MAX_ERROR = 300  # characters
 MAX_TOOLS = 500  # of one participant
 MAX_ENTRIES = 2 * MAX_TOOLS  # of one list that are looked at
+NOT_LOOKED_AT = f"beyond the first {MAX_ENTRIES} of the list"
 MAX_NAME = 128  # characters
 MAX_EXAMPLE = 60  # characters of a name in the sentence about what was left out
 MAX_DESCRIPTION = 4096  # characters; what is longer is cut
@@ -542,7 +543,7 @@ class ToolReader:
             yield from self._take(entry)
             yield
         if len(entries) > room:
-            self._omissions[BEYOND] += len(entries) - room
+            self._omissions[NOT_LOOKED_AT] += len(entries) - room
         self._read += len(entries)
         is_new = isinstance(cursor, str) and cursor not in self._followed
         is_full = (

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -37,6 +38,7 @@ __all__ = [
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # nor a pipe that is waited for
 _LONGEST = 64  # bytes of a lock
+ATTEMPTS = 5  # at a lock, which a process that looks for its holder has for a moment
 _FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_LINK
 
 
@@ -230,8 +232,8 @@ class AppendedFile:
         return data.count(b"\n", len(head), whole)
 
 
-def open_parent(root: Path, name: str) -> int | None:
-    """A descriptor of the folder of a file below `root`, created where it is missing; no link is followed.
+def open_parent(root: Path, name: str, *, make: bool = True) -> int | None:
+    """A descriptor of the folder of a file below `root`; `make` creates it where it is missing; no link is followed.
 
     From `.mew` on, the folders must be the user's own (folder.py). None on a system where folders cannot be opened.
 
@@ -239,18 +241,19 @@ def open_parent(root: Path, name: str) -> int | None:
         OSError: when it cannot be opened, or a folder may not be used; its `strerror` is the reason.
     """
     parts = PurePosixPath(name).parts
-    folder = open_within(root, parts[:-1], make=True)
+    folder = open_within(root, parts[:-1], make=make)
     if folder is None:
         path = root.joinpath(*parts)
         if not path.resolve().is_relative_to(root.resolve()):
             raise OSError(0, "it lies outside its folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if make:
+            path.parent.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _open_file(root: Path, name: str, flags: int) -> int:
     """Opens a file below a folder, or makes it for its owner alone; no link to its folder is followed."""
-    folder = open_parent(root, name)
+    folder = open_parent(root, name, make=bool(flags & os.O_CREAT))
     if folder is None:
         return os.open(root / name, flags, 0o600)
     try:
@@ -368,7 +371,7 @@ class FileLock:
             try:
                 if not stat.S_ISREG(os.fstat(file).st_mode):
                     raise OSError(0, "it is no plain file")
-                _lock(file)
+                _lock(file, attempts=ATTEMPTS)
             except BaseException:
                 self._close()
                 raise
@@ -406,7 +409,7 @@ class FileLock:
         with contextlib.suppress(OSError):
             file = _open_file(root, name, os.O_RDONLY | _NO_LINK)
             try:
-                _lock(file)
+                _lock(file, shared=True)
             except BlockingIOError:
                 number = os.read(file, _LONGEST)
                 return f"process {number.decode()}" if number.isdigit() else "another process"
@@ -428,15 +431,20 @@ class FileLock:
             os.close(file)
 
 
-def _lock(file: int) -> None:
+def _lock(file: int, *, shared: bool = False, attempts: int = 1) -> None:
     """Locks an open file; raises BlockingIOError where another process has locked it."""
     if fcntl is not None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:
-            pass  # a file system without locks
+        for left in range(attempts, 0, -1):
+            try:
+                fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if left == 1:
+                    raise
+                time.sleep(0.01)
+            except OSError:
+                return  # a file system without locks
+            else:
+                return
 
 
 def _lines(count: int) -> str:

@@ -116,6 +116,7 @@ def hide(folder: Path) -> None:
 
 MAX_INDEX = 64 * 1024 * 1024  # bytes of an index of git that is read
 HASHES = (20, 32)  # bytes of the digests in such an index
+LONGEST_PATH = 4096  # bytes; no system opens a longer one
 _HEAD = 40  # bytes of an entry before its digest
 
 
@@ -124,22 +125,24 @@ def find_tracked(files: Iterable[Path]) -> list[Path]:
 
     The index is read, and git is not run: the settings of a repository from elsewhere could start a program.
     """
-    known: dict[Path, frozenset[bytes]] = {}
-    tracked = []
+    tracked: list[Path] = []
+    below: dict[Path, dict[bytes, list[Path]]] = {}  # the files of each repository, by their paths in it
     for file in files:
         place = file.parent.resolve() / file.name
         root = next((folder for folder in place.parents if os.path.lexists(folder / ".git")), None)
         if root is None:
             continue
-        if root not in known:
-            known[root] = frozenset(_read_index(root / ".git"))
-        if os.fsencode(place.relative_to(root).as_posix()) in known[root]:
-            tracked.append(file)
+        below.setdefault(root, {}).setdefault(os.fsencode(place.relative_to(root).as_posix()), []).append(
+            file
+        )
+    for root, named in below.items():
+        for path in {path for path in _read_index(root / ".git") if path in named}:
+            tracked += named[path]
     return tracked
 
 
 def _read_index(git: Path) -> Iterator[bytes]:
-    """The paths in the index of a repository that may be below a folder `tokens`; none where it cannot be read."""
+    """The paths in the index of a repository, where one may be of tokens; none where it cannot be read."""
     try:
         if git.is_file():  # of a worktree, or of a repository within another
             with git.open("rb") as pointer:
@@ -151,7 +154,7 @@ def _read_index(git: Path) -> Iterator[bytes]:
         return
     if data[:4] == b"DIRC" and b"token" in data:
         for size in HASHES:
-            yield from (path for path in _paths(data, size) if b"tokens/" in path)
+            yield from _paths(data, size)
 
 
 def _paths(data: bytes, hash_size: int) -> Iterator[bytes]:
@@ -173,5 +176,7 @@ def _paths(data: bytes, hash_size: int) -> Iterator[bytes]:
         if end < 0:
             return
         path += data[begin:end]
+        if len(path) > LONGEST_PATH:  # each entry may add to the one before it
+            return
         yield path
         at = end + 1 if version == 4 else at + ((end - at) // 8 + 1) * 8

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from mew_lab.errors import ConfigError
 from mew_lab.transport.http_bodies import BodyReader, Lost, Observer
 from mew_lab.transport.http_stream import HttpPart, HttpStream
-from mew_lab.transport.listener import AcceptedConnection, Listener
+from mew_lab.transport.listener import HANDLING, AcceptedConnection, Listener
 
 __all__ = ["HttpRelay"]
 
@@ -79,8 +79,8 @@ class HttpRelay:
         ):
             # It is not quoted: it may hold a user, a password or a key.
             raise ConfigError(
-                "Cannot relay to that address: name one such as http://127.0.0.1:8000/mcp, without user, password and "
-                "query; clients send their headers through the relay",
+                "Cannot relay to that address: name one such as http://127.0.0.1:8000/mcp, without user, password, "
+                "query and fragment, and with none of ; = % in its path; clients send their headers through the relay",
                 key="to",
             )
         self.host, self.port, self.path = host, port, parts.path
@@ -156,7 +156,17 @@ class HttpRelay:
         if not first:
             return
         accepted.handle()
-        from_server, to_server = await asyncio.open_connection(host, port, ssl=self._tls, limit=CHUNK)
+        connecting = asyncio.ensure_future(asyncio.open_connection(host, port, ssl=self._tls, limit=CHUNK))
+        leaving = asyncio.ensure_future(lost.wait())
+        try:
+            await asyncio.wait({connecting, leaving}, timeout=HANDLING, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not connecting.done():
+                connecting.cancel()
+        if not connecting.done():
+            return
+        from_server, to_server = connecting.result()
         asked = BodyReader("client", connection, self._observe, self._lost)
         answered = BodyReader("server", connection, self._observe, self._lost)
         upgraded = False

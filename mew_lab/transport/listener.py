@@ -4,7 +4,8 @@ Every server of the package listens here. How it works. A connection is a strang
 `admit`. A stranger is closed when it was not admitted in time. Where strangers are many, or the process has few
 descriptors left, the oldest makes room for the next. A connection whose request was admitted and answered waits for its
 next request under the same time, and makes room only where no stranger can. A connection with an admitted request is
-never closed here. So a process without a token can use up neither the places nor the descriptors of a server.
+closed only when the server stops. So a process without a token can use up neither the places nor the descriptors of
+a server.
 
 The protocol of a connection calls its methods: `handle` when a whole request has come, `admit`, `answer`, and `lose`
 when the connection is gone.
@@ -30,7 +31,15 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-__all__ = ["PATIENCE", "STRANGERS", "AcceptedConnection", "LimitedLog", "Listener", "descriptor_limit"]
+__all__ = [
+    "HANDLING",
+    "PATIENCE",
+    "STRANGERS",
+    "AcceptedConnection",
+    "LimitedLog",
+    "Listener",
+    "descriptor_limit",
+]
 
 STRANGERS: Final = 256  # connections of one listener that are not admitted
 PATIENCE: Final = 5.0  # seconds that a connection may take for a whole request
@@ -43,6 +52,9 @@ AT_ONCE: Final = 16  # connections accepted in one turn of the loop
 BACKLOG: Final = 2048  # connections that the system keeps until they are accepted
 RETRY: Final = 0.05  # seconds until the next attempt where the system gave no descriptor
 LOG_INTERVAL: Final = 10.0  # seconds between two lines of one kind
+FREE_PORTS: Final = (
+    5  # numbers that are tried where any will do: one may be taken at another address of the host
+)
 NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json\r\n"
@@ -157,7 +169,7 @@ class Listener:
         self._patience = patience
         self._loop = asyncio.get_running_loop()
         self.now: Callable[[], float] = self._loop.time
-        self._sockets = _bind(host, port)
+        self._sockets = _bind_any(host) if port == 0 else _bind(host, port)
         self.port: int = self._sockets[0].getsockname()[1]
         self._open: set[AcceptedConnection] = set()
         self._closing = 0  # of them, those that were closed here
@@ -324,6 +336,14 @@ def descriptor_limit() -> int:
 def _taken() -> int:
     """The number of descriptors that the connections of all listeners take."""
     return sum(len(one._open) * one._descriptors for one in tuple(_listeners))
+
+
+def _bind_any(host: str) -> list[socket.socket]:
+    """A socket on each address of `host`, with one number that is free at all of them."""
+    for _ in range(FREE_PORTS - 1):
+        with suppress(ConfigError):
+            return _bind(host, 0)
+    return _bind(host, 0)
 
 
 def _bind(host: str, port: int) -> list[socket.socket]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,20 @@ def test_what_is_no_index_is_not_waited_for(tmp_path: Path, what: str) -> None:
         git.mkdir()
         os.mkfifo(git / "index") if what == "pipe" else (git / "index").mkdir()
     assert find_tracked([tmp_path / "eve.token"]) == []
+
+
+@pytest.mark.threat(1)
+def test_an_index_whose_paths_grow_without_end_is_left(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    entry = bytes(40 + 20) + b"\0\x01" + b"\0"  # version 4: nothing is cut from the path before it
+    paths = [b"tokens/eve.token", *[b"x"] * 20_000]
+    entries = b"".join(entry + path + b"\0" for path in paths)
+    index = b"DIRC" + (4).to_bytes(4) + (20_001).to_bytes(4) + entries
+    (tmp_path / ".git" / "index").write_bytes(index)
+    tracemalloc.start()
+    try:
+        found = find_tracked([tmp_path / "tokens" / name for name in ("eve.token", "ada.token")])
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000  # the paths have 200 MB together
+    finally:
+        tracemalloc.stop()
+    assert found == [tmp_path / "tokens" / "eve.token"]

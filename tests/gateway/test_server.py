@@ -134,7 +134,9 @@ async def test_a_port_in_use_is_named_with_what_would_help() -> None:
         with pytest.raises(
             ConfigError, match=rf"port {port} of 127\.0\.0\.1 is in use already; choose another"
         ):
-            await Server(Gateway(), port=port).start()
+            await (server := Server(Gateway(), port=port)).start()
+    assert await server.start() == port  # it is free now
+    await server.stop()
 
 
 async def test_a_server_starts_once(house: House) -> None:

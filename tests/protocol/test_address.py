@@ -20,6 +20,7 @@ from hypothesis import strategies as some
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.address import Address, read_host
+from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import visible
 
 CANARY = "Canary5kQ0zV7r2Lx9"
@@ -264,3 +265,9 @@ def test_a_character_of_a_host_that_shows_nothing_is_refused_as_a_browser_drops_
             with contextlib.suppress(ValueError):
                 taken.append(read_host(f"https://{host}/").text)
     assert taken == []
+
+
+def test_the_name_of_a_space_in_an_address_is_no_secret() -> None:
+    Address("ws://h/ws?space=quarterly-forecast-2026")
+    told = "quarterly-forecast-2026.csv is of ?space=quarterly-forecast-2026"
+    assert mask(told) == told

@@ -185,6 +185,24 @@ def test_a_record_that_nobody_asked_for_is_printed_nowhere(capfd: pytest.Capture
     assert "canary" not in "".join(capfd.readouterr())
 
 
+def test_what_a_library_logs_is_printed_as_before_where_no_handler_is_set_and_cleaned(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    token = Token("another-canary-of-letters")
+    root = logging.getLogger()
+    kept, root.handlers = root.handlers, []
+    asked = logging.NullHandler()
+    try:
+        logging.getLogger("websockets.client").warning("first canary with %s", token.reveal())
+        logging.getLogger("websockets.client").info("second canary")
+        logging.getLogger("websockets").addHandler(asked)
+        logging.getLogger("websockets.client").warning("third canary")
+    finally:
+        logging.getLogger("websockets").removeHandler(asked)
+        root.handlers = kept
+    assert capfd.readouterr().err == f"first canary with {token}\n"
+
+
 # --- the mask, held against a plain loop -------------------------------------------------------------------------
 
 ALPHABET = 'ab\\"{}.*é\n\ud800😀'

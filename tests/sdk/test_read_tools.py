@@ -52,7 +52,10 @@ def test_the_first_of_two_with_one_name_stays() -> None:
 def test_at_most_500_are_taken() -> None:
     found = read_tools("c", [tool(f"t{n}") for n in range(100_000)])
     assert len(found.tools) == len(found.entries) == 500
-    assert found.omitted == "tools left out: 99500 beyond 500 (such as t500)"
+    assert (
+        found.omitted
+        == "tools left out: 500 beyond 500 (such as t500), 99000 beyond the first 1000 of the list"
+    )
 
 
 @pytest.mark.threat(9)
@@ -84,4 +87,7 @@ def test_a_long_description_is_cut_and_large_annotations_are_dropped() -> None:
 def test_of_a_list_1000_entries_are_looked_at_and_the_rest_is_counted() -> None:
     found = read_tools("c", [tool()] * 100_000)
     assert (len(found.tools), found.written[0].times) == (1, 1000)
-    assert found.omitted == "tools left out: 999 with the name of another (such as add), 99000 beyond 500"
+    assert (
+        found.omitted
+        == "tools left out: 999 with the name of another (such as add), 99000 beyond the first 1000 of the list"
+    )

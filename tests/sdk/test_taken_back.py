@@ -144,6 +144,21 @@ async def test_an_approval_that_came_before_the_withdraw_is_told() -> None:
         assert said.endswith("may still run")
 
 
+async def test_a_time_that_ends_while_a_rejected_proposal_is_withdrawn_still_ends_the_wait() -> None:
+    odd = Narrow(*ENDING)
+    async with odd.participant as me:
+        call = me.call("git/log", timeout=0.5)
+        proposal = await odd.echo("mcp/proposal")
+        about = {"to": ["git"], "correlation_id": [proposal.id]}
+        odd.say("mcp/reject", {"reason": "busy"}, sender="bob", **about)
+        withdraw = await odd.sent("mcp/withdraw")
+        await until(lambda: call.age > 0.6)
+        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
+        odd.end.put(withdraw.raw)
+        said = await asyncio.wait_for(ended(call), 10)
+        assert said.startswith("ann approved git/log before it could be withdrawn")
+
+
 async def test_a_withdraw_that_an_approval_came_before_is_no_withdraw() -> None:
     odd = Narrow(*ENDING)
     async with odd.participant as me:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
-from mew_lab.transport.files import AppendedFile
+from mew_lab.transport.files import AppendedFile, FileLock
 
 
 def a_file(root: Path, name: str) -> tuple[AppendedFile, list[str]]:
@@ -137,3 +138,26 @@ def test_a_file_is_put_aside_with_those_before_it_and_the_oldest_goes(tmp_path: 
         "log.1": "line 4\n",
         "log.2": "line 3\n",
     }
+
+
+def test_a_look_for_the_holder_takes_the_lock_from_nobody(tmp_path: Path) -> None:
+    assert FileLock.find_holder(tmp_path, "none/here.lock") == "" and not (tmp_path / "none").exists()
+    FileLock(tmp_path, "a.lock")
+    (tmp_path / "b.lock").write_text("712")  # of a process that has ended
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            FileLock.find_holder(tmp_path, "b.lock")
+
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    try:
+        for _ in range(100):
+            FileLock(tmp_path, "b.lock").release()
+            (tmp_path / "b.lock").touch()
+    finally:
+        ended.set()
+        for looker in lookers:
+            looker.join()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import random
+import socket
 import sys
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -421,3 +422,23 @@ async def test_whoever_hangs_up_in_a_stream_is_noticed_by_the_other_and_the_rela
         writer.transport.abort()
         await ended.wait()
     assert shown == [b"one", b"one"]
+
+
+async def test_a_server_that_takes_no_connection_does_not_make_the_relay_deaf() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf, contextlib.ExitStack() as open_sockets:
+        number = deaf.getsockname()[1]
+        for _ in range(4):  # more than its queue takes
+            waiting = open_sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", number))
+        relay = HttpRelay("127.0.0.1", 0, f"http://127.0.0.1:{number}", lambda *_: None, lambda *_: None)
+        async with asyncio.timeout(60), relay:
+            clients = []
+            for _ in range(listener.STRANGERS + 2 * listener.AT_ONCE):
+                clients.append(await asyncio.open_connection("127.0.0.1", relay.port))
+                clients[-1][1].write(b"GET /mcp HTTP/1.1\r\nHost: a\r\n\r\n")
+            for reader, _ in clients[: 2 * listener.AT_ONCE]:  # they make room for the last ones
+                with contextlib.suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+            for _, writer in clients:
+                writer.transport.abort()

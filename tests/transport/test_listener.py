@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -152,3 +155,22 @@ def test_what_others_cause_is_logged_by_kind_and_counted(
     now = 10.0
     log.warn("one: %d")
     assert [record.getMessage() for record in caplog.records] == ["one: 1", "two: 1", "one: 5"]
+
+
+async def test_any_free_port_is_one_that_is_free_at_all_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = Listener("127.0.0.1", 0).port
+    there = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("127.0.0.1", "127.0.0.2")]
+    bind, refused = socket.socket.bind, list[int]()
+
+    class Socket(socket.socket):
+        def bind(self, address: Any) -> None:
+            if address[0] == "127.0.0.2" and len(refused) < 3:
+                refused.append(address[1])
+                raise OSError(errno.EADDRINUSE, "it is in use")
+            bind(self, address)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: there)
+    monkeypatch.setattr(socket, "socket", Socket)
+    listener = Listener("both", 0)
+    assert len(refused) == 3 and listener.port not in (0, number)
+    listener.close()

@@ -642,3 +642,8 @@ cli.main(["join", "ws://127.0.0.1:1/ws"])
     err = done.stderr.decode()
     assert "a\\u001b[2J" in err, err
     assert [line for line in err.split("\n") if visible(line) != line] == []
+
+
+def test_heads_are_ignored_only_where_a_journal_is_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--heads", "ignore"]) != 0
+    assert "add --resume FILE" in capsys.readouterr().err

@@ -87,8 +87,8 @@ class McpBridge:
     """One MCP server as the participant `name`.
 
     `command_line` is the exact command, known before the start. `listed` are the tools that the server listed last: when
-    it started, said that they had changed, or was asked by a participant. Where it gives no list then, the last one stays,
-    and it is asked again a few times. `cwd` is the folder in which it runs; None for one at a URL.
+    it started, said that they had changed, or was asked by a participant. Where it gives no list then, the last one
+    stays, and it is asked again a few times. `cwd` is the folder in which it runs; None for one at a URL.
 
     Args:
         command: the program and its arguments, where `python` as the program is this interpreter; or, as one text, the
@@ -299,7 +299,7 @@ class McpBridge:
                 lost, ended = f"{why}, after it got the call", RpcError(ENDED, why)
             elif unknown_outcome({"error": fault.payload()}):
                 lost, ended = fault.message, RpcError(fault.code, fault.message)
-            elif isinstance(run.server, RemoteServer) and is_lost_answer(fault.message):
+            elif isinstance(run.server, RemoteServer) and is_lost_answer(fault.code, fault.message):
                 lost = f"the MCP server of participant {self.name} broke off its answer, or gave none that can be read"
                 ended = RpcError(fault.code, lost)
             else:

@@ -1,8 +1,8 @@
 """A program that reads JSON lines of a server and tells how much they hold, so that nobody else parses a costly one.
 
 It is a script of its own and imports only the standard library. On stdin comes a number of bytes as a line of text, then
-so many bytes. On stdout goes one line of JSON for each: `{"values": n, "containers": n}`, or `{}` for what is no JSON.
-It ends with its stdin.
+so many bytes. On stdout goes one line of JSON for each: `{"values": n, "containers": n, "answers": id}`, or `{}` for
+what is no JSON. It ends with its stdin.
 
 Reading JSON keeps the lock of the interpreter, so a thread would hold the loop for as long as the loop itself.
 """
@@ -13,7 +13,21 @@ import json
 import sys
 from typing import Any
 
-__all__ = ["count"]
+__all__ = ["answered_id", "count"]
+
+MAX_ID = 256  # characters of the id of a request
+
+
+def answered_id(message: Any) -> int | str | None:
+    """The id of the request that a message answers; None where it answers none."""
+    if not isinstance(message, dict) or "method" in message:
+        return None
+    id = message.get("id")
+    if isinstance(id, float) and id.is_integer():
+        return int(id)
+    if isinstance(id, str) and len(id) <= MAX_ID:
+        return id
+    return id if isinstance(id, int) and not isinstance(id, bool) else None
 
 
 def count(value: Any) -> tuple[int, int]:
@@ -34,8 +48,9 @@ def main() -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while size := source.readline():
         try:
-            values, containers = count(json.loads(source.read(int(size))))
-            answer = {"values": values, "containers": containers}
+            message = json.loads(source.read(int(size)))
+            values, containers = count(message)
+            answer = {"values": values, "containers": containers, "answers": answered_id(message)}
         except (ValueError, RecursionError):
             answer = {}
         target.write(json.dumps(answer).encode() + b"\n")

@@ -79,6 +79,7 @@ MAX_LIST = MAX_MESSAGE - 64 * 1024  # bytes of all tools in one answer
 MAX_NAMED = 5
 SETTLE = 1.0  # seconds for sending the last answers
 MINUTE = 60.0  # seconds
+ASK_AGAIN_AFTER = (1.0, 5.0, 30.0)  # seconds, each time that the server gave no list of its tools
 PAUSE = 0.5  # seconds before a second start within a minute; each further one waits so much longer
 
 
@@ -86,8 +87,8 @@ class McpBridge:
     """One MCP server as the participant `name`.
 
     `command_line` is the exact command, known before the start. `listed` are the tools that the server listed last: when
-    it started, said that they had changed, or was asked by a participant. `cwd` is the folder in which it runs; None for
-    one at a URL.
+    it started, said that they had changed, or was asked by a participant. Where it gives no list then, the last one
+    stays, and it is asked again a few times. `cwd` is the folder in which it runs; None for one at a URL.
 
     Args:
         command: the program and its arguments, where `python` as the program is this interpreter; or, as one text, the
@@ -166,6 +167,7 @@ class McpBridge:
         self._start_timeout = start_timeout
         self._stopping = False
         self._watching: asyncio.Task[None] | None = None
+        self._asking_again: asyncio.Task[None] | None = None
         self._log_limit = LogLimit()
         self._change_limit = ChangeLimit()
         self._log_level: object = None
@@ -230,6 +232,8 @@ class McpBridge:
         watching = self._watching
         if watching is not None and watching is not asyncio.current_task():
             watching.cancel()
+        if self._asking_again is not None:
+            self._asking_again.cancel()
         if self.participant is not None:
             await self.participant.stop()
         await self._run.stop()
@@ -240,7 +244,8 @@ class McpBridge:
         try:
             async with asyncio.timeout(self._start_timeout):
                 session = await run.start()
-                await self._read_tools(session)
+                if not await self._read_tools(session):
+                    self._ask_again()
         except TimeoutError:
             await run.stop()
             kind = " that uses stdio" if isinstance(run.server, ServerProcess) else ""
@@ -294,7 +299,7 @@ class McpBridge:
                 lost, ended = f"{why}, after it got the call", RpcError(ENDED, why)
             elif unknown_outcome({"error": fault.payload()}):
                 lost, ended = fault.message, RpcError(fault.code, fault.message)
-            elif isinstance(run.server, RemoteServer) and is_lost_answer(fault.message):
+            elif isinstance(run.server, RemoteServer) and is_lost_answer(fault.code, fault.message):
                 lost = f"the MCP server of participant {self.name} broke off its answer, or gave none that can be read"
                 ended = RpcError(fault.code, lost)
             else:
@@ -324,8 +329,12 @@ class McpBridge:
     async def _describe_end(self, run: ServerRun) -> str:
         return f"the MCP server of participant {self.name} {await run.server.describe_end()}"
 
-    async def _read_tools(self, session: McpSession) -> None:
-        """Reads the server's tools; a server without tools is accepted as well."""
+    async def _read_tools(self, session: McpSession) -> bool:
+        """Reads the server's tools, of which it may have none. Returns false where it gave no whole list.
+
+        Raises:
+            RpcError: the server has ended.
+        """
         reader = ToolReader(self.name)
         while True:
             try:
@@ -333,13 +342,38 @@ class McpBridge:
                     "tools/list", {"cursor": reader.next_cursor} if reader.next_cursor else {}
                 )
                 await in_slices(reader.take(page))
-            except RpcError:
+            except RpcError as refusal:
                 if self._run.ended.is_set():
                     raise
-                break
+                if self.listed.tools:
+                    return False
+                self.listed = reader.reading()
+                return refusal.code == METHOD_NOT_FOUND
             if not reader.next_cursor:
-                break
-        self.listed = reader.reading()
+                self.listed = reader.reading()
+                return True
+
+    async def _read_tools_anew(self) -> bool:
+        """Reads the tools of a server that runs. Returns false where it gave no list."""
+        with contextlib.suppress(RpcError, TimeoutError, RuntimeError, ValueError):
+            async with asyncio.timeout(self._start_timeout):
+                return self._run.session is not None and await self._read_tools(self._run.session)
+        return False
+
+    def _ask_again(self) -> None:
+        """Reads the tools again later, and announces them where the server lists them then."""
+
+        async def ask() -> None:
+            for wait in ASK_AGAIN_AFTER:
+                await asyncio.sleep(wait)
+                if await self._read_tools_anew():
+                    if self.participant is not None:
+                        await self._notify(self.participant, CHANGED)
+                    return
+
+        if self._asking_again is not None:
+            self._asking_again.cancel()
+        self._asking_again = asyncio.get_running_loop().create_task(ask())
 
     async def _read_page(self, cursor: object, page: Mapping[str, Any]) -> None:
         """Reads a page of the server's tools that a participant asked for; the last one completes a list."""
@@ -400,10 +434,8 @@ class McpBridge:
             return
         if method in RELAYED:
             if await self._change_limit.wait(method):
-                if method == CHANGED and self._run.session is not None:
-                    with contextlib.suppress(RpcError, TimeoutError, RuntimeError, ValueError):
-                        async with asyncio.timeout(self._start_timeout):
-                            await self._read_tools(self._run.session)
+                if method == CHANGED and not await self._read_tools_anew():
+                    self._ask_again()
                 await self._notify(participant, method)
         elif method == LOGGED:
             for message in self._log_limit.take(params, asyncio.get_running_loop().time()):

@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
+from queue import SimpleQueue
 from typing import Any, Protocol, cast
 
 import mcp.server.stdio
@@ -38,6 +39,7 @@ __all__ = ["MAX_REQUEST", "ChangingServer", "ListChanges", "McpSurface", "mcp_se
 
 MAX_REQUEST = 4 * 1024 * 1024  # bytes of one request
 CHUNK = 1 << 16
+LAST_ANSWERS = 5.0  # seconds for what is not yet written when the client has closed stdin
 MAX_NOTIFIED = 64  # clients that are notified of a changed list
 
 
@@ -145,34 +147,45 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
 
 
 async def serve_stdio(server: Server[Any], *, ended: asyncio.Event) -> None:
-    """Serves one client on stdin and stdout, until it closes stdin or `ended` is set.
+    """Serves one client on stdin and stdout, until it closes one of them or `ended` is set.
 
-    Meanwhile, all printed output of this process goes to stderr.
+    A client that has closed stdin gets the answers that it still reads. Meanwhile, all printed output of this process
+    goes to stderr.
     """
 
-    lines, written = cast(Any, _StdinLines(0)), _StdoutLines()
+    lines, written = _StdinLines(0), _StdoutLines()
 
     async def serve() -> None:
-        async with mcp.server.stdio.stdio_server(stdin=lines, stdout=cast(Any, written)) as (reader, writer):
+        streams = mcp.server.stdio.stdio_server(stdin=cast(Any, lines), stdout=cast(Any, written))
+        async with streams as (reader, writer):
             await server.run(reader, writer, server.create_initialization_options())
 
+    async def wait_for_end() -> None:
+        await lines.ended.wait()
+        await asyncio.sleep(LAST_ANSWERS)
+
     loop = asyncio.get_running_loop()
-    serving, ending = loop.create_task(serve()), loop.create_task(ended.wait())
+    serving = loop.create_task(serve())
+    tasks = {serving, *map(loop.create_task, (ended.wait(), written.lost.wait(), wait_for_end()))}
     try:
-        await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (serving, ending):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(serving, ending, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         written.close()
     if not serving.cancelled() and (fault := serving.exception()) is not None:
         raise fault
 
 
 class _StdinLines:
-    """The lines of a file descriptor, read by a daemon thread, so that shutdown never waits for a blocked read."""
+    """The lines of a file descriptor, read by a daemon thread, so that shutdown never waits for a blocked read.
+
+    `ended` is set when the descriptor has no more to read, whatever has been taken of it.
+    """
 
     def __init__(self, descriptor: int) -> None:
+        self.ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
         self._rest = b""
@@ -185,6 +198,7 @@ class _StdinLines:
                 self._loop.call_soon_threadsafe(self._chunks.put_nowait, data)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._chunks.put_nowait, b"")
+            self._loop.call_soon_threadsafe(self.ended.set)
 
     def __aiter__(self) -> _StdinLines:
         return self
@@ -200,30 +214,56 @@ class _StdinLines:
 
 
 class _StdoutLines:
-    """Writes lines to stdout, and notes each that the operating system has taken; other output goes to stderr."""
+    """Writes lines to stdout, and notes each that the operating system has taken; other output goes to stderr.
+
+    A daemon thread writes, on a descriptor of its own: shutdown never waits for a client that does not read. `lost` is
+    set when the client cannot read any more.
+    """
 
     def __init__(self) -> None:
+        self.lost = asyncio.Event()
         sys.stdout.flush()
-        self._descriptor = os.dup(1)
+        self._descriptor, own = os.dup(1), os.dup(1)
         os.dup2(2, 1)
         STDIO_ANSWERS.serves = True
+        self._loop = asyncio.get_running_loop()
+        self._lines: SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = SimpleQueue()
+        threading.Thread(target=self._write, args=(own,), name="mew-lab-stdout", daemon=True).start()
 
     async def write(self, line: str) -> None:
-        """Writes one line; a client that reads slowly holds up nothing else."""
-        await asyncio.to_thread(self._write_all, line.encode())
+        """Writes one line; returns when the operating system has taken it, and never once the stream is `lost`.
+
+        A client that reads slowly holds up nothing else.
+        """
+        taken: asyncio.Future[None] = self._loop.create_future()
+        self._lines.put((line.encode(), taken))
+        await taken
         STDIO_ANSWERS.note_sent(line)
 
-    def _write_all(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+    def _write(self, descriptor: int) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            try:
+                while (item := self._lines.get()) is not None:
+                    rest, taken = memoryview(item[0]), item[1]
+                    while rest:
+                        rest = rest[os.write(descriptor, rest) :]
+                    self._loop.call_soon_threadsafe(_set, taken)
+            except OSError:
+                self._loop.call_soon_threadsafe(self.lost.set)
+        os.close(descriptor)
 
     async def flush(self) -> None:
         """Does nothing: a line is written when `write` returns."""
 
     def close(self) -> None:
-        """Gives stdout back."""
+        """Gives stdout back; a line that is being written is written to its end, where the client reads it."""
         STDIO_ANSWERS.serves = False
+        self._lines.put(None)
         sys.stdout.flush()
         os.dup2(self._descriptor, 1)
         os.close(self._descriptor)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():  # else nobody waits for it
+        future.set_result(None)

@@ -123,9 +123,11 @@ class OfferedTool(NamedTuple):
         return entry
 
 
-def _shown(tools: Mapping[str, OfferedTool]) -> list[dict[str, Any]]:
-    """What a client sees of the tools."""
-    return [tool.described() for tool in tools.values()]
+def _look_alike(before: OfferedTool, now: OfferedTool) -> bool:
+    """Whether a client sees the same of two tools. A list that was not read anew has the same tools, as a rule."""
+    if before.tool is now.tool and (before.name, before.asks) == (now.name, now.asks):
+        return True
+    return are_equal(before.described(), now.described())
 
 
 class OfferedTools:
@@ -146,7 +148,9 @@ class OfferedTools:
             self._gone[name] = before[name].target
         while len(self._gone) > self._most_gone:
             del self._gone[next(iter(self._gone))]
-        return not are_equal(_shown(before), _shown(self._tools))
+        if len(before) != len(self._tools):
+            return True
+        return not all(map(_look_alike, before.values(), self._tools.values()))
 
     def find(self, name: str) -> OfferedTool | None:
         """The tool of that name, or None."""

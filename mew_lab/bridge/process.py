@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import re
 import shlex
@@ -32,7 +31,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import inherited_environment
 from mew_lab.transport import keeper
 
-__all__ = ["LineJudge", "LongLine", "ServerProcess", "environment"]
+__all__ = ["Judgement", "LineJudge", "LongLine", "ServerProcess", "environment"]
 
 MAX_LINE = 8 * 1024 * 1024  # bytes; a longer line ends the session
 LONGEST = 2 * MAX_MESSAGE  # bytes of a line that is read; what the space takes is shorter
@@ -117,17 +116,23 @@ class _GrowingLine:
         return line
 
 
+class Judgement(NamedTuple):
+    """What a line holds: its values and names, the lists and objects among them, the id of the request it answers."""
+
+    is_json: bool
+    values: int = 0
+    containers: int = 0
+    answers: int | str | None = None
+
+
 class LineJudge:
-    """A process that counts the values of JSON lines (`line_judge`); it starts with its first line."""
+    """A process that looks into JSON lines (`line_judge`); it starts with its first line."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
 
-    async def count(self, line: bytes) -> tuple[float, float] | None:
-        """The values and names in a line, and the lists and objects among them; None for what is no JSON.
-
-        Both are infinite where that takes too long.
-        """
+    async def judge(self, line: bytes) -> Judgement | None:
+        """What a line holds; None where the process cannot start, ends, or takes too long."""
         try:
             async with asyncio.timeout(JUDGED_WITHIN):
                 process = self._process = self._process or await asyncio.create_subprocess_exec(
@@ -138,11 +143,11 @@ class LineJudge:
                 assert process.stdin is not None and process.stdout is not None
                 process.stdin.write(b"%d\n" % len(line) + line)
                 await process.stdin.drain()
-                counted = json.loads(await process.stdout.readline())
+                found = json.loads(await process.stdout.readline())
         except (TimeoutError, OSError, ValueError):
             await self.close()
-            return math.inf, math.inf
-        return (counted["values"], counted["containers"]) if counted else None
+            return None
+        return Judgement(bool(found), **found)
 
     async def close(self) -> None:
         """Ends the process."""

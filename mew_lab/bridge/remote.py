@@ -17,8 +17,16 @@ from mew_lab.settings.environment import fill_settings
 
 __all__ = ["TRANSPORTS", "RemoteServer", "is_lost_answer", "is_url"]
 
-# How the library's own errors begin where it sent a request, and no answer came that can be read.
-_LOST = ("Failed to parse ", "SSE stream ", "Unexpected content type: ", "server answered a request with 202")
+# Code and beginning of the library's own errors where it sent a request, and no answer came that can be read.
+_LOST = (
+    (-32700, "Failed to parse SSE message: "),
+    (-32700, "Failed to parse JSON response: "),
+    (-32600, "Unexpected content type: "),
+    (-32600, "server answered a request with 202 Accepted"),
+    (-32000, "SSE stream failed: "),
+    (-32000, "SSE stream ended without a response"),
+    (-32000, "SSE stream ended and reconnection attempts were exhausted"),
+)
 
 TRANSPORTS = ("http", "sse")
 SECRET_LENGTH = 8  # a shorter value of a header is no secret, and would mask ordinary words
@@ -131,9 +139,9 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def is_lost_answer(message: str) -> bool:
+def is_lost_answer(code: int, message: str) -> bool:
     """Whether an error says that a request went out over HTTP and no answer came that can be read.
 
     The library reports this like an error of the server, with a message of its own.
     """
-    return message.startswith(_LOST)
+    return any(code == own and message.startswith(begin) for own, begin in _LOST)

@@ -26,6 +26,7 @@ from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
+from mew_lab.bridge.line_judge import answered_id
 from mew_lab.bridge.offers import GATE, PENDING, PROPOSAL, RESULT, STATE
 from mew_lab.bridge.process import ENDS, LONGEST, LineJudge, LongLine, ServerProcess
 from mew_lab.bridge.remote import RemoteServer
@@ -576,12 +577,7 @@ def _failed_answer(answer: Any) -> types.JSONRPCError | None:
 
     The server has no other answer to give, and the caller would wait for ever.
     """
-    if not isinstance(answer, dict) or "method" in answer:
-        return None
-    id = answer.get("id")
-    if isinstance(id, float) and id.is_integer():
-        id = int(id)
-    if not isinstance(id, str | int) or isinstance(id, bool):
+    if (id := answered_id(answer)) is None:
         return None
     fault = answer_fault(answer)
     if not fault and "result" in answer and not isinstance(answer["result"], dict):
@@ -607,22 +603,27 @@ class _LineReader:
         self._judge = LineJudge()
 
     async def read(self, line: bytes | LongLine) -> Any:
-        """The message; None for what is none, and where it is a request or a notification that is too large.
+        """The message; None for what is none, and where it is too large and answers no request.
 
         Raises:
             EOFError: it is too large, and the request that it answers cannot be made out; `process.fault` says so.
         """
         if isinstance(line, LongLine):
-            return self._refuse(line, f"is longer than {LONGEST} bytes", is_left_out=line.is_request)
-        brackets = line.count(b"[") + line.count(b"{")
-        if len(line) > LARGE or brackets > MAX_CONTAINERS or line.count(b",") + line.count(b":") > MAX_VALUES:
-            counted = await self._judge.count(line)
-            if counted is None:
-                return self._answer_no_json(line)
-            if counted[0] > MAX_VALUES or counted[1] > MAX_CONTAINERS:
+            why = f"is longer than {LONGEST} bytes"
+            return self._refuse(line.answers, why, is_left_out=line.is_request)
+        brackets, names = line.count(b"[") + line.count(b"{"), line.count(b",") + line.count(b":")
+        may_be_costly = brackets > MAX_CONTAINERS or names > MAX_VALUES
+        if len(line) > LARGE or may_be_costly:
+            found = await self._judge.judge(line)
+            if found is None and may_be_costly:
                 ends = LongLine(line[:ENDS], line[-ENDS:])
+                why = "could not be looked at in time"
+                return self._refuse(ends.answers, why, is_left_out=ends.is_request)
+            if found is not None and not found.is_json:
+                return self._answer_no_json(line)
+            if found is not None and (found.values > MAX_VALUES or found.containers > MAX_CONTAINERS):
                 why = f"has more than {MAX_VALUES} values and names, or {MAX_CONTAINERS} lists and objects"
-                return self._refuse(ends, why, is_left_out=ends.answers is None)
+                return self._refuse(found.answers, why, is_left_out=True)
         try:
             plain = json.loads(line)
             if b"\\ud" in line or b"\\uD" in line:  # a lone surrogate cannot be sent on
@@ -642,8 +643,9 @@ class _LineReader:
             return None
         return _unknown_answer(ends.answers, "The MCP server sent a malformed answer: it is no JSON")
 
-    def _refuse(self, line: LongLine, why: str, *, is_left_out: bool) -> types.JSONRPCError | None:
-        if (id := line.answers) is not None:
+    def _refuse(self, id: int | str | None, why: str, *, is_left_out: bool) -> types.JSONRPCError | None:
+        """The end of the request of that id; where there is none, the message is left out, or the session ends."""
+        if id is not None:
             return _unknown_answer(id, f"The MCP server sent an answer that {why}")
         if is_left_out:
             logger.debug("a message of %s that %s is left out", self._process.command[0], why)

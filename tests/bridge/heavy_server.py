@@ -9,6 +9,7 @@ SHAPES = {
     "objects": '{"a":1},',
     "numbers": "1.5,",
     "text": '"x,é{[",',
+    "plain": '"' + "x" * 1000 + '",',
     "keys": None,
 }
 
@@ -45,6 +46,7 @@ def main():
             answer = f'"result":{value}'
             own = f'"id":{asked.get("id", json.dumps(id))}'
             parts = [answer, own] if asked.get("id_last") else [own, answer]
+            parts = ['"x-first":1', *parts, '"x-last":1'] if asked.get("id_within") else parts
             text = '{"jsonrpc":"2.0",' + ",".join(parts) + "}"
         sys.stdout.write(text + "\n")
         sys.stdout.flush()

@@ -127,6 +127,11 @@ for line in sys.stdin:
             }
         if MODE == "newer":
             result["protocolVersion"] = "2199-01-01"
+    elif method == "tools/list" and MODE == "busy" and Path(sys.argv[2]).exists():
+        Path(sys.argv[2]).write_text("refused")
+        TOOLS.append({"name": "late", "inputSchema": {"type": "object"}})
+        say({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "busy; try again"}})
+        continue
     elif method == "tools/list" and MODE != "toolless":
         at = int((message.get("params") or {}).get("cursor", 0))
         result = {"tools": TOOLS[at : at + 3]}

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -16,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.bridge.line_judge import count
+from mew_lab.bridge import process as processes
+from mew_lab.bridge.line_judge import answered_id, count
 from mew_lab.bridge.process import LONGEST, LongLine, ServerProcess
 from mew_lab.bridge.server_requests import ServerRequests
 from mew_lab.bridge.session import McpSession, open_session
@@ -137,6 +139,50 @@ async def test_an_answer_that_is_too_long_is_unknown_and_the_server_goes_on(
     assert told.startswith("unknown") and f"longer than {LONGEST} bytes" in told
     assert await outcome(human.call("git/text", {"size": 10})) == "answered"
     assert "git" in human.client.participants
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.threat(28, 37)
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_an_answer_is_that_of_its_request_wherever_its_id_stands(tmp_path: Path, shape: str) -> None:
+    async with opened(tmp_path) as session:
+        for more in ({}, {"id_last": True}):
+            answer = await ask(session, shape, {"size": 1_500_000, "id_within": True, **more})
+            assert answer == "answered" if shape == "plain" else "more than 40000 values" in answer
+        assert await ask(session, shape, {"size": 10, "id_within": True}) == "answered"
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize("fault", ["cannot start", "takes too long"])
+async def test_a_line_that_nobody_could_look_at_is_not_said_to_hold_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    async with opened(tmp_path) as session:
+        if fault == "cannot start":
+            monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+        else:
+            monkeypatch.setattr(processes, "JUDGED_WITHIN", 0.0)
+        text = {"size": 300_000}  # holds few brackets and commas, so it may be read at once
+        assert await ask(session, "plain", text) == "answered"
+        for shape in SHAPES.keys() - {"plain"}:
+            answer = await ask(session, shape, {"size": 1_500_000})
+            assert answer == "The MCP server sent an answer that could not be looked at in time"
+        assert await ask(session, "lists", {"size": 10}) == "answered"
+
+
+MEMBERS = st.dictionaries(
+    st.text(max_size=6).filter(lambda name: name not in ("id", "method")), st.integers()
+)
+
+
+@given(st.integers() | st.text(max_size=20), MEMBERS, MEMBERS)
+def test_the_judge_names_the_request_that_a_line_answers(
+    id: int | str, before: dict[str, int], after: dict[str, int]
+) -> None:
+    message = {**before, "id": id, **after}
+    assert answered_id(json.loads(json.dumps(message))) == id
+    assert answered_id(message | {"method": "ping"}) is None
+    assert answered_id([message]) is None and answered_id({**message, "id": True}) is None
 
 
 IDS = st.integers(-(10**14), 10**14) | st.text(

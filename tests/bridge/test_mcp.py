@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from mew_lab.bridge import mcp as bridges
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.process import ServerProcess
 from mew_lab.errors import CapabilityViolation, ConfigError, MewError, NoReply, OutcomeUnknown, ToolFailed
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.discovery import CHANGED
 
 from .conftest import ODD, Site, alive, until
 
@@ -94,6 +96,34 @@ async def test_a_changed_tool_list_is_relayed_where_the_bridge_may(site: Site) -
         notice for notice in notices if notice.payload.get("method") == "notifications/tools/list_changed"
     ]
     assert (note.sender, note.kind, note.to, "id" in note.payload) == ("git", "mcp/request", (), False)
+
+
+@pytest.mark.parametrize("begins_busy", [False, True])
+async def test_an_error_about_the_tools_takes_none_away_and_they_are_asked_for_again(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins_busy: bool
+) -> None:
+    monkeypatch.setattr(bridges, "ASK_AGAIN_AFTER", (0.05,) * 400)
+    busy = tmp_path / "busy"
+    if begins_busy:
+        busy.touch()
+    bridge = await site.odd(
+        "busy", str(busy), can=[*PROFILES["tool"], {"kind": "mcp/request", "payload": {"method": CHANGED}}]
+    )
+    human = await site.seat("human")
+    notices: list[Envelope] = []
+    human.client.on_message(notices.append, kinds=["mcp/request"])
+    if not begins_busy:
+        assert (len(bridge.listed.tools), bridge.hints_of("env")) == (6, {"readOnlyHint": True})
+        busy.touch()
+        await human.call("git/change")
+        await until(lambda: busy.read_text())
+        await human.call("git/odd")  # its answer comes after the refusal
+        assert (len(bridge.listed.tools), bridge.hints_of("env")) == (6, {"readOnlyHint": True})
+    announced = len(notices)
+    busy.unlink()
+    await until(lambda: "late" in [tool.name for tool in bridge.listed.tools])
+    await until(lambda: len(notices) > announced)
+    assert notices[-1].payload["method"] == CHANGED
 
 
 async def test_without_the_capability_nothing_is_relayed_and_nothing_breaks(site: Site) -> None:

@@ -227,6 +227,15 @@ async def test_a_call_whose_answer_breaks_off_is_unknown(
         (b"500 Oops", {"code": -32603, "message": "it broke"}, "it broke"),
         (b"400 Bad", {"code": -32602, "message": "no such account"}, "no such account"),
         (b"401 No", "unauthorized", "Server returned an error response"),
+        (b"200 OK", {"code": -32602, "message": "Failed to parse date '2025-13-01'"}, "Failed to parse date"),
+        (
+            b"200 OK",
+            {"code": -32700, "message": "Failed to parse the account"},
+            "Failed to parse the account",
+        ),
+        (b"200 OK", {"code": -32000, "message": "SSE stream is not for sale"}, "is not for sale"),
+        (b"200 OK", {"code": -32602, "message": "Unexpected content type: pdf"}, "Unexpected content type"),
+        (b"200 OK", {"code": -32602, "message": "SSE stream failed: no money"}, "no money"),
     ],
 )
 async def test_the_error_that_a_server_at_a_url_gives_stays_a_failure(

@@ -123,9 +123,8 @@ class CallMemory:
         self._entries: dict[str, _Entry] = {}  # by id, the oldest change first
         self._lines: dict[str, bytes] = {}
         self._sizes: dict[str, int] = {}  # of the outcomes on the disk, the oldest first
-        self._lock = (
-            threading.Lock()
-        )  # of these three and the index, which the thread of the outcomes changes, too
+        # Of the entries, their lines, the index and the place. The sizes are the affair of the thread of the outcomes.
+        self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(
             1, thread_name_prefix="call-memory"
         )  # starts with its first outcome
@@ -348,14 +347,25 @@ class CallMemory:
                     return entry.call
         return None
 
+    def settle(self, id: str) -> None:
+        """Notes that the outcome of a call of unknown outcome is known now. One that was not dropped may be put."""
+        self._unknown.discard(id)
+        with self._lock:
+            self._hold()
+            entry = self._entries.get(id)
+            if entry is not None and entry.state == "unknown":
+                del self._entries[id], self._lines[id]
+                self._write()
+
     def drop(self, id: str) -> None:
         """Forgets a call, because its outcome was delivered; of an unknown one it stays known that it is."""
+        is_unknown = id in self._unknown
+        self._unknown.discard(id)  # the entry says it from now on
         with self._lock:
             self._hold()
             entry = self._entries.get(id)
             if entry is None or entry.state == "unknown":
                 return
-            is_unknown = id in self._unknown
             del self._entries[id], self._lines[id]
             if not is_unknown:
                 self._write()

@@ -219,3 +219,16 @@ async def test_a_gate_does_not_repeat_the_unknown_call_of_another_by_own_right(d
         for tool, n in (("dead_wait", 2), ("dead_look", 1)):  # another call, and one that changes nothing
             assert text(await client.call_tool(tool, {"n": n})).startswith("done")
         assert not desk.open
+
+
+@pytest.mark.ruling("R35")
+async def test_a_repeat_is_not_proposed_where_it_could_not_be_withdrawn_after_its_rejection(
+    desk: Desk,
+) -> None:
+    silent, can = await seat(desk), [*NO_PROPOSAL, {"kind": "mcp/proposal"}]
+    async with desk.gate(can, run_within=0.3) as gate, Client(gate.server, mode="legacy") as client:
+        gate.participant.client.extension = {}  # a gateway where nobody may withdraw its own by that alone
+        await call_until_unknown(desk, client, {"n": 1}, can)
+        told = await client.call_tool("dead_wait", {"n": 1})
+        assert told.is_error and "may propose calls of dead but not withdraw them" in text(told)
+        assert not list(desk.human.proposals) and silent.calls == 1

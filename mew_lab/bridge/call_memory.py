@@ -130,6 +130,7 @@ class CallMemory:
         )  # starts with its first outcome
         self._unknown: set[str] = set()  # ids of calls of which it is not known whether they took effect
         self._told: set[str] = set()
+        self._is_closed = False
 
     # --- its place ---
 
@@ -143,7 +144,9 @@ class CallMemory:
         return ""
 
     def _hold(self) -> None:
-        """Holds a place, where it does not already: the first that no other process holds."""
+        """Holds a place, where it does not already: the first that no other process holds. None once it is closed."""
+        if self._is_closed:
+            return
         held, was_taken = self._held, False
         if held is not None:
             was_taken = held.was_taken
@@ -375,9 +378,11 @@ class CallMemory:
             self._submit(self._remove_outcome, id)
 
     def close(self) -> None:
-        """Waits until the outcomes are on the disk, and gives the place back."""
+        """Waits until the outcomes are on the disk, and gives the place back. Nothing is written after that: the place
+        may be another gate's by then."""
         self._worker.shutdown()
         with self._lock:
+            self._is_closed, self._name = True, ""
             if self._held is not None:
                 self._held.release()
                 self._held = None
@@ -447,7 +452,7 @@ class CallMemory:
             self._remove_outcome(next(iter(self._sizes)))
 
     def _remove_outcome(self, id: str) -> None:
-        if self._sizes.pop(id, None) is not None:
+        if self._sizes.pop(id, None) is not None and self._name:
             with suppress(OSError):
                 remove(self._root, _outcome_of(self._name, id))
 

@@ -426,10 +426,11 @@ class WaitingCalls:
     async def _give_up(self, waiting: WaitingCall) -> None:
         """Ends the wait for the answer to an approved call: what becomes of it is not known. Spec: R35."""
         assert waiting.call is not None
+        state = waiting.describe()  # before the end of the wait
         with suppress(MewError):
             await waiting.call.withdraw("timeout")
         if not waiting.ended.is_set():
-            why = f"{waiting.describe()}, but no answer came within {self.run_within:g} s. {SENT_UNKNOWN}"
+            why = f"{state}, but no answer came within {self.run_within:g} s. {SENT_UNKNOWN}"
             self._end(waiting, CallOutcome(refusal=why, is_unknown=True))
 
     def find_unknown(self, key: str) -> str:

@@ -75,7 +75,13 @@ async def test_a_call_that_is_never_answered_ends_as_unknown_and_frees_its_place
                 await desk.human.approve(await desk.proposed())
             result = await call
             assert result.is_error and (result.meta or {}).get("mew-lab/state") == "unknown"
-            assert "Whether it took effect is not known" in text(result) or "may still run" in text(result)
+            if can is PROPOSER:
+                assert text(result) == (
+                    "human has approved dead/wait, and it is running, but no answer came within 0.3 s. It was sent. "
+                    "Whether it took effect is not known."
+                )
+            else:
+                assert "may still run" in text(result)
     assert silent.calls == 3
 
 
@@ -170,6 +176,39 @@ async def test_a_repeat_takes_the_answer_that_came_after_its_call_had_ended_as_u
         (ids[1], False, "done 2")
     ]
     assert silent.calls == 2
+
+
+@pytest.mark.ruling("R35")
+async def test_of_equal_unknown_calls_only_a_true_answer_to_each_ends_that_it_is_unknown(desk: Desk) -> None:
+    participant, forger = await sit(desk, Silent()), await desk.site.seat("forger", [{"kind": "*"}])
+    async with desk.gate(OWN_RIGHT, run_within=0.3) as gate, Client(gate.server, mode="legacy") as client:
+        first = await call_until_unknown(desk, client, {"n": 1}, OWN_RIGHT)
+        again = asyncio.create_task(client.call_tool("dead_wait", {"n": 1}))
+        await desk.human.approve(await desk.proposed(), despite="unknown")
+        second = str((await again).meta["mew-lab/proposal"])
+        known = gate.participant.ledger.calls
+
+        async def answer(by: MEWParticipant, id: str, words: str | None) -> None:
+            result = {} if words is None else {"result": {"content": [{"type": "text", "text": words}]}}
+            payload = {"jsonrpc": "2.0", "id": 1, **result}
+            await by.sender.say_accepted("mcp/response", payload, to=["coder"], about=id)
+
+        async def told(id: str) -> str:
+            return text(await client.call_tool("proposal_result", {"proposal": id}))
+
+        key = gate.calls.by_id(first).key  # type: ignore[union-attr]
+        fulfilment = known.proposals.get(second).fulfilment  # type: ignore[union-attr]
+        assert fulfilment is not None
+        await answer(forger, first, "forged")
+        await answer(participant, first, None)  # no correct answer
+        await answer(participant, second, "forged")  # a proposal has no answer
+        await answer(participant, fulfilment, "two")
+        await until(lambda: known.proposals.get(second).state == "answered")  # type: ignore[union-attr]
+        assert gate.calls.find_unknown(key) == first
+        assert "may still run" in await told(first) and await told(second) == "two"
+        await answer(participant, first, "one")
+        await until(lambda: not gate.calls.find_unknown(key))
+        assert await told(first) == "one" and await told(second) == "two"
 
 
 @pytest.mark.ruling("R35")

@@ -123,14 +123,14 @@ class CallMemory:
         self._entries: dict[str, _Entry] = {}  # by id, the oldest change first
         self._lines: dict[str, bytes] = {}
         self._sizes: dict[str, int] = {}  # of the outcomes on the disk, the oldest first
-        self._lock = (
-            threading.Lock()
-        )  # of these three and the index, which the thread of the outcomes changes, too
+        # Of the entries, their lines, the index and the place. The sizes are the affair of the thread of the outcomes.
+        self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(
             1, thread_name_prefix="call-memory"
         )  # starts with its first outcome
         self._unknown: set[str] = set()  # ids of calls of which it is not known whether they took effect
         self._told: set[str] = set()
+        self._is_closed = False
 
     # --- its place ---
 
@@ -144,7 +144,9 @@ class CallMemory:
         return ""
 
     def _hold(self) -> None:
-        """Holds a place, where it does not already: the first that no other process holds."""
+        """Holds a place, where it does not already: the first that no other process holds. None once it is closed."""
+        if self._is_closed:
+            return
         held, was_taken = self._held, False
         if held is not None:
             was_taken = held.was_taken
@@ -348,14 +350,25 @@ class CallMemory:
                     return entry.call
         return None
 
+    def settle(self, id: str) -> None:
+        """Notes that the outcome of a call of unknown outcome is known now. One that was not dropped may be put."""
+        self._unknown.discard(id)
+        with self._lock:
+            self._hold()
+            entry = self._entries.get(id)
+            if entry is not None and entry.state == "unknown":
+                del self._entries[id], self._lines[id]
+                self._write()
+
     def drop(self, id: str) -> None:
         """Forgets a call, because its outcome was delivered; of an unknown one it stays known that it is."""
+        is_unknown = id in self._unknown
+        self._unknown.discard(id)  # the entry says it from now on
         with self._lock:
             self._hold()
             entry = self._entries.get(id)
             if entry is None or entry.state == "unknown":
                 return
-            is_unknown = id in self._unknown
             del self._entries[id], self._lines[id]
             if not is_unknown:
                 self._write()
@@ -365,9 +378,11 @@ class CallMemory:
             self._submit(self._remove_outcome, id)
 
     def close(self) -> None:
-        """Waits until the outcomes are on the disk, and gives the place back."""
+        """Waits until the outcomes are on the disk, and gives the place back. Nothing is written after that: the place
+        may be another gate's by then."""
         self._worker.shutdown()
         with self._lock:
+            self._is_closed, self._name = True, ""
             if self._held is not None:
                 self._held.release()
                 self._held = None
@@ -437,7 +452,7 @@ class CallMemory:
             self._remove_outcome(next(iter(self._sizes)))
 
     def _remove_outcome(self, id: str) -> None:
-        if self._sizes.pop(id, None) is not None:
+        if self._sizes.pop(id, None) is not None and self._name:
             with suppress(OSError):
                 remove(self._root, _outcome_of(self._name, id))
 

@@ -3,8 +3,9 @@
 A client must not take the words of a participant for those of the gate. So:
 
 - members of `_meta` that begin with `mew-lab/` are the gate's alone; those of participants are left out;
-- a text of a participant that reads like a sentence of the gate gets "Result of git/commit:" before it. Both are
-  compared as they read: without case, accents, look-alikes, punctuation and invisible characters;
+- a text of a participant that reads like a sentence of the gate gets "Result of git/commit:" before it, wherever a
+  content shows it. Both are compared as they read: without case, accents, look-alikes, punctuation and invisible
+  characters;
 - an entry or a result that the revision of MCP of the client does not allow costs itself alone.
 
 Spec: §3.1.2; MCP "Tools", "Resources", "Prompts".
@@ -42,7 +43,6 @@ __all__ = [
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
 OPENING = 300  # letters of a text that are compared
 MAX_READ = 64 * 1024  # characters in which a text must have so many letters; else it counts as hiding them
-MAX_JOINED = 100  # texts of one result that are read as one
 CHUNK = 2048
 _TAG = re.compile(r"<[^<>]{0,200}>")
 # The sentences of a gate, as letters: those that are its alone, and those about the call that they name.
@@ -87,17 +87,10 @@ def misfit(method: str, entry: Mapping[str, Any], version: str = LATEST_HANDSHAK
 
 
 def known_members(result: Any) -> Any:
-    """A result without the members that are the gate's own to send, such as `resultType`.
-
-    Only the latest revision allows a structured content that is no object; it becomes text.
-    """
+    """A result without the members that are the gate's own to send, such as `resultType`."""
     if not isinstance(result, dict):
         return result
-    known = {name: result[name] for name in _RESULT_MEMBERS if name in result}
-    if not isinstance(known.get("structuredContent", {}), dict) and isinstance(known.get("content"), list):
-        text = raw_text(known.pop("structuredContent"))[0]
-        known["content"] = [*known["content"], {"type": "text", "text": text}]
-    return known
+    return {name: result[name] for name in _RESULT_MEMBERS if name in result}
 
 
 def result_misfit(method: str, result: Any, version: str) -> str:
@@ -127,16 +120,41 @@ def without_own_words(result: Any, what: str, *, is_tool: bool) -> Any:
     plain: dict[str, Any] = without_own_meta(result)
     content = plain.get("content")
     if is_tool and isinstance(content, list):
-        texts = [
-            at
-            for at, block in enumerate(content)
-            if isinstance(block, dict) and isinstance(block.get("text"), str)
-        ]
-        own = {at for at in texts if reads_as_own(content[at]["text"], what)}
-        if texts and reads_as_own("".join(content[at]["text"][:MAX_READ] for at in texts[:MAX_JOINED]), what):
-            own.add(texts[0])  # a sentence may be spread over several texts
-        plain["content"] = [_marked(block, what) if at in own else block for at, block in enumerate(content)]
+        if not isinstance(plain.get("structuredContent", {}), dict):  # only the latest revision allows it
+            content.append({"type": "text", "text": raw_text(plain.pop("structuredContent"))[0]})
+        for at, path in _find_own(content, what):
+            content[at] = _marked(content[at], path, what)
     return plain
+
+
+def _find_own(content: list[Any], what: str) -> list[tuple[int, tuple[str, ...]]]:
+    """The places in a content whose texts read like sentences of the gate, each once."""
+    own: list[tuple[int, tuple[str, ...]]] = []
+    for count, path in enumerate(_SHOWN, 1):
+        texts = [(at, _text_at(block, path)) for at, block in enumerate(content)]
+        own += [(at, path) for at, text in texts if text and reads_as_own(text, what)]
+        if any(text for _, text in texts):
+            # A sentence may be spread over several texts, of which a client need not show those of the later places.
+            shown = [
+                (at, one)
+                for at, block in enumerate(content)
+                for one in _SHOWN[:count]
+                if _text_at(block, one)
+            ]
+            if reads_as_own("".join(_text_at(content[at], one) for at, one in shown), what):
+                own.append(shown[0])
+    return list(dict.fromkeys(own))
+
+
+# Where a block of content has text that a client shows: text, a resource, a link to one.
+_SHOWN = (("text",), ("resource", "text"), ("title",), ("name",), ("description",))
+
+
+def _text_at(block: Any, path: tuple[str, ...]) -> str:
+    """The text at that place of a block; empty where there is none."""
+    for name in path:
+        block = block.get(name) if isinstance(block, dict) else None
+    return block if isinstance(block, str) else ""
 
 
 def without_own_meta(value: Any) -> Any:
@@ -160,8 +178,11 @@ def without_own_meta(value: Any) -> Any:
 _OWN_KEY = letters(OWN_META)
 
 
-def _marked(block: dict[str, Any], what: str) -> dict[str, Any]:
-    return {**block, "text": f"Result of {one_line(what, MAX_SHOWN)}:\n{block['text']}"}
+def _marked(block: dict[str, Any], path: tuple[str, ...], what: str) -> dict[str, Any]:
+    name, *inner = path
+    if inner:
+        return {**block, name: _marked(block[name], tuple(inner), what)}
+    return {**block, name: f"Result of {one_line(what, MAX_SHOWN)}:\n{block[name]}"}
 
 
 def reads_as_own(text: str, what: str) -> bool:

@@ -89,8 +89,9 @@ class AnswerDelivery:
 class ClientSession:
     """One session of a client. It is live while its client may come back under it.
 
-    It is not live after its end, after `idle` seconds without an exchange, or after its last open exchange broke, until
-    the next one begins: a client that is killed says nothing else.
+    It is over after its end, or after `idle` seconds without an exchange. It is not live either after its last open
+    exchange broke, until the next one begins: a client that is killed says nothing else, and one that gave up at its
+    own time limit comes back.
     """
 
     def __init__(self, *, idle: float = math.inf) -> None:
@@ -100,12 +101,16 @@ class ClientSession:
         self._is_broken = self._has_ended = False
 
     @property
+    def is_over(self) -> bool:
+        """Whether no request belongs to it any more."""
+        if self._has_ended or self._open or self._idle == math.inf:
+            return self._has_ended
+        return _now() >= self._used + self._idle
+
+    @property
     def is_live(self) -> bool:
         """Whether its client may come back."""
-        if self._has_ended or self._open:
-            return not self._has_ended
-        is_fresh = self._idle == math.inf or _now() < self._used + self._idle
-        return is_fresh and not self._is_broken
+        return not (self.is_over or self._is_broken)
 
     @contextmanager
     def exchange(self, delivery: AnswerDelivery, *, ends: bool) -> Iterator[None]:

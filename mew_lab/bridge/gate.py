@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -169,7 +170,7 @@ class McpGate:
         check_seconds(withdraw_after, key="withdraw_after")
         self.participant = participant
         self.calls = WaitingCalls(
-            participant.proposals,
+            participant.ledger.calls,
             decide_within=decide_within,
             run_within=run_within,
             grace=grace,
@@ -197,7 +198,10 @@ class McpGate:
     async def start(self) -> None:
         """Joins the space, and asks the participants for their tools; raises as `MEWParticipant.start`."""
         self.participant.on_change(self.calls.note_change)
+        self.participant.unknown_changed.add(self.calls.note_change)
+        self.participant.ledger.calls.hold_all_requests()  # a call repeats one of unknown outcome, whoever sent that
         self.participant.client.on_message(self.calls.note_progress, kinds=["mcp/request"])
+        self.participant.client.on_message(self.calls.note_response, kinds=["mcp/response"])
         self.participant.on_ready(lambda _: self.calls.resume())
         self.participant.discovery.on_tools_changed(lambda _: self._note_tools())
         self.participant.rights.on_capabilities_changed(lambda _: self._note_tools())
@@ -437,8 +441,8 @@ class McpGate:
             raise MewError(
                 f"{self.calls.most} calls wait already, so this one was not sent; withdraw some, or wait"
             )
-        self._check_rights(participant, payload)
         kind = None if may_repeat else self._kind_of_repeat(key, participant, payload, what=what)
+        self._check_rights(participant, payload, kind)
         token = f"gate-{secrets.token_hex(6)}" if request.wants_progress else ""
         is_own = kind is None and self.participant.can_send("mcp/request", payload, participant)
         call = self.participant.correlations.call(
@@ -452,9 +456,11 @@ class McpGate:
         logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
         return self.calls.begin(key, call, session=request.session, progress_token=token)
 
-    def _check_rights(self, participant: str, payload: Mapping[str, Any]) -> None:
+    def _check_rights(
+        self, participant: str, payload: Mapping[str, Any], kind: Literal["mcp/proposal"] | None
+    ) -> None:
         """Raises a MewError where a proposal could not be withdrawn after its rejection."""
-        asks = not self.participant.can_send("mcp/request", payload, participant)
+        asks = kind is not None or not self.participant.can_send("mcp/request", payload, participant)
         if asks and not self.participant.can_send("mcp/withdraw"):
             raise MewError(
                 f"{self.participant.client.id} may propose calls of {participant} but not withdraw them, so a refusal "
@@ -471,8 +477,15 @@ class McpGate:
 
         Spec: R35.
         """
-        first = self.calls.find_unknown(key)
-        if not first or not has_effect(payload["method"]):
+        if not has_effect(payload["method"]):
+            return None
+        first = self.calls.find_unknown(
+            key
+        )  # also of before a crash, and those that only this gate gave up on
+        if not first:
+            found = self.participant.unknown_calls.find((participant,), payload, time.time())
+            first = found.request.id if found is not None else ""
+        if not first:
             return None
         if self.participant.can_send("mcp/proposal", payload, participant):
             return "mcp/proposal"

@@ -119,9 +119,9 @@ class McpHttpServer:
             self._requests -= 1
 
     def _note_session(self, id: str) -> None:
-        """Notes a session that the library has opened, and forgets those that are not live."""
+        """Notes a session that the library has opened, and forgets those that are over. A broken one may come back."""
         if id not in self._sessions:
-            self._sessions = {id: known for id, known in self._sessions.items() if known.is_live}
+            self._sessions = {id: known for id, known in self._sessions.items() if not known.is_over}
             self._sessions[id] = ClientSession(idle=self._idle)
 
     def _check(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:

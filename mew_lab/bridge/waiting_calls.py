@@ -25,7 +25,8 @@ request that began it: requests attach to it and detach.
 5. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal. A withdrawal that the
    gateway does not take is sent again, and after as long a time the call ends as unknown: it may still be approved.
 6. An approved call that its tool has not answered within `run_within` ends, and its place is free: whether it took
-   effect is not known. A repeat of it is not sent by own right (R35).
+   effect is not known. A repeat of it is not sent by own right (R35). An answer that arrives later takes the place of
+   that outcome.
 7. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
    gets the rejection as soon as the space has the withdrawal, or the result if an approval came first. An approval that
    crosses the withdrawal cannot be undone; the client is told of it.
@@ -51,7 +52,7 @@ from mew_lab.bridge.client_results import without_own_words
 from mew_lab.bridge.delivery import ClientSession
 from mew_lab.bridge.offers import EDITED
 from mew_lab.errors import MewError, OutcomeUnknown, ProposalWithdrawn, StillRunning, ToolFailed
-from mew_lab.ledger.calls import CallerState, CallIndex, Change, Proposal
+from mew_lab.ledger.calls import CallerState, CallLedger, Change
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.difference import equality_key
@@ -60,7 +61,7 @@ from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.progress import Progress, read_progress
-from mew_lab.sdk.results import ToolResult, raw_text
+from mew_lab.sdk.results import ToolResult, raw_text, result_of
 
 __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
 
@@ -159,7 +160,7 @@ class WaitingCalls:
     """The calls of one client.
 
     Args:
-        proposals: those of the ledger of calls.
+        ledger: the calls of the space as the participant saw them.
         decide_within: seconds after which an undecided proposal is withdrawn.
         run_within: seconds after which an approved call that its tool has not answered ends as unknown.
         grace: seconds after which a call that no request is attached to is withdrawn.
@@ -171,7 +172,7 @@ class WaitingCalls:
 
     def __init__(
         self,
-        proposals: CallIndex[Proposal],
+        ledger: CallLedger,
         *,
         decide_within: float,
         run_within: float,
@@ -183,7 +184,7 @@ class WaitingCalls:
     ) -> None:
         self.decide_within = decide_within
         self.run_within = run_within
-        self._proposals = proposals
+        self._ledger = ledger
         self.grace = grace
         self._withdraw_after = withdraw_after
         self._status = status
@@ -194,7 +195,7 @@ class WaitingCalls:
         self._ended: dict[str, WaitingCall] = {}  # by id, the oldest first
         self._unknown: BoundedDict[str, tuple[str, float]] = BoundedDict(
             MAX_UNKNOWN
-        )  # by key: id, since when
+        )  # by id: key, since when
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -315,7 +316,9 @@ class WaitingCalls:
                 waiting.reported = asyncio.Event()
 
     def note_change(self, change: Change) -> None:
-        """Withdraws a proposal that was rejected; gives an approved one its time to run."""
+        """Withdraws a proposal that was rejected; gives an approved one its time to run, and takes its late answer."""
+        if change.what in ("answered", "resolved"):
+            self._settle(change.call.id)
         waiting = self._by_id.get(change.call.id)
         if waiting is None or waiting.ended.is_set():
             return
@@ -327,6 +330,13 @@ class WaitingCalls:
         stated = f": {one_line(reason, MAX_REASON)}" if reason else ", without a reason"
         waiting.why = f"{one_line(by, MAX_REASON)} rejected {waiting.what}{stated}. It was not executed"
         self._start(self._withdraw(waiting, "rejected"))
+
+    def note_response(self, envelope: Envelope) -> None:
+        """Takes the late answer to a request, which the ledger has observed before."""
+        for id in envelope.correlation_id if self._unknown else ():
+            request = self._ledger.requests.get(id)
+            if request is not None and request.state == "answered":
+                self._settle(id)
 
     async def withdraw(self, waiting: WaitingCall, why: str, *, reason: str = "no_longer_needed") -> bool:
         """Withdraws an undecided call; `why` is the sentence with which it ends. Returns whether that was accepted."""
@@ -366,50 +376,78 @@ class WaitingCalls:
 
     async def _follow(self, waiting: WaitingCall, call: Call) -> None:
         try:
-            outcome = self._outcome_of(waiting, _json_of(await call))
-        except ToolFailed as fault:
-            # A result that the tool marked as an error stays a result; any other error is a sentence.
-            is_result = fault.code is None and isinstance(fault.data, dict)
-            outcome = (
-                self._outcome_of(waiting, fault.data)
-                if is_result
-                else CallOutcome(refusal=str(fault), code=fault.code)
-            )
+            outcome = self._outcome_of(waiting, await call)
         except ProposalWithdrawn as fault:
             await asyncio.sleep(CROSSING)
             outcome = CallOutcome(refusal=self._describe_withdrawal(waiting, str(fault)))
-        except (OutcomeUnknown, StillRunning) as fault:
-            outcome = CallOutcome(refusal=str(fault), is_unknown=True)
         except MewError as fault:
-            outcome = CallOutcome(refusal=str(fault))
+            outcome = self._outcome_of_fault(waiting, fault)
         if not waiting.ended.is_set():
             self._end(waiting, outcome)
 
     def _outcome_of(self, waiting: WaitingCall, result: Any) -> CallOutcome:
-        plain = without_own_words(result, waiting.what, is_tool=waiting.is_tool)
+        plain = without_own_words(_json_of(result), waiting.what, is_tool=waiting.is_tool)
         return CallOutcome(self._with_edit(waiting.id, plain))
+
+    def _outcome_of_fault(self, waiting: WaitingCall, fault: MewError) -> CallOutcome:
+        if not isinstance(fault, ToolFailed):
+            is_unknown = isinstance(fault, OutcomeUnknown | StillRunning)
+            return CallOutcome(refusal=str(fault), is_unknown=is_unknown)
+        # A result that the tool marked as an error stays a result; any other error is a sentence.
+        if fault.code is None and isinstance(fault.data, dict):
+            return self._outcome_of(waiting, fault.data)
+        return CallOutcome(refusal=str(fault), code=fault.code)
+
+    def _find_answer(self, waiting: WaitingCall) -> CallOutcome | None:
+        """The outcome of a call whose answer the ledger has; None where it has none."""
+        if waiting.call is None:  # of before a crash: another participant may have its id now
+            return None
+        call = self._ledger.requests.get(waiting.id) or self._ledger.proposals.get(waiting.id)
+        if call is None or call.state != "answered" or call.response is None:
+            return None
+        try:
+            result = result_of(call.response.payload, method=call.method, what=waiting.what)
+        except MewError as fault:
+            return self._outcome_of_fault(waiting, fault)
+        return self._outcome_of(waiting, result)
+
+    def _settle(self, id: str) -> None:
+        """Ends that the outcome of a call is unknown, where it is: an answer has come, or somebody found it out."""
+        if self._unknown.pop(id, None) is None:
+            return
+        if self._memory is not None:
+            self._memory.settle(id)
+        waiting = self._by_id.get(id)
+        if waiting is not None:
+            waiting.outcome = self._find_answer(waiting) or waiting.outcome
+            if self._may_be_taken(waiting):
+                self._remember(waiting)
 
     async def _give_up(self, waiting: WaitingCall) -> None:
         """Ends the wait for the answer to an approved call: what becomes of it is not known. Spec: R35."""
         assert waiting.call is not None
+        state = waiting.describe()  # before the end of the wait
         with suppress(MewError):
             await waiting.call.withdraw("timeout")
         if not waiting.ended.is_set():
-            why = f"{waiting.describe()}, but no answer came within {self.run_within:g} s. {SENT_UNKNOWN}"
+            why = f"{state}, but no answer came within {self.run_within:g} s. {SENT_UNKNOWN}"
             self._end(waiting, CallOutcome(refusal=why, is_unknown=True))
 
     def find_unknown(self, key: str) -> str:
         """The id of a call with this key whose outcome is not known, for a day; empty where there is none."""
-        id, since = self._unknown.get(key, ("", 0.0))
-        if id and asyncio.get_running_loop().time() - since < DAY:
-            return id
+        now = asyncio.get_running_loop().time()
+        for id, (known, since) in self._unknown.items():
+            if known == key and now - since < DAY:
+                return id
         remembered = self._memory.find_unknown(key) if self._memory is not None else None
         return remembered.id if remembered is not None else ""
 
     def _end(self, waiting: WaitingCall, outcome: CallOutcome) -> None:
+        if outcome.is_unknown:  # its answer may have come meanwhile
+            outcome = self._find_answer(waiting) or outcome
         waiting.outcome = outcome
         if outcome.is_unknown:
-            self._unknown[waiting.key] = waiting.id, asyncio.get_running_loop().time()
+            self._unknown[waiting.id] = waiting.key, asyncio.get_running_loop().time()
             if self._memory is not None:
                 self._memory.note_unknown(waiting.id)
         for name in tuple(waiting.timers):
@@ -419,14 +457,32 @@ class WaitingCalls:
         else:
             self._remember(waiting)
         self._ended[waiting.id] = waiting
-        if len(self._ended) > MAX_ENDED:
-            oldest = self._ended.pop(next(iter(self._ended)))
-            self._by_id.pop(oldest.id, None)
-            self._release(oldest)
+        self._make_room()
         if not waiting.delivered:
             self._set_timer(waiting, "keep", self.decide_within, self._release)
         waiting.ended.set()
         self._note_caller(waiting, "")
+
+    def _make_room(self) -> None:
+        """Forgets one ended call where there are too many: one that no repeat can take, else an unknown one, else any.
+
+        A repeat of an unknown one is recognised all the same; one of any other is executed again. What a restarted gate
+        remembers has its bound in the memory, and so much of it may be there at once that none counts here.
+        """
+        able = [one for one in self._ended.values() if one.call is not None or not self._may_be_taken(one)]
+        if len(able) <= MAX_ENDED:
+            return
+
+        def worth(one: WaitingCall) -> tuple[bool, bool]:
+            return self._may_be_taken(one), one.outcome is not None and not one.outcome.is_unknown
+
+        waiting = min(able, key=worth)  # the oldest of those that are worth the least
+        del self._ended[waiting.id], self._by_id[waiting.id]
+        self._release(waiting)
+
+    def _may_be_taken(self, waiting: WaitingCall) -> bool:
+        """Whether a repeat may still take it, or will once it is free."""
+        return waiting.id in self._by_key.get(waiting.key, ())
 
     def _release(self, waiting: WaitingCall) -> None:
         """Lets no further repeat take a call."""
@@ -441,14 +497,14 @@ class WaitingCalls:
 
     def _is_withdrawn(self, waiting: WaitingCall) -> bool:
         """Whether a call was withdrawn and certainly not executed."""
-        proposal = self._proposals.get(waiting.id)
+        proposal = self._ledger.proposals.get(waiting.id)
         if proposal is None or proposal.uncertain or proposal.state != "withdrawn":
             return False
         return all(claim.kind != "mcp/request" for claim in proposal.claims)
 
     def _describe_withdrawal(self, waiting: WaitingCall, fault: str) -> str:
         """A sentence for the client about a withdrawn proposal, with what makes it doubtful that it was not executed."""
-        proposal = self._proposals.get(waiting.id)
+        proposal = self._ledger.proposals.get(waiting.id)
         if proposal is None or proposal.uncertain:
             return _MISSED.format(what=waiting.what)
         for claim in proposal.claims:
@@ -462,7 +518,7 @@ class WaitingCalls:
 
         That stands in its `_meta`, too, where no participant can write it.
         """
-        proposal = self._proposals.get(id)
+        proposal = self._ledger.proposals.get(id)
         content = result.get("content") if isinstance(result, dict) else None
         if (
             proposal is None
@@ -504,7 +560,7 @@ class WaitingCalls:
             await waiting.call.withdraw(reason)
         except MewError as fault:  # such as not connected; `resume` sends it again
             logger.warning("the withdrawal of %s is not confirmed: %s", waiting.what, fault)
-            if not waiting.ended.is_set():
+            if not waiting.ended.is_set() and not waiting.decided:  # an approval may have come meanwhile
                 self._withdraw_again(waiting, reason)
             return False
         return True

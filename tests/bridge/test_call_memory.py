@@ -69,6 +69,59 @@ def test_what_was_put_is_there_after_a_crash_for_its_owner_alone(tmp_path: Path)
     assert len([file for file in path.parent.rglob("*") if file.is_file()]) == 2
 
 
+def test_a_closed_memory_writes_nothing_and_leaves_its_place_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "calls.json"
+    memory = CallMemory(path)
+    memory.load(max_age=60.0)
+    for call in (WAITS, DONE):
+        memory.put(call._replace(result=None, refusal=""))
+    memory.put(DONE)
+    memory.close()
+    before = {file: file.read_bytes() for file in path.parent.rglob("*") if file.is_file()}
+    memory.drop(DONE.id)
+    memory.settle(WAITS.id)
+    memory.put(REFUSED._replace(refusal=""))
+    memory.put(REFUSED)
+    memory.note_unknown(WAITS.id)
+    memory.drop(WAITS.id)
+    memory.close()
+    assert {file: file.read_bytes() for file in path.parent.rglob("*") if file.is_file()} == before
+    other = CallMemory(path)
+    assert other.find_holder() == "" and sorted(loaded(path)) == [WAITS, DONE]
+
+
+def test_a_memory_of_many_unknown_calls_holds_no_more_than_the_newest(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "calls.json"
+    memory = CallMemory(path)
+    memory.load(max_age=60.0)
+    for n in range(2 * call_memory.MAX_CALLS):
+        call = RememberedCall(f"{n:064x}", f"call-{n}", "calc/add", True)
+        memory.put(call)
+        memory.note_unknown(call.id)
+        memory.drop(call.id)
+    sizes = {name: len(held) for name, held in vars(memory).items() if hasattr(held, "__len__")}
+    assert max(sizes.values()) <= call_memory.MAX_CALLS, sizes
+    assert memory.find_unknown(call.key) is not None
+    memory.close()
+
+
+def test_a_call_that_was_settled_is_no_unknown_one_and_its_outcome_can_be_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "calls.json"
+    memory = CallMemory(path)
+    memory.load(max_age=60.0)
+    for call in (WAITS, DONE):
+        memory.put(call._replace(result=None, refusal=""))
+        memory.note_unknown(call.id)
+    memory.drop(WAITS.id)  # its client was told
+    for call in (WAITS, DONE):
+        assert memory.find_unknown(call.key) is not None
+        memory.settle(call.id)
+        assert memory.find_unknown(call.key) is None
+    memory.put(DONE)
+    memory.close()
+    assert loaded(path) == [DONE]
+
+
 def test_old_outcomes_are_forgotten_and_what_waited_is_not(tmp_path: Path) -> None:
     path = tmp_path / "a" / "calls.json"
     put(path, WAITS, DONE, REFUSED)

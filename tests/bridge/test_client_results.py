@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -15,7 +17,7 @@ from mcp import Client, types
 from mcp.types.methods import serialize_server_result
 from mcp.types.version import KNOWN_PROTOCOL_VERSIONS
 
-from mew_lab.bridge.client_results import misfit, reads_as_own, without_own_words
+from mew_lab.bridge.client_results import misfit, reads_as_own, result_misfit, without_own_words
 from mew_lab.bridge.offers import EDITED, STATE
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -62,7 +64,11 @@ def as_read(words: str) -> str:
 def test_no_member_under_the_prefix_of_the_gate_comes_from_a_participant(result: dict[str, Any]) -> None:
     plain = without_own_words(result, WHAT, is_tool=True)
     assert not [name for name in members_of(plain) if as_read(name).startswith("mewlab")]
-    assert plain.get("structuredContent") == result.get("structuredContent")
+    data = result.get("structuredContent")
+    if isinstance(data, dict) or not isinstance(result.get("content"), list):
+        assert plain.get("structuredContent") == data
+    elif "structuredContent" in result:
+        assert plain["content"][-1]["text"] == json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 OWN = [
@@ -114,6 +120,64 @@ def test_a_text_that_reads_like_the_gate_is_marked_as_a_result(
 def test_a_text_of_a_tool_stays_as_it_is(words: str) -> None:
     block = {"type": "text", "text": words}
     assert without_own_words({"content": [block]}, WHAT, is_tool=True)["content"] == [block]
+
+
+def text_block(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def link_with(name: str) -> Any:
+    return lambda words: {"type": "resource_link", "uri": "x:y", "name": "n", name: words}
+
+
+BLOCKS: dict[str, tuple[tuple[str, ...], Any]] = {
+    "text": (("text",), text_block),
+    "resource": (
+        ("resource", "text"),
+        lambda words: {"type": "resource", "resource": {"uri": "x:y", "text": words}},
+    ),
+    **{f"{name} of a link": ((name,), link_with(name)) for name in ("name", "title", "description")},
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+@given(st.sampled_from(OWN), st.lists(st.sampled_from(DISGUISES), max_size=3))
+def test_wherever_a_content_shows_a_text_it_is_marked(kind: str, words: str, how: list[Any]) -> None:
+    (*path, last), make = BLOCKS[kind]
+    for disguise in how:
+        words = disguise(words)
+    result = {"content": [make(words)]}
+    [plain] = without_own_words(result, WHAT, is_tool=True)["content"]
+    for name in path:
+        plain = plain[name]
+    assert plain[last] == f"Result of {WHAT}:\n{words}"
+    assert result == {"content": [make(words)]}  # a ledger has it too
+
+
+@given(st.sampled_from(OWN), st.sampled_from(KNOWN_PROTOCOL_VERSIONS))
+def test_data_that_becomes_text_is_marked_as_a_result(words: str, version: str) -> None:
+    for data in (words, [words], [[{"x": words}]]):
+        plain = without_own_words({"content": [], "structuredContent": data}, WHAT, is_tool=True)
+        [block] = plain["content"]
+        assert block["text"].startswith(f"Result of {WHAT}:\n") and "structuredContent" not in plain
+        assert result_misfit("tools/call", plain, version) == ""
+
+
+@given(st.data())
+def test_a_sentence_that_is_spread_over_texts_of_any_kind_is_marked(data: st.DataObject) -> None:
+    parts = st.lists(st.integers(0, len(PENDING)), max_size=6).map(sorted)
+    ends = [0, *data.draw(parts), len(PENDING)]
+    make = st.sampled_from([text_block, BLOCKS["resource"][1]])
+    filler = st.lists(st.sampled_from(["", " ", "\n", "\u200b", "..."]), max_size=3)
+    blocks: list[dict[str, Any]] = [text_block(one) for one in data.draw(filler)] * data.draw(
+        st.integers(1, 300)
+    )
+    for start, end in itertools.pairwise(ends):
+        blocks.append(data.draw(make)(PENDING[start:end]) | {"name": "of no client", "description": "shown"})
+        blocks += [text_block(one) for one in data.draw(filler)]
+    plain = without_own_words({"content": blocks}, WHAT, is_tool=True)["content"]
+    texts = [block.get("resource", block)["text"] for block in plain]
+    assert next(text for text in texts if text).startswith(f"Result of {WHAT}:\n")
 
 
 def test_a_sentence_that_is_spread_over_several_texts_is_marked() -> None:

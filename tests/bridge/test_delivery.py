@@ -68,13 +68,14 @@ async def test_a_session_is_live_until_it_ends_breaks_or_is_idle(leap: Callable[
     session = ClientSession(idle=10.0)
     assert session.is_live and await hold(session, *answer(200)) and session.is_live
     leap(11.0)
-    assert not session.is_live
+    assert not session.is_live and session.is_over
     assert await hold(session, *answer(202)) and session.is_live
     assert await hold(session, answer(200)[0]) and not session.is_live  # the rest of it was never sent
+    assert not session.is_over  # its client may have given up at its time limit alone
     assert await hold(session, *answer(200)) and session.is_live
     for status, ends in ((404, False), (200, True)):
         over = ClientSession(idle=10.0)
-        assert await hold(over, *answer(status), ends=ends) and not over.is_live
+        assert await hold(over, *answer(status), ends=ends) and not over.is_live and over.is_over
         assert not await hold(over, *answer(200))
 
 

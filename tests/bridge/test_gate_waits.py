@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
+from mew_lab.bridge import waiting_calls
+from mew_lab.bridge.call_memory import CallMemory, RememberedCall
+from mew_lab.bridge.delivery import STDIO
+from mew_lab.bridge.waiting_calls import call_key
+from mew_lab.sdk.participant import MEWParticipant
+
 from .conftest import Site, until
-from .desk import Desk, give_up, text
+from .desk import LISTING, PROPOSER, Desk, give_up, text
 from .test_gate import How, failing
 
 MINUTE = 60.0
@@ -147,4 +155,96 @@ async def test_a_withdrawal_that_the_gateway_does_not_take_gives_the_place_back_
         assert state == ("unknown" if is_always else None)
         await leap_in_steps(leap, 1)
         assert not len(gate.participant.correlations)
+    assert desk.executed == []
+
+
+@pytest.mark.ruling("R35")
+async def test_an_approval_while_the_last_withdrawal_fails_lets_the_call_run(
+    desk: Desk, leap: Leap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails, may_end = failing(monkeypatch), asyncio.Event()
+    participant = MEWParticipant(desk.site.client("slow", "tool"))
+
+    async def push() -> str:
+        """Pushes."""
+        await may_end.wait()
+        return "pushed"
+
+    participant.register_tool(push)
+    desk.site.seated.append(participant)
+    await participant.start()
+    times = {"answer_after": 0.05, "decide_within": 600.0, "grace": 1e6}
+    async with desk.gate(**times) as gate, Client(gate.server, mode="legacy") as client:
+        await client.call_tool("slow_push", {})
+        id = await desk.proposed()
+        waiting = gate.calls.by_id(id)
+        assert waiting is not None
+        fails["mcp/withdraw"] = "swallowed"
+        # The last one is that which begins when `decide_within` has passed since the first one failed.
+        await leap_in_steps(
+            leap, 25, lambda: waiting.unconfirmed_since < asyncio.get_running_loop().time() - 585
+        )
+        await until(lambda: gate.participant.correlations.waiting("mcp/withdraw"))
+        await desk.human.approve(id)
+        await until(lambda: waiting.decided)
+        await leap_in_steps(leap, 2)
+        assert not gate.participant.correlations.waiting("mcp/withdraw") and not waiting.ended.is_set()
+        may_end.set()
+        await waiting.ended.wait()
+        assert text(await client.call_tool("proposal_result", {"proposal": id})) == "pushed"
+
+
+async def test_an_outcome_that_no_client_has_outlives_many_that_were_delivered(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_calls, "MAX_ENDED", 5)
+    async with desk.gate(OWN_RIGHT, answer_after=5.0) as gate, Client(gate.server, mode="legacy") as client:
+        await until(gate.participant.discovery.get_available_tools)
+        key = call_key("calc", payload(7))
+        with pytest.MonkeyPatch.context() as patch:  # the answer does not reach the client
+            patch.setattr(gate.calls, "note_delivered", lambda waiting: None)
+            assert text(await client.call_tool("calc_add", arguments(7))) == "10"
+        kept = gate.calls.take(key, STDIO)
+        assert kept is not None and not kept.delivered
+        for n in range(20, 40):
+            await client.call_tool("calc_add", arguments(n))
+        assert gate.calls.by_id(kept.id) is kept
+        assert text(await client.call_tool("calc_add", arguments(7))) == "10"
+    assert desk.executed.count((7, 3)) == 1
+
+
+OWN_RIGHT = [*LISTING, *PROPOSER, {"kind": "mcp/request", "to": "calc"}]
+
+
+def arguments(a: int) -> dict[str, int]:
+    return {"a": a, "b": 3}
+
+
+def payload(a: int) -> dict[str, Any]:
+    return {"method": "tools/call", "params": {"name": "add", "arguments": arguments(a)}}
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_gate_that_starts_again_gives_each_outcome_that_it_kept_and_executes_nothing_twice(
+    desk: Desk, tmp_path: Path, seed: int
+) -> None:
+    dice, path = random.Random(seed), tmp_path / "calls" / "calls.json"
+    ended = dice.choice([1, 40, 200])
+    calls = [*[True] * ended, *[False] * (300 - ended)]
+    dice.shuffle(calls)
+    memory = CallMemory(path)
+    memory.load(max_age=60.0)
+    for n, has_ended in enumerate(calls):
+        call = RememberedCall(call_key("calc", payload(n)), f"call-{n}", "calc/add", True)
+        memory.put(call)
+        if has_ended:
+            memory.put(call._replace(result={"content": [{"type": "text", "text": f"kept {n}"}]}))
+    memory.close()
+    async with desk.gate(OWN_RIGHT, memory=CallMemory(path)) as gate:
+        async with Client(gate.server, mode="legacy") as client:
+            await until(gate.participant.discovery.get_available_tools)
+            for n, has_ended in enumerate(calls):
+                told = text(await client.call_tool("calc_add", arguments(n)))
+                assert told == f"kept {n}" if has_ended else "is not known here" in told
     assert desk.executed == []

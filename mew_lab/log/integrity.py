@@ -24,8 +24,18 @@ from typing import NamedTuple
 
 from mew_lab.errors import HeadsDiffer, JournalError
 from mew_lab.log.kept_heads import KeptHead, KeptHeads, epoch_of, kept_heads
-from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
-from mew_lab.log.reading import LINE_LIMIT, first_record, list_files, missing, open_regular, read_pruned_start
+from mew_lab.log.line import NO_CHAIN, read_line, read_members, split_chain
+from mew_lab.log.reading import (
+    LINE_LIMIT,
+    LongLine,
+    first_record,
+    is_torn,
+    list_files,
+    missing,
+    open_regular,
+    read_pruned_start,
+    split_lines,
+)
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 
@@ -124,8 +134,8 @@ class Integrity(NamedTuple):
 class _ChainedLine(NamedTuple):
     path: Path
     number: int
-    data: bytes
-    whole: bool
+    data: bytes  # empty where it is too long
+    torn: bool
 
 
 def verify_chain(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Integrity:
@@ -246,16 +256,18 @@ class _ChainVerifier:
             if sha256(self._chain + data[:-77]).hexdigest().encode() == chain:
                 self._at = (line.path, line.number)
                 return self._vouch(data, data[:160], chain)
-        if not line.whole and line.path == self._paths[-1] and not _is_record(line.data):
+        if line.torn and line.path == self._paths[-1]:
             self._torn = True
             return True
         self._at = (line.path, line.number)
+        if not data:
+            return self._fail(line, f"it is longer than {LINE_LIMIT} bytes, and no reader takes it")
         body, chain = split_chain(line.data)
         if not chain and not self._must and _is_record(line.data):
             self._unchained += 1
             self._take_copied(body[:-1])
             return True
-        exact = line.data == body + b',"chain":"' + chain + b'"}\n' if line.whole else True
+        exact = line.data == body + b',"chain":"' + chain + b'"}\n' if data.endswith(b"\n") else True
         if not chain:
             return self._fail(line, "it carries no chain, though lines before it do")
         if sha256(self._chain + body).hexdigest().encode() != chain:
@@ -463,7 +475,6 @@ def _is_record(data: bytes) -> bool:
 
 def _lines_of(path: Path) -> Iterator[_ChainedLine]:
     with open_regular(path) as file:
-        number = 0
-        while data := file.readline(LINE_LIMIT + CHAIN_BYTES):
-            number += 1
-            yield _ChainedLine(path, number, data, data.endswith(b"\n"))
+        for number, line in enumerate(split_lines(file), 1):
+            data = b"" if isinstance(line, LongLine) else line
+            yield _ChainedLine(path, number, data, is_torn(line))

@@ -17,6 +17,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -32,17 +33,20 @@ __all__ = [
     "MOST_HOLES",
     "JournalReader",
     "LineReader",
+    "LongLine",
     "PrunedStart",
     "first_record",
     "goes_on",
     "holds_opening",
     "is_journal",
+    "is_torn",
     "list_files",
     "missing",
     "names_no_grants",
     "open_regular",
     "read_journal",
     "read_pruned_start",
+    "split_lines",
     "successor",
     "unread_lines",
 ]
@@ -55,6 +59,37 @@ HEAD_LINES = 100
 
 _SEQ = b'{"seq":'
 _SEQ_END = len(_SEQ) + 20
+
+
+class LongLine(NamedTuple):
+    """A line of more than `LINE_LIMIT` bytes, which is not kept: its length, and whether a line feed ends it."""
+
+    length: int
+    ended: bool
+
+
+def split_lines(file: IO[bytes]) -> Iterator[bytes | LongLine]:
+    """The lines of a file from its position on, each with its line feed, which only the last may lack.
+
+    All readers of a journal, and its verification, take its lines from here: where two split a file differently, a line
+    could be verified that nobody reads.
+    """
+    while data := file.readline(LINE_LIMIT + 1):
+        if len(data) <= LINE_LIMIT:
+            yield data
+            continue
+        length = len(data)
+        while data and not data.endswith(b"\n"):
+            data = file.readline(LINE_LIMIT)
+            length += len(data)
+        yield LongLine(length, bool(data))
+
+
+def is_torn(line: bytes | LongLine) -> bool:
+    """Whether a file ends within this line of it."""
+    if isinstance(line, LongLine):
+        return not line.ended
+    return not line.endswith(b"\n") and read_members(line) is None
 
 
 class JournalReader(Iterator[Record]):
@@ -104,12 +139,13 @@ class JournalReader(Iterator[Record]):
 
     def _recognise(self) -> str:
         first = self._file.readline(LINE_LIMIT)
-        line, seen = first, 0
-        format = _format_of(line)
-        # A file that lost its beginning, or has blank lines there, is known by one of its next lines.
-        while not format and line and seen < HEAD_LINES:
-            line, seen = self._file.readline(LINE_LIMIT), seen + 1
-            format = _format_of(line) if line.endswith(b"\n") else ""
+        format = _format_of(first)
+        if not format:
+            # A file that lost its beginning, or has blank lines there, is known by one of its next lines.
+            self._file.seek(0)
+            for line in islice(split_lines(self._file), 1, HEAD_LINES + 1):
+                if not isinstance(line, LongLine) and line.endswith(b"\n") and (format := _format_of(line)):
+                    break
         self._file.seek(0)
         if format:
             return format
@@ -129,18 +165,14 @@ class JournalReader(Iterator[Record]):
             yield record
 
     def _lines(self) -> Iterator[PeerLine]:
-        number = 0
         with self._file as file:
-            while data := file.readline(LINE_LIMIT + 1):
-                number += 1
-                if len(data) > LINE_LIMIT:
-                    while data and not data.endswith(b"\n"):
-                        data = file.readline(LINE_LIMIT)
+            for number, line in enumerate(split_lines(file), 1):
+                if isinstance(line, LongLine):
                     yield PeerLine(number, None)
-                elif not data.endswith(b"\n") and read_members(data) is None:
+                elif is_torn(line):
                     self.torn = True
-                elif not data.isspace() and (self._after < 0 or _place(data) > self._after):
-                    yield PeerLine(number, data)
+                elif not line.isspace() and (self._after < 0 or _place(line) > self._after):
+                    yield PeerLine(number, line)
 
 
 def _format_of(line: bytes) -> str:

@@ -1,0 +1,79 @@
+"""A journal with kept heads that somebody forged is neither vouched for nor gone on from without a word."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mew_lab.errors import JournalError, MewError
+from mew_lab.log.integrity import check_evidence, verify_chain, verify_with
+from mew_lab.log.kept_heads import epoch_of, heads_path, keep_head, kept_heads
+from mew_lab.log.line import read_line, split_chain
+from mew_lab.log.log import open_log
+from mew_lab.log.prune import prune
+from mew_lab.log.reading import LINE_LIMIT, list_files, read_journal
+from mew_lab.log.resumption import resume_verified
+from mew_lab.space.events import Record
+
+from ..conftest import examples
+from .test_integrity import Kept, lines_of, rechained, unchained, write
+
+pytestmark = pytest.mark.threat(44)
+Lines = list[bytes]
+
+
+def kept_journal(root: Path, seed: int = 1, *, events: int = 20, rotate_at: int = 4_000) -> Kept:
+    """A journal of several files in the folder of a lab, which kept heads of it."""
+    folder = root / ".mew" / "demo"
+    folder.mkdir(parents=True)
+    kept = write(folder, seed, events=events, rotate_at=rotate_at)
+    epoch = epoch_of(kept.path)
+    assert epoch is not None
+    for head in kept.heads:
+        keep_head(heads_path(root, "demo"), epoch, head, kept.path)
+    return kept
+
+
+def records_of(path: Path) -> tuple[list[Record], int]:
+    """What a reader gets of all files of a journal: its records, and the number of lines that are none."""
+    records: list[Record] = []
+    broken = 0
+    for file in list_files(path):
+        reader = read_journal(file)
+        records += [record for record in reader if record.event != "unreadable"]
+        broken += reader.unreadable
+    return records, broken
+
+
+@pytest.mark.parametrize("file", [0, -1])
+@pytest.mark.parametrize("excess", [1, 75])
+def test_no_line_hides_behind_one_that_is_too_long(tmp_path: Path, file: int, excess: int) -> None:
+    kept = kept_journal(tmp_path)
+    path = kept.files[file]
+    *before, last = lines_of(path)
+    path.write_bytes(b"".join((*before, b"x" * (LINE_LIMIT + excess), last)))
+    found = verify_with(kept.path)
+    assert found.flaw is not None and (found.flaw.path, found.flaw.line) == (path, len(before) + 1)
+    assert "longer than" in found.flaw.why and not found.torn
+    assert open_log(kept.path).verify().status() == 1
+    integrity, resumed = resume_verified(kept.files, name="it")
+    assert resumed is None
+    with pytest.raises(JournalError, match="longer than"):
+        check_evidence(integrity, "go on")
+    with pytest.raises(JournalError, match="longer than"):
+        prune(kept.path, agree=lambda goes: True)
+
+
+def test_a_long_line_at_the_very_end_is_torn_as_a_short_one(tmp_path: Path) -> None:
+    kept = kept_journal(tmp_path)
+    with kept.files[-1].open("ab") as file:
+        file.write(b"\0" * (LINE_LIMIT + 9))
+    found = verify_with(kept.path)
+    assert found.torn and found.intact

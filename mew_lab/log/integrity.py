@@ -44,6 +44,7 @@ __all__ = ["PRUNED", "Flaw", "Integrity", "check_evidence", "verify_chain", "ver
 _SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
 _CHAIN, _CLOSE = b',"chain":"', b'"}\n'  # of a line as a gateway writes it
 PRUNED = "pruned"  # the note of a snapshot
+IGNORE_HEADS = 'Where you know why, as after a loss of power, heads="ignore" goes on all the same.'
 FIRST_HEAD = 1000  # records before the first kept head of a journal that are no surprise
 
 
@@ -173,12 +174,15 @@ def verify_with(path: Path, file: Path | None = None, *, place: Path | None = No
     return integrity
 
 
-def check_evidence(integrity: Integrity, tried: str, *, with_heads: bool = True) -> None:
-    """Checks that nothing speaks against a journal from which a space is to go on.
+def check_evidence(
+    integrity: Integrity, tried: str, *, with_heads: bool = True, advice: str = IGNORE_HEADS
+) -> None:
+    """Checks that nothing speaks against a journal from which something else is to be made.
 
     Args:
         tried: What is tried with which journal, for the error.
         with_heads: Whether kept heads are to vouch for it, too.
+        advice: What to do about heads that do not, for the error.
 
     Raises:
         HeadsDiffer: when kept heads do not vouch for it.
@@ -195,8 +199,7 @@ def check_evidence(integrity: Integrity, tried: str, *, with_heads: bool = True)
         missing = (*missing, f"the journal went on: a head was kept behind #{integrity.went_on}")
     if missing and with_heads:
         raise HeadsDiffer(
-            f"Cannot {tried}: {'; '.join(missing)}. Examine it with mew-lab verify. Where you know why, as after a loss "
-            'of power, heads="ignore" goes on all the same.',
+            f"Cannot {tried}: {'; '.join(missing)}. Examine it with mew-lab verify. {advice}",
             path=path,
             missing=missing,
         )
@@ -215,6 +218,7 @@ class _ChainVerifier:
         self._first_found = 0  # the record of the first head that was found
         self._found = 0
         self._begins_anew = False
+        self._replaced_unchained = False  # lines that were pruned had no chain
         self._pruned = ""  # the chain of the last line that was pruned
         self._copied = NO_CHAIN  # the chain that the unchained lines had, if they are a copy
         self._goes_on_at = b""  # the chain with which the lines behind a snapshot go on, as `_copied`
@@ -239,7 +243,7 @@ class _ChainVerifier:
             anew = read_pruned_start(about)
             if anew is not None and nth == 0:  # a snapshot: the chain continues from the pruned lines
                 self._chain, self._from_seq, self._pruned = anew.chain.encode(), anew.seq, anew.chain
-                self._begins_anew = True
+                self._begins_anew, self._replaced_unchained = True, anew.unchained
                 self._copied, self._goes_on_at = self._chain, self._chain if anew.kept else b""
             yield from _lines_of(path)
             if anew is not None and nth == 0 and anew.kept and self._chained:
@@ -388,6 +392,8 @@ class _ChainVerifier:
                 f"the first line of {name} does not open a journal: what was before it is missing, and with it the "
                 "run of which heads may have been kept"
             )
+        if self._replaced_unchained:
+            doubts.append("its snapshot was made of lines without a chain, for which nothing vouched")
         if self._chained and self._unchained:
             unchained = "is unchained" if self._unchained == 1 else "are unchained"
             doubts.append(

@@ -374,6 +374,7 @@ class PrunedStart(NamedTuple):
 
     `number` is that of the file that continues it, and `previous` the name that this file states as its predecessor.
     Where files were `kept`, they continue the chain of the deleted part; else the chain continues after the snapshot.
+    `unchained`: lines of the deleted part had no chain.
     """
 
     seq: int
@@ -381,6 +382,7 @@ class PrunedStart(NamedTuple):
     number: int
     previous: str
     kept: bool
+    unchained: bool
 
 
 def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
@@ -388,10 +390,12 @@ def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
     pruned = about.get("pruned")
     if type(pruned) is not dict:
         return None
-    seq, chain, number, previous, kept = (pruned.get(key) for key in PrunedStart._fields)
+    seq, chain, number, previous, kept, unchained = (pruned.get(key) for key in PrunedStart._fields)
     if type(seq) is not int or type(chain) is not str or type(number) is not int or type(previous) is not str:
         return None
-    return PrunedStart(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
+    if not 2 <= number < 10**9:
+        return None
+    return PrunedStart(seq, chain, number, previous, kept is True, unchained is True)
 
 
 def holds_opening(about: Mapping[str, Any]) -> bool:

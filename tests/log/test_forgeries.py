@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mew_lab.errors import JournalError, MewError
+from mew_lab.cli import main
+from mew_lab.errors import HeadsDiffer, JournalError, MewError
 from mew_lab.log.integrity import check_evidence, verify_chain, verify_with
 from mew_lab.log.kept_heads import epoch_of, heads_path, keep_head, kept_heads
 from mew_lab.log.line import read_line, split_chain
@@ -77,3 +78,46 @@ def test_a_long_line_at_the_very_end_is_torn_as_a_short_one(tmp_path: Path) -> N
         file.write(b"\0" * (LINE_LIMIT + 9))
     found = verify_with(kept.path)
     assert found.torn and found.intact
+
+
+def place_another_run(kept: Kept, root: Path, *, strip: bool = False) -> None:
+    """Puts the files of another run in the place of a journal."""
+    (root / "elsewhere").mkdir()
+    other = write(root / "elsewhere", 99, events=20, rotate_at=4_000)
+    for path in kept.files:
+        path.unlink()
+    for path in other.files:
+        lines = lines_of(path)
+        kept.path.with_name(path.name).write_bytes(b"".join(unchained(lines) if strip else lines))
+
+
+@pytest.mark.parametrize("strip", [False, True])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_forged_run_is_not_pruned(
+    tmp_path: Path, keep: int, strip: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = kept_journal(tmp_path)
+    place_another_run(kept, tmp_path, strip=strip)
+    before = {path: path.read_bytes() for path in kept.path.parent.iterdir()}
+    status = open_log(kept.path).verify().status()
+    with pytest.raises(HeadsDiffer, match="no head was kept of j.jsonl.*A snapshot would hide") as refused:
+        prune(kept.path, keep=keep, agree=lambda goes: True, heads=kept_heads(kept.path))
+    assert "no head was kept" in refused.value.missing[0] and "ignore" not in str(refused.value)
+    assert main(["journal", "prune", str(kept.path), "--yes", "--keep", str(keep)]) == 1
+    assert "no head was kept of j.jsonl" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in kept.path.parent.iterdir()} == before
+    assert open_log(kept.path).verify().status() == status != 0
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_snapshot_of_lines_without_a_chain_says_so_for_ever(tmp_path: Path, keep: int) -> None:
+    kept = write(tmp_path, 3)
+    for path in kept.files:
+        path.write_bytes(b"".join(unchained(lines_of(path))))
+    done = prune(kept.path, keep=keep, agree=lambda goes: True)
+    assert done is not None and done.head is not None
+    found = verify_chain(kept.path, [done.head])
+    assert found.flaw is None and not found.intact
+    assert "its snapshot was made of lines without a chain" in str(found)
+    with pytest.raises(HeadsDiffer, match="without a chain"):
+        check_evidence(found, "go on")

@@ -218,6 +218,7 @@ class _ChainVerifier:
         self._first_found = 0  # the record of the first head that was found
         self._found = 0
         self._begins_anew = False
+        self._lost_chain = False  # lines with a chain follow a snapshot without one
         self._replaced_unchained = False  # lines that were pruned had no chain
         self._pruned = ""  # the chain of the last line that was pruned
         self._copied = NO_CHAIN  # the chain that the unchained lines had, if they are a copy
@@ -289,6 +290,7 @@ class _ChainVerifier:
         """Takes a line whose chain follows from the line before; `start` is its beginning without the chain."""
         if not self._must:
             self._seq = self._behind = 0  # nothing vouches for unchained lines before it
+            self._lost_chain = self._begins_anew and self._unchained > 0 and not self._chained
         self._chain, self._must = chain, True
         self._chained += 1
         self._look_up(data, start, chain)
@@ -435,6 +437,8 @@ class _ChainVerifier:
         """The flaw of a snapshot that may be forged, because neither a note nor a kept head confirms it."""
         if not self._begins_anew:
             return None
+        if self._lost_chain:  # it is written with one in any case
+            return Flaw(self._paths[0], 1, "it is a snapshot without a chain, though lines behind it have one", 0)
         if self._snapshot and self._from_seq not in self._noted:
             return Flaw(self._paths[0], 1, "it is a snapshot that no later note names", 0)
         if self._any and not (self._from_seq in self._vouched if self._snapshot else self._found):

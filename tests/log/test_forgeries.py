@@ -121,3 +121,54 @@ def test_a_snapshot_of_lines_without_a_chain_says_so_for_ever(tmp_path: Path, ke
     assert "its snapshot was made of lines without a chain" in str(found)
     with pytest.raises(HeadsDiffer, match="without a chain"):
         check_evidence(found, "go on")
+
+
+def snapshot_line(first: bytes, end: bytes, *, kept: bool) -> bytes:
+    """A first line without a chain that states that the lines up to `end` were pruned."""
+    line, about = json.loads(first), json.loads(json.loads(first)["detail"])
+    record = read_line(end)
+    assert record is not None
+    about["pruned"] = {
+        "seq": record.seq,
+        "chain": split_chain(end)[1].decode(),
+        "number": 2,
+        "previous": "j.jsonl",
+        "kept": kept,
+    }
+    line["detail"] = json.dumps(about, separators=(",", ":"))
+    line.pop("chain", None)
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+@pytest.mark.parametrize("lines", [0, 1, 2])
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("kept_files", [False, True])
+def test_a_forged_snapshot_without_a_chain_is_a_flaw(
+    tmp_path: Path, kept_files: bool, files: int, lines: int
+) -> None:
+    """Genuine lines with their chain follow it, in another file or in the same one."""
+    kept = kept_journal(tmp_path)
+    whole = lines_of(kept.path)
+    split = len(whole) if files == 2 else 4
+    forged = snapshot_line(whole[0], whole[split - 1], kept=kept_files)
+    note = {"seq": 1, "now": "2026-11-21T22:40:02Z", "event": "noted", "space": "demo", "detail": "forged"}
+    kept.path.write_bytes(b"".join([forged, *[json.dumps(note).encode() + b"\n"] * lines, *whole[split:]]))
+    result = open_log(kept.path).verify()
+    flaw = result.integrity[0].flaw
+    assert flaw is not None and not flaw.of_heads and result.status(unchained_ok=True) == 1, result
+    integrity, resumed = resume_verified(list_files(kept.path), name="it", with_heads=False)
+    assert resumed is None
+    with pytest.raises(JournalError, match="is not vouched for"):
+        check_evidence(integrity, "go on", with_heads=False)
+
+
+def test_a_snapshot_that_lost_its_chain_is_a_flaw_and_a_saved_copy_of_it_is_none(tmp_path: Path) -> None:
+    kept = kept_journal(tmp_path)
+    done = prune(kept.path, agree=lambda goes: True, heads=kept_heads(kept.path))
+    assert done is not None and done.head is not None
+    open_log(kept.path).save(tmp_path / "copy.jsonl")
+    copy = verify_chain(tmp_path / "copy.jsonl", [*kept.heads, done.head])
+    assert copy.flaw is None and copy.intact
+    kept.path.write_bytes(b"".join(unchained(lines_of(kept.path))))
+    flaw = verify_chain(kept.path, [*kept.heads, done.head]).flaw
+    assert flaw is not None and (flaw.path, flaw.line) == (kept.path, 1)

@@ -227,9 +227,8 @@ class _ChainVerifier:
         self._chained = self._unchained = self._behind = self._seq = self._from_seq = 0
         self._must = False  # from here on each line has a chain
         self._snapshot = ""  # the chain of a snapshot
-        # The chains of snapshots that notes state, by the last record that each snapshot replaces.
-        self._noted: dict[object, str] = {}
-        self._vouched: dict[object, str] = {}  # the same, of the notes that a kept head follows
+        self._noted = ""  # the chain that the last note of this snapshot states
+        self._is_vouched = False  # a kept head follows that note
         self._any = any(head.epoch in self._runs for head in heads)
         self._others = [head for head in heads if head.epoch not in self._runs]
         self._flaw: Flaw | None = None
@@ -306,10 +305,8 @@ class _ChainVerifier:
 
     def _look_up(self, data: bytes, start: bytes, chain: bytes) -> None:
         """Looks for a kept head, and for the note of a snapshot, at a line with this chain."""
-        if b'"event":"pruned"' in start:
-            record = read_line(data)
-            detail = (read_members(record.detail) or {}) if record is not None else {}
-            self._noted[detail.get("seq")] = str(detail.get("snapshot", ""))
+        if self._begins_anew and b'"event":"pruned"' in start:
+            self._take_note(data)
         self._behind += 1
         head = self._awaited.pop(chain.decode(), None) if self._awaited else None
         if seq := _SEQ.match(data):
@@ -321,7 +318,15 @@ class _ChainVerifier:
             self._runs.add(head.epoch)
             self._first_found = self._first_found or head.seq
             self._found += 1
-            self._vouched = dict(self._noted)
+            self._is_vouched = bool(self._noted)
+
+    def _take_note(self, data: bytes) -> None:
+        """Takes the note of a snapshot; others than that of this one are of earlier snapshots."""
+        record = read_line(data)
+        detail = (read_members(record.detail) or {}) if record is not None else {}
+        seq, chain = detail.get("seq"), detail.get("snapshot")
+        if type(seq) is int and seq == self._from_seq and type(chain) is str:
+            self._noted = chain
 
     def _fail(self, line: _ChainedLine, why: str) -> bool:
         self._flaw = Flaw(line.path, line.number, why, self._seq)
@@ -356,7 +361,7 @@ class _ChainVerifier:
                     f"the journal continues in {later.name}, but the file before is missing",
                     self._seq,
                 )
-            elif self._snapshot and self._noted.get(self._from_seq, self._snapshot) != self._snapshot:
+            elif self._snapshot and self._noted not in ("", self._snapshot):
                 self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a later note names", 0)
             elif lost:
                 self._flaw = self._find_rewritten(lost[0], path, number)
@@ -438,10 +443,12 @@ class _ChainVerifier:
         if not self._begins_anew:
             return None
         if self._lost_chain:  # it is written with one in any case
-            return Flaw(self._paths[0], 1, "it is a snapshot without a chain, though lines behind it have one", 0)
-        if self._snapshot and self._from_seq not in self._noted:
+            return Flaw(
+                self._paths[0], 1, "it is a snapshot without a chain, though lines behind it have one", 0
+            )
+        if self._snapshot and not self._noted:
             return Flaw(self._paths[0], 1, "it is a snapshot that no later note names", 0)
-        if self._any and not (self._from_seq in self._vouched if self._snapshot else self._found):
+        if self._any and not (self._is_vouched if self._snapshot else self._found):
             return Flaw(
                 self._paths[0],
                 1,

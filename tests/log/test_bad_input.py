@@ -26,6 +26,7 @@ from mew_lab.log.export import export_as_peers
 from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.log import Log, open_log
+from mew_lab.space.events import Record
 
 from ..user_rights import bound_by_modes
 from .consent_sessions import play as decisions
@@ -519,6 +520,12 @@ class Fuzzed(NamedTuple):
     lines: bool = True
 
 
+NOTES = {
+    "pruned": '{"seq":3,"files":1,"records":3,"snapshot":"' + "7" * 64 + '"}',
+    "reported": '{"proposal":"p-1","decision":"approve","request":"q-1","how":"click","to":["fs"]}',
+    "resolved": '{"request":"q-1","to":["fs"],"happened":true,"note":"x"}',
+    "limited": '{"messages":3}',
+}
 CORPUS = Path(__file__).parent / "corpus"
 READERS = {
     "journal": Fuzzed("log.jsonl"),
@@ -608,9 +615,14 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A sound file for each reader, all of one session."""
     folder = tmp_path_factory.mktemp("sound")
     path = keep(hostile(5, 15).records, folder / "log.jsonl")
-    log = open_log(path)
     (folder / "peers").mkdir()
     export_as_peers(path, folder / "peers")
+    last = list(open_log(path).records)[-1]
+    journal = Journal.resume(path)
+    for event, detail in NOTES.items():
+        journal.append([Record(journal.head.seq + 1, last.now, event, "demo", "anna", detail=detail)])
+    journal.close()
+    log = open_log(path)
     log.to_parquet(folder / "log.parquet")
     log.export_otlp(folder / "spans.jsonl")
     chain = path.read_bytes()[-67:-3].decode()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -100,7 +102,7 @@ def test_a_forged_run_is_not_pruned(
     place_another_run(kept, tmp_path, strip=strip)
     before = {path: path.read_bytes() for path in kept.path.parent.iterdir()}
     status = open_log(kept.path).verify().status()
-    with pytest.raises(HeadsDiffer, match="no head was kept of j.jsonl.*A snapshot would hide") as refused:
+    with pytest.raises(HeadsDiffer, match=r"no head was kept of j\.jsonl.*A snapshot would hide") as refused:
         prune(kept.path, keep=keep, agree=lambda goes: True, heads=kept_heads(kept.path))
     assert "no head was kept" in refused.value.missing[0] and "ignore" not in str(refused.value)
     assert main(["journal", "prune", str(kept.path), "--yes", "--keep", str(keep)]) == 1
@@ -172,3 +174,154 @@ def test_a_snapshot_that_lost_its_chain_is_a_flaw_and_a_saved_copy_of_it_is_none
     kept.path.write_bytes(b"".join(unchained(lines_of(kept.path))))
     flaw = verify_chain(kept.path, [*kept.heads, done.head]).flaw
     assert flaw is not None and (flaw.path, flaw.line) == (kept.path, 1)
+
+
+@pytest.mark.threat(32)
+def test_notes_of_snapshots_take_no_memory(tmp_path: Path) -> None:
+    kept = kept_journal(tmp_path)
+    first, second = lines_of(kept.path)[:2]
+    note = {"seq": 1, "now": "2026-11-21T22:40:02Z", "event": "pruned", "space": "demo"}
+    with (tmp_path / "notes.jsonl").open("wb") as file:
+        file.write(snapshot_line(first, second, kept=True))
+        for seq in range(10_000):
+            detail = json.dumps({"seq": seq, "snapshot": f"{seq:0400}"})
+            file.write(json.dumps({**note, "detail": detail}, separators=(",", ":")).encode() + b"\n")
+    verify_chain(tmp_path / "notes.jsonl")
+    tracemalloc.start()
+    verify_chain(tmp_path / "notes.jsonl")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+Files = dict[Path, Lines]
+SHORT = 20_000
+"""Bytes of the longest line in the test below, so that many that are longer can be tried."""
+
+
+def _pick(files: Files, dice: Random) -> tuple[Lines, int]:
+    lines = dice.choice([*files.values()])
+    return lines, dice.randrange(len(lines))
+
+
+def _long(dice: Random, *, ended: bool) -> bytes:
+    """A line that is too long, of which a later piece may look like a whole one."""
+    length = SHORT + dice.choice([1, 75, 200, SHORT - 1, SHORT, SHORT + 1, 2 * SHORT + 1])
+    line = dice.choice([b"x", b" ", b"\0", b'{"seq":1,"a":"', b"]"]) * length
+    return line[:length] + (b"\n" if ended else b"")
+
+
+def hide(files: Files, dice: Random) -> None:
+    lines, at = _pick(files, dice)
+    lines.insert(at, _long(dice, ended=dice.random() < 0.3))
+
+
+def hide_in_front(files: Files, dice: Random) -> None:
+    """A line becomes the end of one that is too long, cut where a reader in pieces would cut."""
+    lines, at = _pick(files, dice)
+    lines[at] = b"x" * (SHORT + dice.choice([0, 1, 74, 75, 76])) + lines[at]
+
+
+def drop(files: Files, dice: Random) -> None:
+    lines, at = _pick(files, dice)
+    del lines[at : at + dice.choice([1, 1, 3])]
+
+
+def put_in(files: Files, dice: Random) -> None:
+    lines, at = _pick(files, dice)
+    other, place = _pick(files, dice)
+    line = dice.choice(
+        [other[place], *unchained([other[place]]), b"{}\n", b"\n", b"[1]", b"{}", b"null\n", b"\r\n"]
+    )
+    lines.insert(at, line)
+
+
+def replace(files: Files, dice: Random) -> None:
+    lines, at = _pick(files, dice)
+    before = split_chain(lines[at - 1])[1].decode() if at else "0" * 64
+    changed = lines[at].replace(b"demo", b"omed", 1).replace(b'"participant":"', b'"participant":"x', 1)
+    lines[at] = dice.choice([changed, *rechained([changed], before or "0" * 64), *unchained([changed])])
+
+
+def strip_chains(files: Files, dice: Random) -> None:
+    lines = dice.choice([*files.values()])
+    lines[:] = unchained(lines)
+
+
+def cut_within(files: Files, dice: Random) -> None:
+    lines, at = _pick(files, dice)
+    lines[at] = lines[at][: dice.randrange(len(lines[at]))]
+
+
+def replace_beginning(files: Files, dice: Random) -> None:
+    """The lines up to one are replaced by a snapshot, without a chain or with one of its own."""
+    first = next(iter(files.values()))
+    whole = [line for line in first if read_line(line) is not None]
+    if first[0] not in whole or b"opened" not in first[0]:
+        return
+    end = dice.choice([whole[-1], dice.choice(whole)])
+    line = snapshot_line(first[0], end, kept=dice.random() < 0.5)
+    chain = split_chain(end)[1].decode()
+    rest = first[first.index(end) + 1 :]
+    first[:] = [*dice.choice([[line], rechained([line], chain or "0" * 64)]), *rest]
+
+
+def add(files: Files, dice: Random) -> None:
+    """Something behind the end, with a right chain or without."""
+    lines = [*files.values()][-1]
+    note = b'{"seq":9999,"now":"2026-11-21T22:40:02Z","event":"decided","space":"demo","detail":"{}"}\n'
+    before = split_chain(lines[-1])[1].decode() if lines else ""
+    lines += dice.choice(
+        [[note], rechained([note], before or "0" * 64), [note[:-1]], [_long(dice, ended=False)], [note[:40]]]
+    )
+
+
+FORGE = (hide, hide_in_front, drop, put_in, replace, strip_chains, cut_within, replace_beginning, add)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 3), head=st.booleans())
+def test_whatever_was_forged_is_not_vouched_for_and_is_read_as_it_is_verified(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, head: bool
+) -> None:
+    """What has status 0, or is gone on with or pruned, has the records that were written, as far as heads were kept.
+
+    Without heads nothing shows how far that is; then a reader and the verification take the same lines at least.
+    """
+    dice, root = Random(seed), tmp_path_factory.mktemp("forged")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        for module in ("reading", "line_columns", "line_search", "journal"):
+            patch.setattr(f"mew_lab.log.{module}.LINE_LIMIT", SHORT)
+        kept = kept_journal(root, seed % 50)
+        if not head:
+            shutil.rmtree(root / ".mew" / "tokens")
+        genuine, _ = records_of(kept.path)
+        files = {path: lines_of(path) for path in kept.files}
+        if dice.random() < 0.1:
+            place_another_run(kept, root, strip=dice.random() < 0.5)
+        else:
+            for _ in range(count):
+                dice.choice(FORGE)({path: lines for path, lines in files.items() if lines}, dice)
+            for path, lines in files.items():
+                path.write_bytes(b"".join(lines))
+        try:
+            result = open_log(kept.path).verify()
+            integrity, read, broken = verify_with(kept.path), *records_of(kept.path)
+        except MewError:
+            return
+        if integrity.flaw is None:
+            assert len(read) == integrity.chained + integrity.unchained
+            assert broken == 0 or (integrity.torn and broken == 1)
+            assert [*open_log(kept.path).records][: len(read)] == read
+        passed = [result.integrity[0].intact]
+        with contextlib.suppress(MewError):
+            checked, _ = resume_verified(list_files(kept.path), name="it")
+            check_evidence(checked, "go on")
+            passed.append(checked.intact)
+        with contextlib.suppress(MewError):
+            prune(kept.path, keep=0, agree=lambda goes: True, heads=kept_heads(kept.path))
+            passed.append(True)
+        if head and any(passed):
+            last = max(kept_head.seq for kept_head in kept.heads)
+            assert [one for one in read if one.seq <= last] == [one for one in genuine if one.seq <= last]

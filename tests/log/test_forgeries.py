@@ -6,7 +6,6 @@ import contextlib
 import json
 import shutil
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from mew_lab.cli import main
 from mew_lab.errors import HeadsDiffer, JournalError, MewError
 from mew_lab.log.integrity import check_evidence, verify_chain, verify_with
-from mew_lab.log.kept_heads import epoch_of, heads_path, keep_head, kept_heads
+from mew_lab.log.kept_heads import epoch_of, heads_path, keep_head, keep_head_of, kept_heads
 from mew_lab.log.line import read_line, split_chain
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import prune
@@ -192,6 +191,41 @@ def test_notes_of_snapshots_take_no_memory(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2_000_000
+
+
+# --- where heads are kept ---
+
+
+def test_the_head_of_a_snapshot_is_kept_where_a_verification_looks(tmp_path: Path) -> None:
+    """Of several folders named `.mew` the outermost is that of the lab."""
+    folder = tmp_path / ".mew" / "work" / ".mew" / "demo"
+    folder.mkdir(parents=True)
+    kept = write(folder, 3)
+    epoch = epoch_of(kept.path)
+    assert epoch is not None
+    for head in kept.heads:
+        keep_head(heads_path(tmp_path, "demo"), epoch, head, kept.path)
+    assert main(["journal", "prune", str(kept.path), "--yes"]) == 0
+    assert open_log(kept.path).verify().integrity[0].intact
+    assert not (tmp_path / ".mew" / "work" / ".mew" / "tokens").exists()
+
+
+def test_a_head_that_cannot_be_kept_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = write(tmp_path, 3)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(JournalError, match="its head could not be kept in the folder of its lab"):
+        keep_head_of(kept.path, None, kept.heads[-1])
+    assert "No such file or directory" in str(kept_heads(kept.path).doubts)
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a\0b", "no\x1bfile"])
+def test_a_name_that_no_file_of_heads_can_have_is_a_sentence(tmp_path: Path, name: str) -> None:
+    log = open_log(write(tmp_path, 3).path)
+    with pytest.raises(JournalError, match=r"Cannot read the heads in|There is no file of heads") as told:
+        log.verify(heads=name)
+    assert str(told.value).isprintable()
 
 
 Files = dict[Path, Lines]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mew_lab.cli import main
 from mew_lab.errors import HeadsDiffer, JournalError, MewError
+from mew_lab.log.export import export_as_peers
 from mew_lab.log.integrity import check_evidence, verify_chain, verify_with
 from mew_lab.log.kept_heads import epoch_of, heads_path, keep_head, keep_head_of, kept_heads
 from mew_lab.log.line import read_line, split_chain
@@ -191,6 +192,29 @@ def test_notes_of_snapshots_take_no_memory(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2_000_000
+
+
+def test_a_broken_line_in_a_copy_without_a_chain_is_called_no_record(tmp_path: Path) -> None:
+    kept = kept_journal(tmp_path)
+    copy = tmp_path / "copy.jsonl"
+    open_log(kept.path).save(copy)
+    lines = lines_of(copy)
+    for at in (1, len(lines)):
+        copy.write_bytes(b"".join([*lines[:at], b"junk\n", *lines[at:]]))
+        assert str(verify_chain(copy).flaw) == f"line {at + 1} of copy.jsonl is not vouched for: it is no record"
+
+
+def test_a_copy_of_a_log_of_another_gateway_lacks_no_first_line(tmp_path: Path) -> None:
+    kept = kept_journal(tmp_path)
+    (tmp_path / "peers").mkdir()
+    export_as_peers(kept.path, tmp_path / "peers")
+    log = open_log(tmp_path / "peers")
+    log.to_parquet(tmp_path / "copy.parquet")
+    log.save(tmp_path / "copy.jsonl")
+    for name in ("copy.parquet", "copy.jsonl"):
+        result = open_log(tmp_path / name).verify()
+        assert "is unchained" in str(result) and "does not open" not in str(result)
+        assert not result.intact
 
 
 # --- where heads are kept ---

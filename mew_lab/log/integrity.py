@@ -37,7 +37,7 @@ from mew_lab.log.reading import (
     split_lines,
 )
 from mew_lab.protocol.text import count_of
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.visible import one_line, visible
 
 __all__ = ["PRUNED", "Flaw", "Integrity", "check_evidence", "verify_chain", "verify_with"]
 
@@ -63,7 +63,7 @@ class Flaw(NamedTuple):
     of_heads: bool = False
 
     def __str__(self) -> str:
-        return f"line {self.line} of {self.path.name} is not vouched for: {self.why}"
+        return f"line {self.line} of {visible(self.path.name)} is not vouched for: {self.why}"
 
 
 class Integrity(NamedTuple):
@@ -103,7 +103,7 @@ class Integrity(NamedTuple):
             return str(self.flaw)
         torn = "; the last line is torn, as when its gateway was killed" if self.torn else ""
         if not self.chained:
-            text = f"{self.path.name} is unchained: its records carry no chain, {self._copy()}{torn}"
+            text = f"{visible(self.path.name)} is unchained: its records carry no chain, {self._copy()}{torn}"
             return "\n".join((text, *self.doubts))
         text = f"{count_of(self.chained, 'line')} in one chain, head {self.head[:8]}"
         text += torn
@@ -359,7 +359,7 @@ class _ChainVerifier:
                 self._flaw = Flaw(
                     path,
                     number + 1,
-                    f"the journal continues in {later.name}, but the file before is missing",
+                    f"the journal continues in {visible(later.name)}, but the file before is missing",
                     self._seq,
                 )
             elif self._snapshot and self._noted not in ("", self._snapshot):
@@ -393,7 +393,7 @@ class _ChainVerifier:
         Args:
             of_copy: the heads that were kept of a copy at another place.
         """
-        name, doubts = self._paths[0].name, [*self._unread]
+        name, doubts = visible(self._paths[0].name), [*self._unread]
         opened = first_record(self._paths[0])
         # A copy of a log of another gateway, whose lines have no chain, never had such a line.
         if self._chained and (opened is None or opened.event != "opened"):

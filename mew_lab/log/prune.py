@@ -26,6 +26,7 @@ from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, spli
 from mew_lab.log.reading import first_record, open_regular, read_journal, read_pruned_start, successor
 from mew_lab.log.replay import SNAPSHOT, Player
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Noted, Record
 from mew_lab.space.snapshot import snapshot
 from mew_lab.transport.scratch import path_beside
@@ -53,9 +54,9 @@ class Pruned(NamedTuple):
     left: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
-        names = ", ".join(path.name for path in self.files[:6])
+        names = ", ".join(visible(path.name) for path in self.files[:6])
         more = f" and {len(self.files) - 6} more" if len(self.files) > 6 else ""
-        kept = ", ".join(path.name for path in self.kept[:6]) or "no records"
+        kept = ", ".join(visible(path.name) for path in self.kept[:6]) or "no records"
         return (
             f"{names}{more}: {_size(self.bytes)}, {self.records} records up to {self.until:%Y-%m-%d %H:%M:%S}Z, behind "
             f"a snapshot of {_size(self.snapshot_bytes)}; kept: {kept}"

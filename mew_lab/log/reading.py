@@ -26,6 +26,7 @@ from mew_lab.log.line import read_line, read_members, split_chain
 from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
 from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "read_pruned_start",
     "split_lines",
     "successor",
+    "torn_line",
     "unread_lines",
 ]
 
@@ -130,7 +132,7 @@ class JournalReader(Iterator[Record]):
         if self.unreadable:
             faults.append(unread_lines(self.path.name, self.unreadable, self._first_unreadable))
         if self.torn:
-            faults.append(f"{self.path.name}: the last line is torn and was left out")
+            faults.append(torn_line(self.path.name))
         return tuple(faults)
 
     def close(self) -> None:
@@ -270,7 +272,12 @@ def _cannot_read(path: Path, why: str) -> JournalError:
 def unread_lines(name: str, count: int, first: str) -> str:
     """The sentence on lines of a file that could not be read; `first` says which is the first and why."""
     where = f": {first}" if count == 1 else f"; the first: {first}"
-    return f"{name}: {count_of(count, 'line')} could not be read{where}"
+    return f"{visible(name)}: {count_of(count, 'line')} could not be read{where}"
+
+
+def torn_line(name: str) -> str:
+    """The sentence on a file that ends within a line."""
+    return f"{visible(name)}: the last line is torn and was left out"
 
 
 def _place(line: bytes) -> float:

@@ -201,7 +201,9 @@ def test_a_broken_line_in_a_copy_without_a_chain_is_called_no_record(tmp_path: P
     lines = lines_of(copy)
     for at in (1, len(lines)):
         copy.write_bytes(b"".join([*lines[:at], b"junk\n", *lines[at:]]))
-        assert str(verify_chain(copy).flaw) == f"line {at + 1} of copy.jsonl is not vouched for: it is no record"
+        assert (
+            str(verify_chain(copy).flaw) == f"line {at + 1} of copy.jsonl is not vouched for: it is no record"
+        )
 
 
 def test_a_copy_of_a_log_of_another_gateway_lacks_no_first_line(tmp_path: Path) -> None:

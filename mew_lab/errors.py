@@ -244,11 +244,18 @@ class CannotWait(MewError):
     """This wait could never end: the waiting thread would have to give the answer, or the loop is another one."""
 
 
+def _printable(message: str) -> str:
+    """The message with control characters as escapes: whoever sends a file chooses its name."""
+    if message.isprintable():
+        return message
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+
+
 class JournalError(MewError):
     """A journal cannot be read or written. `path` names it."""
 
     def __init__(self, message: str, *, path: str = "") -> None:
-        super().__init__(message)
+        super().__init__(_printable(message))
         self.path = path
 
 
@@ -274,7 +281,7 @@ class ReplayMismatch(MewError):
     """A journal and its replay differ. `index` is the `seq` of the first record that differs."""
 
     def __init__(self, message: str, *, index: int, expected: Any, actual: Any) -> None:
-        super().__init__(message)
+        super().__init__(_printable(message))
         self.index = index
         self.expected = expected
         self.actual = actual

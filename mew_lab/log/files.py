@@ -21,6 +21,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.peers import DECISIONS, HISTORY, merge_decisions
 from mew_lab.log.reading import list_files, names_no_grants, read_journal
 from mew_lab.log.unpacked import Unpacked, is_packed
+from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
 
 __all__ = ["Files", "JournalSource", "files_of"]
@@ -70,7 +71,7 @@ class Files(NamedTuple):
             faults += reading.faults
             if reading.format == "decisions":
                 faults.append(
-                    f"{path.name} holds the checks of messages, and no message; open it with its {HISTORY}"
+                    f"{visible(path.name)} holds the checks of messages, and no message; open it with its {HISTORY}"
                 )
 
 

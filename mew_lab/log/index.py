@@ -82,7 +82,7 @@ from mew_lab.log.line_search import Needle, find_lines
 from mew_lab.log.line_store import LINE_TABLES, LineWriter
 from mew_lab.log.parquet import literal_path
 from mew_lab.log.rare_collection import rare_collection
-from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, open_regular, unread_lines
+from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, open_regular, torn_line, unread_lines
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder, path_beside
@@ -937,7 +937,7 @@ class LogIndex:
             if number in unread:
                 faults.append(unread_lines(state.name, *unread[number]))
             if state.torn:
-                faults.append(f"{state.name}: the last line is torn and was left out")
+                faults.append(torn_line(state.name))
         return tuple(faults)
 
     def __len__(self) -> int:

@@ -24,16 +24,27 @@ from typing import NamedTuple
 
 from mew_lab.errors import HeadsDiffer, JournalError
 from mew_lab.log.kept_heads import KeptHead, KeptHeads, epoch_of, kept_heads
-from mew_lab.log.line import CHAIN_BYTES, NO_CHAIN, read_line, read_members, split_chain
-from mew_lab.log.reading import LINE_LIMIT, first_record, list_files, missing, open_regular, read_pruned_start
+from mew_lab.log.line import NO_CHAIN, read_line, read_members, split_chain
+from mew_lab.log.reading import (
+    LINE_LIMIT,
+    LongLine,
+    first_record,
+    is_torn,
+    list_files,
+    missing,
+    open_regular,
+    read_pruned_start,
+    split_lines,
+)
 from mew_lab.protocol.text import count_of
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.visible import one_line, visible
 
 __all__ = ["PRUNED", "Flaw", "Integrity", "check_evidence", "verify_chain", "verify_with"]
 
 _SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
 _CHAIN, _CLOSE = b',"chain":"', b'"}\n'  # of a line as a gateway writes it
 PRUNED = "pruned"  # the note of a snapshot
+IGNORE_HEADS = 'Where you know why, as after a loss of power, heads="ignore" goes on all the same.'
 FIRST_HEAD = 1000  # records before the first kept head of a journal that are no surprise
 
 
@@ -52,7 +63,7 @@ class Flaw(NamedTuple):
     of_heads: bool = False
 
     def __str__(self) -> str:
-        return f"line {self.line} of {self.path.name} is not vouched for: {self.why}"
+        return f"line {self.line} of {visible(self.path.name)} is not vouched for: {self.why}"
 
 
 class Integrity(NamedTuple):
@@ -92,7 +103,7 @@ class Integrity(NamedTuple):
             return str(self.flaw)
         torn = "; the last line is torn, as when its gateway was killed" if self.torn else ""
         if not self.chained:
-            text = f"{self.path.name} is unchained: its records carry no chain, {self._copy()}{torn}"
+            text = f"{visible(self.path.name)} is unchained: its records carry no chain, {self._copy()}{torn}"
             return "\n".join((text, *self.doubts))
         text = f"{count_of(self.chained, 'line')} in one chain, head {self.head[:8]}"
         text += torn
@@ -124,8 +135,8 @@ class Integrity(NamedTuple):
 class _ChainedLine(NamedTuple):
     path: Path
     number: int
-    data: bytes
-    whole: bool
+    data: bytes  # empty where it is too long
+    torn: bool
 
 
 def verify_chain(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Integrity:
@@ -163,12 +174,15 @@ def verify_with(path: Path, file: Path | None = None, *, place: Path | None = No
     return integrity
 
 
-def check_evidence(integrity: Integrity, tried: str, *, with_heads: bool = True) -> None:
-    """Checks that nothing speaks against a journal from which a space is to go on.
+def check_evidence(
+    integrity: Integrity, tried: str, *, with_heads: bool = True, advice: str = IGNORE_HEADS
+) -> None:
+    """Checks that nothing speaks against a journal from which something else is to be made.
 
     Args:
         tried: What is tried with which journal, for the error.
         with_heads: Whether kept heads are to vouch for it, too.
+        advice: What to do about heads that do not, for the error.
 
     Raises:
         HeadsDiffer: when kept heads do not vouch for it.
@@ -185,8 +199,7 @@ def check_evidence(integrity: Integrity, tried: str, *, with_heads: bool = True)
         missing = (*missing, f"the journal went on: a head was kept behind #{integrity.went_on}")
     if missing and with_heads:
         raise HeadsDiffer(
-            f"Cannot {tried}: {'; '.join(missing)}. Examine it with mew-lab verify. Where you know why, as after a loss "
-            'of power, heads="ignore" goes on all the same.',
+            f"Cannot {tried}: {'; '.join(missing)}. Examine it with mew-lab verify. {advice}",
             path=path,
             missing=missing,
         )
@@ -205,6 +218,8 @@ class _ChainVerifier:
         self._first_found = 0  # the record of the first head that was found
         self._found = 0
         self._begins_anew = False
+        self._lost_chain = False  # lines with a chain follow a snapshot without one
+        self._replaced_unchained = False  # lines that were pruned had no chain
         self._pruned = ""  # the chain of the last line that was pruned
         self._copied = NO_CHAIN  # the chain that the unchained lines had, if they are a copy
         self._goes_on_at = b""  # the chain with which the lines behind a snapshot go on, as `_copied`
@@ -212,9 +227,8 @@ class _ChainVerifier:
         self._chained = self._unchained = self._behind = self._seq = self._from_seq = 0
         self._must = False  # from here on each line has a chain
         self._snapshot = ""  # the chain of a snapshot
-        # The chains of snapshots that notes state, by the last record that each snapshot replaces.
-        self._noted: dict[object, str] = {}
-        self._vouched: dict[object, str] = {}  # the same, of the notes that a kept head follows
+        self._noted = ""  # the chain that the last note of this snapshot states
+        self._is_vouched = False  # a kept head follows that note
         self._any = any(head.epoch in self._runs for head in heads)
         self._others = [head for head in heads if head.epoch not in self._runs]
         self._flaw: Flaw | None = None
@@ -229,7 +243,7 @@ class _ChainVerifier:
             anew = read_pruned_start(about)
             if anew is not None and nth == 0:  # a snapshot: the chain continues from the pruned lines
                 self._chain, self._from_seq, self._pruned = anew.chain.encode(), anew.seq, anew.chain
-                self._begins_anew = True
+                self._begins_anew, self._replaced_unchained = True, anew.unchained
                 self._copied, self._goes_on_at = self._chain, self._chain if anew.kept else b""
             yield from _lines_of(path)
             if anew is not None and nth == 0 and anew.kept and self._chained:
@@ -246,18 +260,21 @@ class _ChainVerifier:
             if sha256(self._chain + data[:-77]).hexdigest().encode() == chain:
                 self._at = (line.path, line.number)
                 return self._vouch(data, data[:160], chain)
-        if not line.whole and line.path == self._paths[-1] and not _is_record(line.data):
+        if line.torn and line.path == self._paths[-1]:
             self._torn = True
             return True
         self._at = (line.path, line.number)
+        if not data:
+            return self._fail(line, f"it is longer than {LINE_LIMIT} bytes, and no reader takes it")
         body, chain = split_chain(line.data)
         if not chain and not self._must and _is_record(line.data):
             self._unchained += 1
             self._take_copied(body[:-1])
             return True
-        exact = line.data == body + b',"chain":"' + chain + b'"}\n' if line.whole else True
+        exact = line.data == body + b',"chain":"' + chain + b'"}\n' if data.endswith(b"\n") else True
         if not chain:
-            return self._fail(line, "it carries no chain, though lines before it do")
+            why = "it carries no chain, though lines before it do" if self._must else "it is no record"
+            return self._fail(line, why)
         if sha256(self._chain + body).hexdigest().encode() != chain:
             before = "the line before it" if self._must else "the beginning of the journal"
             return self._fail(
@@ -273,6 +290,7 @@ class _ChainVerifier:
         """Takes a line whose chain follows from the line before; `start` is its beginning without the chain."""
         if not self._must:
             self._seq = self._behind = 0  # nothing vouches for unchained lines before it
+            self._lost_chain = self._begins_anew and self._unchained > 0 and not self._chained
         self._chain, self._must = chain, True
         self._chained += 1
         self._look_up(data, start, chain)
@@ -288,10 +306,8 @@ class _ChainVerifier:
 
     def _look_up(self, data: bytes, start: bytes, chain: bytes) -> None:
         """Looks for a kept head, and for the note of a snapshot, at a line with this chain."""
-        if b'"event":"pruned"' in start:
-            record = read_line(data)
-            detail = (read_members(record.detail) or {}) if record is not None else {}
-            self._noted[detail.get("seq")] = str(detail.get("snapshot", ""))
+        if self._begins_anew and b'"event":"pruned"' in start:
+            self._take_note(data)
         self._behind += 1
         head = self._awaited.pop(chain.decode(), None) if self._awaited else None
         if seq := _SEQ.match(data):
@@ -303,7 +319,15 @@ class _ChainVerifier:
             self._runs.add(head.epoch)
             self._first_found = self._first_found or head.seq
             self._found += 1
-            self._vouched = dict(self._noted)
+            self._is_vouched = bool(self._noted)
+
+    def _take_note(self, data: bytes) -> None:
+        """Takes the note of a snapshot; others than that of this one are of earlier snapshots."""
+        record = read_line(data)
+        detail = (read_members(record.detail) or {}) if record is not None else {}
+        seq, chain = detail.get("seq"), detail.get("snapshot")
+        if type(seq) is int and seq == self._from_seq and type(chain) is str:
+            self._noted = chain
 
     def _fail(self, line: _ChainedLine, why: str) -> bool:
         self._flaw = Flaw(line.path, line.number, why, self._seq)
@@ -335,10 +359,10 @@ class _ChainVerifier:
                 self._flaw = Flaw(
                     path,
                     number + 1,
-                    f"the journal continues in {later.name}, but the file before is missing",
+                    f"the journal continues in {visible(later.name)}, but the file before is missing",
                     self._seq,
                 )
-            elif self._snapshot and self._noted.get(self._from_seq, self._snapshot) != self._snapshot:
+            elif self._snapshot and self._noted not in ("", self._snapshot):
                 self._flaw = Flaw(self._paths[0], 1, "it is not the snapshot that a later note names", 0)
             elif lost:
                 self._flaw = self._find_rewritten(lost[0], path, number)
@@ -369,13 +393,16 @@ class _ChainVerifier:
         Args:
             of_copy: the heads that were kept of a copy at another place.
         """
-        name, doubts = self._paths[0].name, [*self._unread]
+        name, doubts = visible(self._paths[0].name), [*self._unread]
         opened = first_record(self._paths[0])
-        if opened is None or opened.event != "opened":
+        # A copy of a log of another gateway, whose lines have no chain, never had such a line.
+        if self._chained and (opened is None or opened.event != "opened"):
             doubts.append(
                 f"the first line of {name} does not open a journal: what was before it is missing, and with it the "
                 "run of which heads may have been kept"
             )
+        if self._replaced_unchained:
+            doubts.append("its snapshot was made of lines without a chain, for which nothing vouched")
         if self._chained and self._unchained:
             unchained = "is unchained" if self._unchained == 1 else "are unchained"
             doubts.append(
@@ -417,9 +444,13 @@ class _ChainVerifier:
         """The flaw of a snapshot that may be forged, because neither a note nor a kept head confirms it."""
         if not self._begins_anew:
             return None
-        if self._snapshot and self._from_seq not in self._noted:
+        if self._lost_chain:  # it is written with one in any case
+            return Flaw(
+                self._paths[0], 1, "it is a snapshot without a chain, though lines behind it have one", 0
+            )
+        if self._snapshot and not self._noted:
             return Flaw(self._paths[0], 1, "it is a snapshot that no later note names", 0)
-        if self._any and not (self._from_seq in self._vouched if self._snapshot else self._found):
+        if self._any and not (self._is_vouched if self._snapshot else self._found):
             return Flaw(
                 self._paths[0],
                 1,
@@ -463,7 +494,6 @@ def _is_record(data: bytes) -> bool:
 
 def _lines_of(path: Path) -> Iterator[_ChainedLine]:
     with open_regular(path) as file:
-        number = 0
-        while data := file.readline(LINE_LIMIT + CHAIN_BYTES):
-            number += 1
-            yield _ChainedLine(path, number, data, data.endswith(b"\n"))
+        for number, line in enumerate(split_lines(file), 1):
+            data = b"" if isinstance(line, LongLine) else line
+            yield _ChainedLine(path, number, data, is_torn(line))

@@ -91,24 +91,32 @@ def _digest(place: Path) -> str:
     return sha256(os.fsencode(place.resolve())).hexdigest()[:16]
 
 
+def _lab_of(path: Path) -> tuple[Path, bool]:
+    """The folder of the lab that a journal is of, and whether the journal lies in its `.mew`.
+
+    A journal in `.mew` is of the lab whose folder that is, the outermost where there are several: whoever forged the
+    journal may have made the others. For any other it is the lab in the current folder.
+    """
+    above = [folder.parent for folder in path.resolve().parents if folder.name == ".mew"]
+    return (above[-1], True) if above else (Path.cwd(), False)
+
+
 def _heads_files(path: Path, place: Path, doubts: list[str]) -> dict[Path, bool]:
     """The files in which a lab may have kept heads of a journal, and of each whether all its heads speak of it.
 
-    The first is that of the space that it names. A journal in `.mew` is of the lab whose folder that is, the outermost
-    where there are several: whoever forged the journal may have made the others. For any other it is the lab in the
-    current folder. Where it lies there it is of that lab: of the space that it names, or of any, where it states that a
-    gateway wrote it.
+    The first is that of the space that it names. Where it lies in the folder of its lab it is of that lab: of the space
+    that it names, or of any, where it states that a gateway wrote it.
     """
     record = first_record(path)
     opened = record is not None and record.event == "opened"
     space = record.space if record is not None else ""
-    above = [folder.parent for folder in place.resolve().parents if folder.name == ".mew"]
-    folder = above[-1] if above else Path.cwd()
     about = (read_members(record.detail) or {}) if record is not None and opened else {}
-    within = place.resolve().is_relative_to(folder)
-    any_space = bool(above) or (within and about.get("vantage", "gateway") == "gateway")
-    tokens = folder / ".mew" / "tokens"
+    tokens = Path(".mew") / "tokens"
     try:
+        folder, in_mew = _lab_of(place)
+        within = place.resolve().is_relative_to(folder)
+        any_space = in_mew or (within and about.get("vantage", "gateway") == "gateway")
+        tokens = folder / tokens
         files = {heads_path(folder, space): within} if space else {}
         # A name that is a link to nowhere counts, so that it is told.
         for entry in sorted(tokens.iterdir()) if os.path.lexists(tokens) else ():
@@ -136,10 +144,6 @@ def kept_heads(
         JournalError: when the journal or `file` cannot be read, or `file` has no head.
     """
     first, doubts = Path(path), list[str]()
-    if file is not None and not file.exists():
-        raise JournalError(
-            f"There is no file of heads {file}. Name the file in which a lab kept them.", path=str(file)
-        )
     files = {file: True} if file is not None else _heads_files(first, place or first, doubts)
     epoch = epoch_of(first)
     here = _digest(place or first)
@@ -193,18 +197,18 @@ def keep_head_of(path: Path, file: Path | None, head: KeptHead) -> Path | None:
     record, epoch = first_record(path), epoch_of(path)
     if record is None or epoch is None:
         return None
-    if file is None:
-        above = next((folder.parent for folder in path.resolve().parents if folder.name == ".mew"), None)
-        file = heads_path(above or Path.cwd(), record.space)
-        if above is None and not file.exists():
-            return None
     try:
+        if file is None:
+            folder, in_mew = _lab_of(path)
+            file = heads_path(folder, record.space)
+            if not in_mew and not file.exists():
+                return None
         keep_head(file, epoch, head, path)
     except OSError as fault:
         raise JournalError(
-            f"{path} was written, but its head could not be kept in {file} ({fault.strerror or fault}), so nothing "
-            f"vouches for the snapshot. It is {head.chain}, behind #{head.seq}.",
-            path=str(file),
+            f"{path} was written, but its head could not be kept in {file or 'the folder of its lab'} "
+            f"({fault.strerror or fault}), so nothing vouches for the snapshot. It is {head.chain}, behind #{head.seq}.",
+            path=str(file or path),
         ) from None
     return file
 
@@ -227,6 +231,9 @@ def read_heads(path: Path, doubts: list[str], *, is_named: bool = False) -> Iter
 
     Args:
         is_named: whether a person named the file, which may be a link then.
+
+    Raises:
+        JournalError: when there is no file that a person named.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -235,6 +242,11 @@ def read_heads(path: Path, doubts: list[str], *, is_named: bool = False) -> Iter
             os.close(fd)
             raise OSError(0, "it is no regular file")
     except FileNotFoundError:
+        if is_named:
+            raise JournalError(
+                f"There is no file of heads {one_line(str(path))}. Name the file in which a lab kept them.",
+                path=str(path),
+            ) from None
         return
     except (OSError, ValueError) as fault:
         doubts.append(_unreadable(path, fault))

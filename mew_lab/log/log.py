@@ -33,7 +33,7 @@ from mew_lab.log.reading import first_record, is_journal, is_of_peers
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.visible import one_line, visible
 from mew_lab.space.events import Record, outline
 from mew_lab.space.refusal import KEPT_BYTES
 from mew_lab.transport.scratch import path_beside
@@ -82,7 +82,7 @@ class SavedLog(NamedTuple):
     unseen: str
 
     def __str__(self) -> str:
-        return f"Saved {count_of(self.envelopes, 'message')} to {self.path}. {self.unseen}".rstrip()
+        return f"Saved {count_of(self.envelopes, 'message')} to {visible(str(self.path))}. {self.unseen}".rstrip()
 
 
 def excess(records: Sequence[Record], most: int) -> int:

@@ -17,7 +17,7 @@ from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.index_file import has_index
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.moment import Moment, OpenProposals
-from mew_lab.log.reading import LINE_LIMIT, is_journal, open_regular
+from mew_lab.log.reading import LINE_LIMIT, LongLine, is_journal, is_torn, open_regular, split_lines
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
 from mew_lab.log.state_replay import ALWAYS, LinePlace
@@ -212,10 +212,12 @@ def _lines_of(paths: Sequence[Path]) -> Iterator[bytes]:
     """The lines of these files that are not blank, without one that the last file ends within."""
     for path in paths:
         with open_regular(path, buffering=1 << 18) as file:
-            while line := file.readline(LINE_LIMIT + 1):
-                if not line.endswith(b"\n") and read_line(line) is None:
+            for line in split_lines(file):
+                if is_torn(line):
                     break
-                if not line.isspace():
+                if isinstance(line, LongLine):
+                    yield b""  # it is no record
+                elif not line.isspace():
                     yield line
 
 
@@ -236,11 +238,11 @@ def _caused_lines(files: Sequence[IO[bytes]]) -> Iterator[bytes]:
     for file in files:
         if file is not files[0]:
             file.seek(0)
-        while line := file.readline(LINE_LIMIT):
-            record = read_line(line)
+        for line in split_lines(file):
+            record = read_line(line) if not isinstance(line, LongLine) else None
             if record is not None and record.event == "opened" and file is not files[0]:
                 continue  # it continues the file before
-            if record is None or record.event not in CAUSED:
+            if isinstance(line, LongLine) or record is None or record.event not in CAUSED:
                 return
             yield line
 
@@ -251,8 +253,8 @@ def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:
     parts = (id.encode(), *ESCAPED) if plain else (b"",)
     for path in paths:
         with open_regular(path, buffering=1 << 18) as file:
-            while line := file.readline(LINE_LIMIT + 1):
-                if any(part in line for part in parts):
+            for line in split_lines(file):
+                if not isinstance(line, LongLine) and any(part in line for part in parts):
                     record = read_line(line)
                     if record is not None:
                         yield record

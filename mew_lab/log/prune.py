@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.errors import JournalError
-from mew_lab.log.integrity import PRUNED, verify_chain
+from mew_lab.log.integrity import PRUNED, check_evidence, verify_chain
 from mew_lab.log.journal import Head, Journal
-from mew_lab.log.kept_heads import KeptHead, KeptHeads
+from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
 from mew_lab.log.reading import first_record, open_regular, read_journal, read_pruned_start, successor
 from mew_lab.log.replay import SNAPSHOT, Player
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Noted, Record
 from mew_lab.space.snapshot import snapshot
 from mew_lab.transport.scratch import path_beside
@@ -53,9 +54,9 @@ class Pruned(NamedTuple):
     left: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
-        names = ", ".join(path.name for path in self.files[:6])
+        names = ", ".join(visible(path.name) for path in self.files[:6])
         more = f" and {len(self.files) - 6} more" if len(self.files) > 6 else ""
-        kept = ", ".join(path.name for path in self.kept[:6]) or "no records"
+        kept = ", ".join(visible(path.name) for path in self.kept[:6]) or "no records"
         return (
             f"{names}{more}: {_size(self.bytes)}, {self.records} records up to {self.until:%Y-%m-%d %H:%M:%S}Z, behind "
             f"a snapshot of {_size(self.snapshot_bytes)}; kept: {kept}"
@@ -90,6 +91,7 @@ def prune(
         The deleted files; None where `agree` returned False.
 
     Raises:
+        HeadsDiffer: when kept heads do not vouch for it, or it is not verifiable for another reason.
         JournalError: when a gateway writes the journal, there is nothing to delete, it cannot be replayed, a line is
             not vouched for, or the snapshot cannot be written. Then nothing has changed.
         ReplayMismatch: when a fresh space would have recorded something else.
@@ -119,10 +121,11 @@ class _Work:
                 f"newest {keep} stay. Use --keep 0 to keep only the snapshot"
             )
         integrity = verify_chain(files[0], heads)
-        if integrity.flaw is not None:
-            raise self._cannot(f"{integrity.flaw}. A snapshot would hide this for ever; examine it first")
-        if isinstance(heads, KeptHeads) and heads.doubts:
-            raise self._cannot(f"{heads.doubts[0]}. A snapshot would hide what it shows for ever")
+        check_evidence(
+            integrity,
+            f"prune the journal {files[0]}",
+            advice="A snapshot would hide for ever what its lines show.",
+        )
         self._player = Player(str(files[0]))
         self._enrolled: dict[str, str] = {}
         self._port = 0
@@ -167,6 +170,8 @@ class _Work:
             "kept": bool(self._kept),
             "parts": len(parts),
         }
+        if integrity.unchained or (anew is not None and anew.unchained):
+            pruned["unchained"] = True
         about = {key: value for key, value in _about(files[0]).items() if key != "previous"}
         lines = [Record(0, until, "opened", opened.space, detail=compact({**about, "pruned": pruned}))]
         lines += [Record(0, until, SNAPSHOT, opened.space, detail=part) for part in parts]

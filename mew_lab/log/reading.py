@@ -17,6 +17,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -25,6 +26,7 @@ from mew_lab.log.line import read_line, read_members, split_chain
 from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
 from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
 
 __all__ = [
@@ -32,18 +34,22 @@ __all__ = [
     "MOST_HOLES",
     "JournalReader",
     "LineReader",
+    "LongLine",
     "PrunedStart",
     "first_record",
     "goes_on",
     "holds_opening",
     "is_journal",
+    "is_torn",
     "list_files",
     "missing",
     "names_no_grants",
     "open_regular",
     "read_journal",
     "read_pruned_start",
+    "split_lines",
     "successor",
+    "torn_line",
     "unread_lines",
 ]
 
@@ -55,6 +61,37 @@ HEAD_LINES = 100
 
 _SEQ = b'{"seq":'
 _SEQ_END = len(_SEQ) + 20
+
+
+class LongLine(NamedTuple):
+    """A line of more than `LINE_LIMIT` bytes, which is not kept: its length, and whether a line feed ends it."""
+
+    length: int
+    ended: bool
+
+
+def split_lines(file: IO[bytes]) -> Iterator[bytes | LongLine]:
+    """The lines of a file from its position on, each with its line feed, which only the last may lack.
+
+    All readers of a journal, and its verification, take its lines from here: where two split a file differently, a line
+    could be verified that nobody reads.
+    """
+    while data := file.readline(LINE_LIMIT + 1):
+        if len(data) <= LINE_LIMIT:
+            yield data
+            continue
+        length = len(data)
+        while data and not data.endswith(b"\n"):
+            data = file.readline(LINE_LIMIT)
+            length += len(data)
+        yield LongLine(length, bool(data))
+
+
+def is_torn(line: bytes | LongLine) -> bool:
+    """Whether a file ends within this line of it."""
+    if isinstance(line, LongLine):
+        return not line.ended
+    return not line.endswith(b"\n") and read_members(line) is None
 
 
 class JournalReader(Iterator[Record]):
@@ -95,7 +132,7 @@ class JournalReader(Iterator[Record]):
         if self.unreadable:
             faults.append(unread_lines(self.path.name, self.unreadable, self._first_unreadable))
         if self.torn:
-            faults.append(f"{self.path.name}: the last line is torn and was left out")
+            faults.append(torn_line(self.path.name))
         return tuple(faults)
 
     def close(self) -> None:
@@ -104,12 +141,13 @@ class JournalReader(Iterator[Record]):
 
     def _recognise(self) -> str:
         first = self._file.readline(LINE_LIMIT)
-        line, seen = first, 0
-        format = _format_of(line)
-        # A file that lost its beginning, or has blank lines there, is known by one of its next lines.
-        while not format and line and seen < HEAD_LINES:
-            line, seen = self._file.readline(LINE_LIMIT), seen + 1
-            format = _format_of(line) if line.endswith(b"\n") else ""
+        format = _format_of(first)
+        if not format:
+            # A file that lost its beginning, or has blank lines there, is known by one of its next lines.
+            self._file.seek(0)
+            for line in islice(split_lines(self._file), 1, HEAD_LINES + 1):
+                if not isinstance(line, LongLine) and line.endswith(b"\n") and (format := _format_of(line)):
+                    break
         self._file.seek(0)
         if format:
             return format
@@ -129,18 +167,14 @@ class JournalReader(Iterator[Record]):
             yield record
 
     def _lines(self) -> Iterator[PeerLine]:
-        number = 0
         with self._file as file:
-            while data := file.readline(LINE_LIMIT + 1):
-                number += 1
-                if len(data) > LINE_LIMIT:
-                    while data and not data.endswith(b"\n"):
-                        data = file.readline(LINE_LIMIT)
+            for number, line in enumerate(split_lines(file), 1):
+                if isinstance(line, LongLine):
                     yield PeerLine(number, None)
-                elif not data.endswith(b"\n") and read_members(data) is None:
+                elif is_torn(line):
                     self.torn = True
-                elif not data.isspace() and (self._after < 0 or _place(data) > self._after):
-                    yield PeerLine(number, data)
+                elif not line.isspace() and (self._after < 0 or _place(line) > self._after):
+                    yield PeerLine(number, line)
 
 
 def _format_of(line: bytes) -> str:
@@ -238,7 +272,12 @@ def _cannot_read(path: Path, why: str) -> JournalError:
 def unread_lines(name: str, count: int, first: str) -> str:
     """The sentence on lines of a file that could not be read; `first` says which is the first and why."""
     where = f": {first}" if count == 1 else f"; the first: {first}"
-    return f"{name}: {count_of(count, 'line')} could not be read{where}"
+    return f"{visible(name)}: {count_of(count, 'line')} could not be read{where}"
+
+
+def torn_line(name: str) -> str:
+    """The sentence on a file that ends within a line."""
+    return f"{visible(name)}: the last line is torn and was left out"
 
 
 def _place(line: bytes) -> float:
@@ -342,6 +381,7 @@ class PrunedStart(NamedTuple):
 
     `number` is that of the file that continues it, and `previous` the name that this file states as its predecessor.
     Where files were `kept`, they continue the chain of the deleted part; else the chain continues after the snapshot.
+    `unchained`: lines of the deleted part had no chain.
     """
 
     seq: int
@@ -349,6 +389,7 @@ class PrunedStart(NamedTuple):
     number: int
     previous: str
     kept: bool
+    unchained: bool
 
 
 def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
@@ -356,10 +397,12 @@ def read_pruned_start(about: Mapping[str, Any]) -> PrunedStart | None:
     pruned = about.get("pruned")
     if type(pruned) is not dict:
         return None
-    seq, chain, number, previous, kept = (pruned.get(key) for key in PrunedStart._fields)
+    seq, chain, number, previous, kept, unchained = (pruned.get(key) for key in PrunedStart._fields)
     if type(seq) is not int or type(chain) is not str or type(number) is not int or type(previous) is not str:
         return None
-    return PrunedStart(seq, chain, number, previous, kept is True) if 2 <= number < 10**9 else None
+    if not 2 <= number < 10**9:
+        return None
+    return PrunedStart(seq, chain, number, previous, kept is True, unchained is True)
 
 
 def holds_opening(about: Mapping[str, Any]) -> bool:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from mew_lab.log.integrity import Integrity
 from mew_lab.log.integrity_process import IntegrityProcess
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.reading import LINE_LIMIT, first_record, open_regular
+from mew_lab.log.reading import LongLine, first_record, is_torn, open_regular, split_lines
 from mew_lab.log.replay import CAUSED, SNAPSHOT, Replayed
 from mew_lab.log.state_history import find_record
 from mew_lab.log.state_replay import LineHeader, LinePlace, StateReplay, top_level
@@ -81,8 +81,8 @@ class Resumption(NamedTuple):
         for number in range(self.mark.file, len(self.paths)):
             with open_regular(self.paths[number], buffering=1 << 18) as file:
                 file.seek(self.mark.start if number == self.mark.file else 0)
-                while line := file.readline(LINE_LIMIT + 1):
-                    record = read_line(line)
+                for line in split_lines(file):
+                    record = read_line(line) if not isinstance(line, LongLine) else None
                     if record is not None:
                         yield record
 
@@ -155,16 +155,17 @@ def resume_quickly(
     for number, path in enumerate(paths):
         start = 0
         with open_regular(path, buffering=1 << 18) as file:
-            while line := file.readline(LINE_LIMIT + 1):
-                if not line.endswith(b"\n") and number + 1 == len(paths) and read_line(line) is None:
-                    break  # torn
+            for whole in split_lines(file):
+                line, length = (b"", whole.length) if isinstance(whole, LongLine) else (whole, len(whole))
+                if number + 1 == len(paths) and is_torn(whole):
+                    break
                 if replay.records % _MARK_EVERY == 0:
                     marks.append(_Mark(replay.records, replay.envelopes, replay.unknown, number, start))
                 if until is not None and replay.is_at_end and _seq_of(line) > until:
                     break
                 if not line.isspace():
-                    replay.take_next(line, LinePlace(number, start, len(line)))
-                start += len(line)
+                    replay.take_next(line, LinePlace(number, start, length))
+                start += length
     replayed = replay.end()
     far = (mark for mark in reversed(marks) if replay.records - mark.records >= recent)
     mark = next(far, _Mark(0, 0, 0, 0, 0))

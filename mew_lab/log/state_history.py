@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.reading import LINE_LIMIT, open_regular
+from mew_lab.log.reading import LINE_LIMIT, LongLine, is_torn, open_regular, split_lines
 from mew_lab.log.replay import CAUSED, SNAPSHOT, event_of
 from mew_lab.log.state_replay import LinePlace, StateReplay
 from mew_lab.space.core import Space
@@ -115,11 +115,12 @@ class StateHistory:
         """Reads the lines of one file from here on; returns the newest."""
         newest = b""
         take, number = self._replay.take_line, self._file
-        while data := file.readline(LINE_LIMIT + 1):
-            if last and data[-1:] != b"\n" and read_members(data) is None:
+        for line in split_lines(file):
+            data, length = (b"", line.length) if isinstance(line, LongLine) else (line, len(line))
+            if last and is_torn(line):
                 break  # torn, or not yet written to its end
             if not data.isspace():
-                place = LinePlace(number, self._start, len(data))
+                place = LinePlace(number, self._start, length)
                 if self._fault is None:
                     try:
                         take(data, place)
@@ -130,7 +131,7 @@ class StateHistory:
                 if self._fault is not None and any(part in data for part in _NOTED):
                     self._keep_note(read_line(data), place)
                 newest = data
-            self._start += len(data)
+            self._start += length
         return newest
 
     def read_places(
@@ -172,8 +173,8 @@ class StateHistory:
             if file is not opened[number]:
                 file.seek(0)
                 file.readline(LINE_LIMIT)  # its beginning
-            while line := file.readline(LINE_LIMIT):
-                record = read_line(line)
+            for line in split_lines(file):
+                record = read_line(line) if not isinstance(line, LongLine) else None
                 if record is None or record.event not in CAUSED:
                     return
                 yield record
@@ -336,8 +337,8 @@ def _next_record(file: IO[bytes], start: int) -> Record | None:
     if start:
         while (data := file.readline(LINE_LIMIT)) and not data.endswith(b"\n"):
             pass
-    while data := file.readline(LINE_LIMIT):
-        record = read_line(data)
+    for line in split_lines(file):
+        record = read_line(line) if not isinstance(line, LongLine) else None
         if record is not None:
             return record
     return None

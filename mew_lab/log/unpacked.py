@@ -29,6 +29,7 @@ from mew_lab.log.entries import SOURCE, lacking
 from mew_lab.log.line import read_line, split_chain, write_line
 from mew_lab.log.reading import HEAD_LINES, LINE_LIMIT, names_no_grants, open_regular, read_journal
 from mew_lab.protocol.filename import folder_name
+from mew_lab.protocol.visible import visible
 from mew_lab.transport.scratch import ScratchFolder
 
 __all__ = ["MOST", "RATIO", "ROOM", "Unpacked", "is_packed"]
@@ -106,7 +107,9 @@ class Unpacked:
                 except (EOFError, zlib.error, _ZstdError) as fault:
                     if not written:
                         raise
-                    faults.append(f"{path.name}: the compressed data end early or are damaged ({fault})")
+                    faults.append(
+                        f"{visible(path.name)}: the compressed data end early or are damaged ({fault})"
+                    )
         except JournalError:
             target.unlink(missing_ok=True)  # at once: a traceback may hold this folder for long
             raise

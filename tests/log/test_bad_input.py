@@ -26,6 +26,10 @@ from mew_lab.log.export import export_as_peers
 from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.log import Log, open_log
+from mew_lab.log.moment import Moment
+from mew_lab.log.prune import Pruned, prune
+from mew_lab.log.replay import Replayed, replay
+from mew_lab.space.events import Record
 
 from ..user_rights import bound_by_modes
 from .consent_sessions import play as decisions
@@ -336,6 +340,7 @@ def test_every_line_is_a_record_or_counted_with_the_reason(bad: tuple[Bad, Path]
 
 # --- no text of a participant moves a terminal ---
 
+UGLY_NAME = "\x1b[31m\x07\u202e\nsecond.jsonl"
 UGLY = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\r\n\x00"
 OWN_WORDS = {
     "protocol",
@@ -402,9 +407,9 @@ CALLED: dict[str, Callable[[Log], Any]] = {
 @pytest.mark.parametrize("played", ["decided", "planted"])
 def test_the_text_of_no_result_has_a_control_character(played: str, tmp_path: Path) -> None:
     records = decisions(5, 60).stage.records if played == "decided" else converse(5, 60, *FAULTS)[0]
-    path = keep(records, tmp_path / "log.jsonl")
+    path = keep(records, tmp_path / f"log{UGLY_NAME}")
     lines = [json.loads(text) for text in path.read_bytes().splitlines()]
-    path.write_text("".join(json.dumps(disfigured(one)) + "\n" for one in lines))
+    path.write_text("".join(json.dumps(disfigured(one)) + "\n" for one in lines) + "no record\n{")
     log = open_log(path)
     assert UGLY in "".join(log.df["from"].astype(str))
     public = [name for name in dir(Log) if not name.startswith("_")]
@@ -427,6 +432,48 @@ def test_the_text_of_no_result_has_a_control_character(played: str, tmp_path: Pa
             seen.add(type(one).__name__)
     assert not found
     assert {"Audit", "Diagnosis", "Verification", "Consents"} <= seen, seen
+
+
+@pytest.mark.threat(47)
+def test_the_name_of_a_file_brings_no_control_character_into_a_sentence(tmp_path: Path) -> None:
+    """Whoever sends a file has chosen its name."""
+    folder = tmp_path / UGLY_NAME
+    folder.mkdir()
+    chained = keep(hostile(5, 40).records, folder / f"log{UGLY_NAME}").read_bytes()
+    contents: list[bytes | Path] = [chained, chained.replace(b"demo", b"dem0", 9), chained[:-40] + b"\n"]
+    for nth, kind in enumerate(KINDS.values()):
+        (tmp_path / str(nth)).mkdir()
+        contents.append(kind.make(tmp_path / str(nth)))
+    sentences = list[str]()
+
+    def note(goes: Pruned) -> bool:
+        sentences.append(str(goes))
+        return False
+
+    for nth, content in enumerate(contents):
+        path = folder / f"{nth}{UGLY_NAME}"
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        verbs: list[Callable[[], object]] = [
+            lambda path=path: "\n".join(open_log(path).faults),
+            lambda path=path: open_log(path).verify(),
+            lambda path=path: open_log(path).at(10**6),
+            lambda path=path: open_log(path).save(path.with_suffix(".copy")),
+            lambda path=path: prune(path, keep=0, agree=note),
+            lambda path=path: replay(path),
+            lambda path=path: Journal.resume(path).close(),
+            lambda path=path: export_as_peers(path, tmp_path / "none"),
+        ]
+        for verb in verbs:
+            try:
+                result = verb()
+                if not isinstance(result, Path | Replayed | Moment):
+                    sentences += str(result).split("\n")
+            except MewError as fault:
+                sentences.append(str(fault))
+    assert len(sentences) > 200
+    for sentence in sentences:
+        assert sentence.isprintable() and not sentence.startswith("second"), sentence
 
 
 COMMANDS: dict[str, list[str]] = {
@@ -519,6 +566,12 @@ class Fuzzed(NamedTuple):
     lines: bool = True
 
 
+NOTES = {
+    "pruned": '{"seq":3,"files":1,"records":3,"snapshot":"' + "7" * 64 + '"}',
+    "reported": '{"proposal":"p-1","decision":"approve","request":"q-1","how":"click","to":["fs"]}',
+    "resolved": '{"request":"q-1","to":["fs"],"happened":true,"note":"x"}',
+    "limited": '{"messages":3}',
+}
 CORPUS = Path(__file__).parent / "corpus"
 READERS = {
     "journal": Fuzzed("log.jsonl"),
@@ -608,9 +661,14 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A sound file for each reader, all of one session."""
     folder = tmp_path_factory.mktemp("sound")
     path = keep(hostile(5, 15).records, folder / "log.jsonl")
-    log = open_log(path)
     (folder / "peers").mkdir()
     export_as_peers(path, folder / "peers")
+    last = list(open_log(path).records)[-1]
+    journal = Journal.resume(path)
+    for event, detail in NOTES.items():
+        journal.append([Record(journal.head.seq + 1, last.now, event, "demo", "anna", detail=detail)])
+    journal.close()
+    log = open_log(path)
     log.to_parquet(folder / "log.parquet")
     log.export_otlp(folder / "spans.jsonl")
     chain = path.read_bytes()[-67:-3].decode()

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ConnectionLost, MewError, ProposalEnded
 from mew_lab.protocol.difference import are_equal
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
@@ -43,10 +44,18 @@ class ToolDecision(NamedTuple):
 
 
 class PendingCall(NamedTuple):
-    """A call that a framework has not executed yet, with the name and the arguments that its model gave."""
+    """A call that a framework has not executed yet, with the name and the arguments that its model gave.
+
+    Attributes:
+        arguments: No object where the model wrote none: the call is refused then, and the reason says so.
+        description: What the card says of the tool.
+        schema: The JSON Schema of the arguments; None takes any object.
+    """
 
     name: Any
     arguments: Any
+    description: str = ""
+    schema: Mapping[str, Any] | None = None
 
 
 class ToolApprovals:
@@ -130,12 +139,13 @@ class ToolApprovals:
 
     async def _decide_or_refuse(self, call: PendingCall) -> ToolDecision:
         arguments = call.arguments
-        if not isinstance(arguments, Mapping) or not isinstance(call.name, str):
-            return ToolDecision(
-                False, {}, reason="Not approved: a call needs a tool and an object of arguments."
-            )
+        if not isinstance(call.name, str):
+            return ToolDecision(False, {}, reason="Not approved: the call names no tool.")
+        if not isinstance(arguments, Mapping):
+            reason = f"Not approved: the arguments of {one_line(call.name, 128)} are no JSON object. Call it with one."
+            return ToolDecision(False, {}, reason=reason)
         try:
-            return await self.decide(call.name, arguments)
+            return await self.decide(call.name, arguments, description=call.description, schema=call.schema)
         except ConnectionLost:
             raise
         except MewError as fault:

@@ -17,7 +17,6 @@ from mew_lab.log.decision_note import resolve_reported
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import Vantage, holds_opening, vantage_of
-from mew_lab.log.tap import LOST
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.space.events import REPORTED, RESUMED, Record
 
@@ -100,8 +99,6 @@ class RecordLedger:
             if "previous" not in about:  # else it is a later file of the same session
                 self.whole = holds_opening(about)
                 self.vantage = vantage_of(about)
-        elif record.event == LOST:
-            self.whole = False
         elif record.event == RESUMED:  # another gateway goes on: nothing of what waited is answered any more
             self.changes = self.ledger.calls.interrupt()
         elif record.event == REPORTED:

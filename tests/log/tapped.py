@@ -258,6 +258,15 @@ def server_asks_too_early(s: Tapped) -> Planted:
     return Planted("request-before-initialized", "server asked for roots/list")
 
 
+def server_asks_while_it_is_initialized(s: Tapped) -> Planted:
+    fresh(s)
+    start = s.ask("client", "initialize", **ABOUT)
+    s.answer("client", s.ask("server", "roots/list"), roots=[])
+    s.answer("server", start, protocolVersion="2025-11-25")
+    s.send("client", method="notifications/initialized")
+    return Planted("request-before-initialized", "before client had sent notifications/initialized")
+
+
 def uses_an_id_twice(s: Tapped) -> Planted:
     id = s.ask("client", "tools/call", name="read", arguments={"first": s.count})
     s.answer("server", id, content=[])
@@ -389,6 +398,7 @@ def fresh(s: Tapped) -> None:
 FAULTS: tuple[Callable[[Tapped], Planted], ...] = (
     *(prints, prints_an_object, prints_an_envelope, prints_bytes, client_prints, method_is_a_number),
     *(asks_before_initialize, asks_before_the_answer, asks_before_initialized, server_asks_too_early),
+    server_asks_while_it_is_initialized,
     *(uses_an_id_twice, uses_an_open_id, asks_with_null, answers_nothing, answers_with_a_text_for_a_number),
     *(answers_again, cannot_read, answers_with_an_error, tool_fails, never_answers, starts_slowly),
     *(changes_without_notice, changes_a_later_page_without_notice, answers_with_result_and_error),
@@ -431,7 +441,7 @@ BEGINNINGS = {
     fault.__name__
     for fault in (
         *(asks_before_initialize, asks_before_the_answer, asks_before_initialized),
-        *(server_asks_too_early, starts_slowly),
+        *(server_asks_too_early, server_asks_while_it_is_initialized, starts_slowly),
     )
 }
 

@@ -92,6 +92,23 @@ def test_a_slow_start_is_told_from_ten_seconds_on() -> None:
         assert spoken(session.end()) == found
 
 
+def test_a_ping_may_come_at_any_time() -> None:
+    session = Tapped()
+    session.answer("server", session.ask("client", "ping"))
+    start = session.ask("client", "initialize")
+    session.answer("client", session.ask("server", "ping"))
+    session.answer("server", start)
+    assert list(diagnose(session.end())) == []
+
+
+def test_a_client_that_never_sends_initialize_is_told_though_it_says_that_it_is_initialized() -> None:
+    session = Tapped()
+    session.send("client", method="notifications/initialized")
+    session.answer("server", session.ask("client", "tools/list"), tools=[])
+    (finding,) = diagnose(session.end())
+    assert finding.sentence == "client asked for tools/list (id 1) before client had sent initialize"
+
+
 def test_a_session_of_the_revision_without_initialize_has_no_finding() -> None:
     session = Tapped()
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}

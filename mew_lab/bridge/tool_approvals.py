@@ -35,12 +35,15 @@ class ToolDecision(NamedTuple):
         arguments: What it may be executed with, as the accepted request says it; the proposed ones if not approved.
         edited: Whether these differ from the proposed ones.
         reason: Why it was not approved, in words for the model; empty if it was.
+        decided: Whether a participant decided it; else it could not be asked for, or was approved in a form that it
+            does not take.
     """
 
     approved: bool
     arguments: dict[str, Any]
     edited: bool = False
     reason: str = ""
+    decided: bool = True
 
 
 class PendingCall(NamedTuple):
@@ -140,16 +143,16 @@ class ToolApprovals:
     async def _decide_or_refuse(self, call: PendingCall) -> ToolDecision:
         arguments = call.arguments
         if not isinstance(call.name, str):
-            return ToolDecision(False, {}, reason="Not approved: the call names no tool.")
+            return ToolDecision(False, {}, reason="Not approved: the call names no tool.", decided=False)
         if not isinstance(arguments, Mapping):
             reason = f"Not approved: the arguments of {one_line(call.name, 128)} are no JSON object. Call it with one."
-            return ToolDecision(False, {}, reason=reason)
+            return ToolDecision(False, {}, reason=reason, decided=False)
         try:
             return await self.decide(call.name, arguments, description=call.description, schema=call.schema)
         except ConnectionLost:
             raise
         except MewError as fault:
-            return ToolDecision(False, dict(arguments), reason=f"Not approved: {fault}")
+            return ToolDecision(False, dict(arguments), reason=f"Not approved: {fault}", decided=False)
 
     def _offer(self, name: str, description: str, schema: Mapping[str, Any]) -> None:
         offered = self._offered.get(name)

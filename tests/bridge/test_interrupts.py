@@ -145,11 +145,13 @@ def test_a_request_that_takes_only_a_text_is_a_question() -> None:
     ):
         form = read_interrupt(value)
         (call,) = form.calls
-        assert call.name == ANSWER and call.arguments[ANSWER] == "yes"
+        assert call.name.startswith(f"{ANSWER}_") and call.arguments[ANSWER] == "yes"
         assert "a" in json.dumps(call.arguments["question"])
         answered = ToolDecision(True, {**call.arguments, ANSWER: "in May"}, edited=True)
         assert form.answer([answered]) == said
         assert "not this" in json.dumps(form.answer([REJECTED])[unsaid])
+        other = ToolDecision(True, {"question": "another", ANSWER: "yes"}, edited=True)
+        assert "approved as another question" in json.dumps(form.answer([other])[unsaid])
 
 
 @pytest.mark.parametrize(
@@ -208,8 +210,19 @@ def test_a_question_with_a_schema_suggests_and_refuses_only_what_fits() -> None:
     assert text.calls[0].schema is not None and text.calls[0].schema["properties"][ANSWER] == {
         "type": "string"
     }
-    with pytest.raises(ProposalEnded, match="takes no refusal: not this"):
+    with pytest.raises(ProposalEnded, match=r"takes no refusal\. not this"):
         text.answer([REJECTED])
+    assert len({"answer", boolean.calls[0].name, text.calls[0].name}) == 3  # one tool has one schema
+
+
+def test_a_question_that_nobody_decided_has_no_answer() -> None:
+    form = read_interrupt("Pay 5?")
+    undecided = ToolDecision(False, {}, reason="Not approved: too large", decided=False)
+    with pytest.raises(ProposalEnded, match="was not answered: Not approved: too large"):
+        form.answer([undecided])
+    other = ToolDecision(True, {"question": "Pay 500?", ANSWER: True}, edited=True)
+    with pytest.raises(ProposalEnded, match="approved as another question"):
+        form.answer([other])
 
 
 VALUES = st.recursive(
@@ -244,6 +257,7 @@ def test_no_value_is_read_with_another_error_and_each_call_is_one_of_json(value:
         json.dumps(call.arguments, allow_nan=False).encode()
         json.dumps(call.arguments, ensure_ascii=False).encode()
     form.answer([ToolDecision(False, {}, reason="no")] * len(form.calls))
+    form.answer([ToolDecision(True, call.arguments) for call in form.calls])
 
 
 def test_a_value_with_itself_inside_is_a_question() -> None:

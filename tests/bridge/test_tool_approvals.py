@@ -188,6 +188,7 @@ async def test_a_call_that_cannot_be_asked_for_is_refused_and_the_others_are_dec
     first, refused, last = await asyncio.wait_for(deciding, 10)
     assert (first.arguments, last.arguments) == ({"n": 10}, {"n": 20}) and first.approved and last.approved
     assert not refused.approved and refused.reason.startswith("Not approved: ")
+    assert (first.decided, refused.decided, last.decided) == (True, False, True)
 
 
 async def test_where_a_run_cannot_go_on_the_cards_of_its_other_calls_are_withdrawn(seats: Seats) -> None:

@@ -18,16 +18,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from mew_lab.bridge.tool_approvals import PendingCall, ToolDecision
 from mew_lab.errors import ConfigError, ProposalEnded
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.json_schema import Validator, resolve_reference
 
 __all__ = ["ANSWER", "InterruptForm", "describe_edit", "read_interrupt"]
 
 ANSWER: Final = "answer"
-"""The tool of a question: its argument `answer` is what the program gets."""
+"""The tool of a question, with a digest of its schema behind it where it has one. Its argument of this name is what the
+program gets."""
 MAX_NAME: Final = 128
 HELP: Final = (
     "Answers the question of a program. Approve it with another `answer` to give that one; a rejection answers "
@@ -133,10 +136,13 @@ def _read_text_question(
     def answer(decision: ToolDecision) -> Any:
         if not decision.approved:
             return refuse(decision.reason)
+        if not _is_asked(call, decision):
+            return refuse("Not answered: it was approved as another question.")
         given = decision.arguments.get(ANSWER)
         return respond(given if isinstance(given, str) else json.dumps(given))
 
-    return _Action(_ask(question, {ANSWER: "yes"}, {"type": "string"}), answer)
+    call = _ask(question, {ANSWER: "yes"}, {"type": "string"})
+    return _Action(call, answer)
 
 
 # --- LangChain ---
@@ -249,28 +255,37 @@ def _read_question(value: Any, schema: Mapping[str, Any] | None) -> InterruptFor
 
     def answer(decisions: Sequence[ToolDecision]) -> Any:
         (decision,) = decisions
-        if decision.approved:
+        if decision.approved and _is_asked(call, decision):
             return decision.arguments.get(ANSWER)
-        if takes(False):
+        if decision.approved:
+            why = "it was approved as another question"
+        elif not decision.decided:
+            why = decision.reason
+        elif takes(False):
             return False
-        raise ProposalEnded(
-            f"The question of the program was not answered, and it takes no refusal: {decision.reason}",
-            proposal="",
-            reason=decision.reason,
-        )
+        else:
+            why = f"it takes no refusal. {decision.reason}"
+        raise ProposalEnded(f"The question of the program was not answered: {why}", proposal="", reason=why)
 
-    return InterruptForm((_ask(value, {ANSWER: True} if takes(True) else {}, schema or {}),), answer)
+    call = _ask(value, {ANSWER: True} if takes(True) else {}, schema)
+    return InterruptForm((call,), answer)
 
 
-def _ask(question: Any, suggested: Mapping[str, Any], schema: Mapping[str, Any]) -> PendingCall:
+def _ask(question: Any, suggested: Mapping[str, Any], schema: Mapping[str, Any] | None) -> PendingCall:
     """The call of a question; approved as it stands, it gives the suggested answer."""
-    properties = {"question": {}, ANSWER: schema}
+    text = "" if schema is None else json.dumps(schema, sort_keys=True, default=str)
     return PendingCall(
-        ANSWER,
+        # Questions are asked side by side, and one tool has one schema.
+        f"{ANSWER}_{blake2b(text.encode(), digest_size=4).hexdigest()}" if text else ANSWER,
         {"question": _as_json(question), **suggested},
         HELP,
-        {"type": "object", "properties": properties, "required": [ANSWER]},
+        {"type": "object", "properties": {"question": {}, ANSWER: schema or {}}, "required": [ANSWER]},
     )
+
+
+def _is_asked(call: PendingCall, decision: ToolDecision) -> bool:
+    """Whether the question that was approved is the one that was asked."""
+    return are_equal(call.arguments["question"], decision.arguments.get("question"))
 
 
 def _is_call(value: object, name: str, arguments: str) -> bool:

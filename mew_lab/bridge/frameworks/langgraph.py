@@ -27,7 +27,8 @@ async def decide_interrupts(interrupts: Sequence[Interrupt], approvals: ToolAppr
 
     Raises:
         ConfigError: an interrupt takes no refusal; nothing was asked then.
-        ProposalEnded: a question was not answered, and its schema takes no refusal. The graph can be resumed later.
+        ProposalEnded: a question could not be asked, or was rejected and its schema takes no `false`. The graph can be
+            resumed later.
     """
     forms = [read_interrupt(one.value, getattr(one, "response_schema", None)) for one in interrupts]
     decided = iter(await approvals.decide_all([call for form in forms for call in form.calls]))

@@ -68,6 +68,9 @@ def test_each_call_of_a_request_has_its_own_decisions() -> None:
     ]
     edited = [ToolDecision(True, {"n": 9}, edited=True)] * 3
     assert [each["type"] for each in form.answer(edited)["decisions"]] == ["reject", "edit", "reject"]
+    of_one_tool = [{**configs[0], "action_name": "write"}, configs[1]]
+    form = read_interrupt({"action_requests": [requests[1]] * 2, "review_configs": of_one_tool})
+    assert [each["type"] for each in form.answer(edited[:2])["decisions"]] == ["reject", "edit"]
 
 
 SCHEMA = {
@@ -258,6 +261,19 @@ def test_no_value_is_read_with_another_error_and_each_call_is_one_of_json(value:
         json.dumps(call.arguments, ensure_ascii=False).encode()
     form.answer([ToolDecision(False, {}, reason="no")] * len(form.calls))
     form.answer([ToolDecision(True, call.arguments) for call in form.calls])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ([float("nan")], "[nan]"),
+        ("\ud800", "?"),
+        ({1: b"x", "at": (1,)}, {"1": "b'x'", "at": [1]}),
+        ({(1, 2): 3}, "{(1, 2): 3}"),
+    ],
+)
+def test_a_question_is_shown_as_json_has_it(value: Any, shown: Any) -> None:
+    assert read_interrupt(value).calls[0].arguments["question"] == shown
 
 
 def test_a_value_with_itself_inside_is_a_question() -> None:

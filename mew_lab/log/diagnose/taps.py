@@ -227,7 +227,7 @@ class TapRules(RuleFamily):
     def finish(self) -> None:
         self._report_changes(None)
         for asked in self._waiting.values():
-            self._report_unanswered(asked)
+            self._report_unanswered_request(asked)
 
     # --- steps ---
 
@@ -250,7 +250,7 @@ class TapRules(RuleFamily):
             return
         self._report_changes(entry.t)
         if entry.malformed:
-            self._report_malformed(entry)
+            self._report_malformed_message(entry)
             return
         method, payload = method_of(entry.payload), entry.payload
         key = key_of(payload.get("id"))
@@ -291,7 +291,7 @@ class TapRules(RuleFamily):
         self._report_changes(entry.t)
         key = key_of(entry.payload.get("id"))
         if not entry.correlation_id:
-            self._judge_unasked(entry, key)
+            self._judge_unasked_answer(entry, key)
             return
         asked = next((found for id in entry.correlation_id if (found := self._waiting.pop(id, None))), None)
         if asked is None:
@@ -356,7 +356,7 @@ class TapRules(RuleFamily):
             about = {"sender": word(entry.sender), "call": asked.call}
             self.report(SLOW, entry, asked.mark.id, **about, seconds=seconds, limit=SLOW_START)
 
-    def _judge_unasked(self, entry: PlacedEntry, key: Any) -> None:
+    def _judge_unasked_answer(self, entry: PlacedEntry, key: Any) -> None:
         """Judges an answer that names no open request."""
         if not _over_stdio(entry):
             return
@@ -410,11 +410,11 @@ class TapRules(RuleFamily):
                 del self._suspicions[list]
                 self.report(CHANGED, suspicion.mark, **suspicion.words)
 
-    def _report_malformed(self, entry: PlacedEntry) -> None:
+    def _report_malformed_message(self, entry: PlacedEntry) -> None:
         why = malformed(entry) or "its members have other types than those of JSON-RPC"
         self.report(MALFORMED, entry, sender=word(entry.sender), why=one_line(why, MAX_TEXT))
 
-    def _report_unanswered(self, asked: _Asked) -> None:
+    def _report_unanswered_request(self, asked: _Asked) -> None:
         rule = NO_ANSWER if asked.over_stdio else NO_ANSWER_SHOWN
         seconds = max(0.0, self.context.now().timestamp() - asked.t)
         self.report(rule, asked.mark, sender=word(asked.mark.sender), call=asked.call, seconds=seconds)

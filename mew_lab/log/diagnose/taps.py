@@ -206,9 +206,8 @@ class TapRules(RuleFamily):
         self.events = {"oversize": self._on_gap, LOST: self._on_gap}
         self._waiting: BoundedDict[str, _Asked] = BoundedDict(MAX_WAITING)
         self._gaps: set[str] = set()  # sides of which a message is not known
-        self._phase: str | None = (
-            None  # of the session; None before its first request, "" where it is not known
-        )
+        # Of the session: a key of `_EVENTS`, or `ready`; None before its first request, "" where it is not known.
+        self._phase: str | None = None
         self._begin()
 
     def _begin(self) -> None:

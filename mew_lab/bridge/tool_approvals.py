@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ConnectionLost, MewError, ProposalEnded
 from mew_lab.protocol.difference import are_equal
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
@@ -34,19 +35,30 @@ class ToolDecision(NamedTuple):
         arguments: What it may be executed with, as the accepted request says it; the proposed ones if not approved.
         edited: Whether these differ from the proposed ones.
         reason: Why it was not approved, in words for the model; empty if it was.
+        decided: Whether a participant decided it; else it could not be asked for, or was approved in a form that it
+            does not take.
     """
 
     approved: bool
     arguments: dict[str, Any]
     edited: bool = False
     reason: str = ""
+    decided: bool = True
 
 
 class PendingCall(NamedTuple):
-    """A call that a framework has not executed yet, with the name and the arguments that its model gave."""
+    """A call that a framework has not executed yet, with the name and the arguments that its model gave.
+
+    Attributes:
+        arguments: No object where the model wrote none: the call is refused then, and the reason says so.
+        description: What the card says of the tool.
+        schema: The JSON Schema of the arguments; None takes any object.
+    """
 
     name: Any
     arguments: Any
+    description: str = ""
+    schema: Mapping[str, Any] | None = None
 
 
 class ToolApprovals:
@@ -130,16 +142,17 @@ class ToolApprovals:
 
     async def _decide_or_refuse(self, call: PendingCall) -> ToolDecision:
         arguments = call.arguments
-        if not isinstance(arguments, Mapping) or not isinstance(call.name, str):
-            return ToolDecision(
-                False, {}, reason="Not approved: a call needs a tool and an object of arguments."
-            )
+        if not isinstance(call.name, str):
+            return ToolDecision(False, {}, reason="Not approved: the call names no tool.", decided=False)
+        if not isinstance(arguments, Mapping):
+            reason = f"Not approved: the arguments of {one_line(call.name, 128)} are no JSON object. Call it with one."
+            return ToolDecision(False, {}, reason=reason, decided=False)
         try:
-            return await self.decide(call.name, arguments)
+            return await self.decide(call.name, arguments, description=call.description, schema=call.schema)
         except ConnectionLost:
             raise
         except MewError as fault:
-            return ToolDecision(False, dict(arguments), reason=f"Not approved: {fault}")
+            return ToolDecision(False, dict(arguments), reason=f"Not approved: {fault}", decided=False)
 
     def _offer(self, name: str, description: str, schema: Mapping[str, Any]) -> None:
         offered = self._offered.get(name)

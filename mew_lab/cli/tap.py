@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, JournalError
 from mew_lab.log.journal import Journal, journal_path
-from mew_lab.log.tap import Side, TapRecorder
+from mew_lab.log.tap import LOST, Side, TapRecorder
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
@@ -152,7 +152,7 @@ class TapJournal:
             if time.monotonic() < self._retry_at:
                 self._unwritten += 1
                 return
-            note = Record(0, record.now, "lost", SPACE, detail=compact({"records": self._unwritten}))
+            note = Record(0, record.now, LOST, SPACE, detail=compact({"records": self._unwritten}))
             if not self._append(note):
                 self._unwritten += 1
                 return

@@ -63,6 +63,7 @@ from mew_lab.log.decision_note import read_resolution
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.log.numbering import complete_id, name_of
+from mew_lab.log.reading import Vantage
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import mask
@@ -116,7 +117,7 @@ class Lab(metaclass=_NamesOnly):
     `decisions`, `rows` and `granting`. `timeout` limits a blocking method, in seconds.
     """
 
-    def __init__(self, name: str, *, space: str, loop: LoopThread, timeout: float, vantage: str) -> None:
+    def __init__(self, name: str, *, space: str, loop: LoopThread, timeout: float, vantage: Vantage) -> None:
         self.name = name
         self.space = space
         self.loop = loop

@@ -89,7 +89,7 @@ from mew_lab.transport.scratch import ScratchFolder, path_beside
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress"]
 
-VERSION = 9
+VERSION = 10
 """The version of the tables; an index of another version is built anew."""
 
 SIDE_CAR = 16 * 1024 * 1024

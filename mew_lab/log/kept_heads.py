@@ -28,7 +28,7 @@ from typing import BinaryIO, NamedTuple
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import first_record
+from mew_lab.log.reading import first_record, vantage_of
 from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import one_line
 from mew_lab.transport.folder import open_below
@@ -115,7 +115,7 @@ def _heads_files(path: Path, place: Path, doubts: list[str]) -> dict[Path, bool]
     try:
         folder, in_mew = _lab_of(place)
         within = place.resolve().is_relative_to(folder)
-        any_space = in_mew or (within and about.get("vantage", "gateway") == "gateway")
+        any_space = in_mew or (within and vantage_of(about) == "gateway")
         tokens = folder / tokens
         files = {heads_path(folder, space): within} if space else {}
         # A name that is a link to nowhere counts, so that it is told.

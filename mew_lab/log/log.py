@@ -29,7 +29,7 @@ from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.numbering import complete_id, name_of, numbered
-from mew_lab.log.reading import first_record, is_journal, is_of_peers
+from mew_lab.log.reading import Vantage, first_record, is_journal, is_of_peers, vantage_of
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
@@ -127,7 +127,7 @@ class Log:
         source: JournalSource | None,
         *,
         space: str,
-        vantage: str,
+        vantage: Vantage,
         contents: bool = True,
         keep: int | None = None,
         characters: int = MAX_CHARACTERS,
@@ -166,7 +166,7 @@ class Log:
         cls,
         *,
         space: str = "",
-        vantage: str = "gateway",
+        vantage: Vantage = "gateway",
         journal: JournalSource | None = None,
         max_records: int = MAX_RECORDS,
         max_characters: int = MAX_CHARACTERS,
@@ -229,10 +229,14 @@ class Log:
     def sign(self) -> str:
         """`#` where a number is that of a record in a journal, `~` where it is a place in this log alone (R37)."""
         if self._sign is None:
-            paths = () if self.is_live or self._source is None else self._source.paths
-            own = self.vantage == "participant" or any(map(is_of_peers, paths))
+            own = self.vantage == "participant" or self._is_of_peers()
             self._sign = "~" if own else "#"
         return self._sign
+
+    def _is_of_peers(self) -> bool:
+        """Whether another gateway wrote one of its files."""
+        paths = () if self.is_live or self._source is None else self._source.paths
+        return any(map(is_of_peers, paths))
 
     @property
     def held(self) -> list[Record]:
@@ -497,7 +501,8 @@ class Log:
         at_least(severity)
         whole = self._indexed_diagnosis()
         if whole is None:
-            whole = diagnose(self.records, lambda: self.faults, sign=self.sign)
+            vantage: Vantage = "peers" if self._is_of_peers() else self.vantage
+            whole = diagnose(self.records, lambda: self.faults, sign=self.sign, vantage=vantage)
         return whole.at_least(severity)
 
     def _indexed_diagnosis(self) -> Diagnosis | None:
@@ -961,7 +966,6 @@ def open_log(
     if first is not None:
         space = first.space
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
-    stated = about.get("vantage")
-    vantage = stated if stated in ("participant", "tap") else "gateway"
+    vantage = vantage_of(about)
     contents = about.get("contents") is not False
     return Log(files, space=space, vantage=vantage, contents=contents, index=index, progress=progress)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple, get_args
 
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_line, read_members, split_chain
@@ -32,10 +32,12 @@ from mew_lab.space.events import Record
 __all__ = [
     "LINE_LIMIT",
     "MOST_HOLES",
+    "VANTAGES",
     "JournalReader",
     "LineReader",
     "LongLine",
     "PrunedStart",
+    "Vantage",
     "first_record",
     "goes_on",
     "holds_opening",
@@ -51,7 +53,13 @@ __all__ = [
     "successor",
     "torn_line",
     "unread_lines",
+    "vantage_of",
 ]
+
+Vantage = Literal["gateway", "peers", "participant", "tap"]
+"""Who recorded a log: a gateway of ours (with verdicts and refusals), another gateway, a participant (what it received),
+or a tap (the messages between an MCP client and its server). An export has the vantage of what was exported."""
+VANTAGES: tuple[Vantage, ...] = get_args(Vantage)
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes
 MOST_HOLES = 16 * 1024 * 1024
@@ -410,10 +418,21 @@ def holds_opening(about: Mapping[str, Any]) -> bool:
 
     It was not pruned, is no branch, and was not saved from a log that a participant saw or that began later.
     """
-    if about.get("vantage") == "tap":
+    vantage = vantage_of(about)
+    if vantage == "tap":
         return True
-    opened = type(about.get("epoch")) is int and about.get("vantage") in (None, "gateway")
+    opened = type(about.get("epoch")) is int and vantage == "gateway"
     return opened and read_pruned_start(about) is None and "branched" not in about
+
+
+def vantage_of(about: Mapping[str, Any]) -> Vantage:
+    """The vantage of a journal with this first line; where it states another than ours, the one that claims least."""
+    match about.get("vantage", "gateway"):
+        case "gateway" | None:
+            return "gateway"
+        case "tap":
+            return "tap"
+    return "participant"
 
 
 def names_no_grants(path: Path) -> bool:
@@ -430,7 +449,7 @@ def names_no_grants(path: Path) -> bool:
     if record is None or record.event != "opened" or split_chain(line)[1]:
         return False
     about = read_members(record.detail) or {}
-    by_gateway = type(about.get("epoch")) is int and about.get("vantage") in (None, "gateway")
+    by_gateway = type(about.get("epoch")) is int and vantage_of(about) == "gateway"
     return by_gateway and "baseline" not in about
 
 

@@ -16,7 +16,7 @@ from mew_lab.ledger.ledger import CHAPTERS, Ledger, LedgerChange
 from mew_lab.log.decision_note import resolve_reported
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import holds_opening
+from mew_lab.log.reading import Vantage, holds_opening, vantage_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.space.events import REPORTED, RESUMED, Record
 
@@ -55,6 +55,7 @@ class RecordLedger:
     Attributes:
         chapters: The chapters of the ledger that observe the messages.
         ledger: The ledger, after the newest record.
+        vantage: Who recorded the log; its `opened` says it, where there is one.
         whole: Whether the log holds all records from the opening of its space.
         names: The participant of each id of a connection.
         assumed: Ids of connections whose join is not in the log, with the place of the first message of each. The
@@ -63,8 +64,9 @@ class RecordLedger:
         changes: The changes that the record made.
     """
 
-    def __init__(self, chapters: Collection[str] = CHAPTERS) -> None:
+    def __init__(self, chapters: Collection[str] = CHAPTERS, vantage: Vantage = "gateway") -> None:
         self.chapters = chapters
+        self.vantage = vantage
         self.whole = False
         self.names: BoundedDict[str, str] = BoundedDict(MAX_IDS)
         self.assumed: BoundedDict[str, int] = BoundedDict(MAX_IDS)
@@ -96,6 +98,7 @@ class RecordLedger:
             about = read_members(record.detail) or {}
             if "previous" not in about:  # else it is a later file of the same session
                 self.whole = holds_opening(about)
+                self.vantage = vantage_of(about)
         elif record.event == RESUMED:  # another gateway goes on: nothing of what waited is answered any more
             self.changes = self.ledger.calls.interrupt()
         elif record.event == REPORTED:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import JournalError, MewError, ReplayMismatch
 from mew_lab.log.files import files_of
 from mew_lab.log.line import read_line, read_members, write_line
+from mew_lab.log.reading import vantage_of
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.miss import quote
 from mew_lab.space.core import Space
@@ -214,10 +215,10 @@ class Player:
     def _open(self, record: Record) -> None:
         """Takes an `opened`: a space begins, or a file continues another one."""
         about = read_members(record.detail) or {}
-        if about.get("vantage", "gateway") != "gateway":
+        if (vantage := vantage_of(about)) != "gateway":
             who = (
                 "a tap, which decides nothing"
-                if about.get("vantage") == "tap"
+                if vantage == "tap"
                 else ("a participant, which receives no refused or private messages")
             )
             raise self._impossible(record, f"it was recorded by {who}; replay the journal of the gateway")

@@ -3,8 +3,9 @@
 A `TapRecorder` gets the bytes of each direction in pieces of any size. Each complete line is one JSON-RPC message and
 becomes one record whose envelope is an `mcp/request` (a notification, too: it has no `id`) or an `mcp/response`. The
 payload is the exact text of the message, and the response's `correlation_id` names the request that it answers. What is
-no JSON-RPC message is kept as it came, as a line that cannot be read; of a line over `MAX_MESSAGE` only the size and the
-SHA-256 are kept. Secrets are masked here, and only here: the relay passes on what came.
+no JSON-RPC message is kept as it came, as a line that cannot be read. An object that is none is the payload of an
+envelope of the kind `tap/line`, so that it is not read as an envelope of its own making. Of a line over `MAX_MESSAGE`
+only the size and the SHA-256 are kept. Secrets are masked here, and only here: the relay passes on what came.
 
 Nobody decides anything at this vantage, so the records have no verdict. This module has no clock, no input and no
 output.
@@ -28,13 +29,17 @@ from mew_lab.protocol.text import count_of, timestamp
 from mew_lab.protocol.token import mask
 from mew_lab.space.events import Record
 
-__all__ = ["MASKED", "MAX_MESSAGE", "Side", "TapRecorder", "mask_secrets"]
+__all__ = ["LINE_KIND", "LOST", "MASKED", "MAX_MESSAGE", "Side", "TapRecorder", "key_of", "mask_secrets"]
 
 Side = Literal["client", "server"]
 MAX_MESSAGE: Final = 4 * 1024 * 1024  # bytes of a line that is kept whole
 MAX_OPEN: Final = 20_000  # two for each of the requests of one side that may still be answered
 MASKED: Final = "<masked>"
 NO_LINE: Final = "not a JSON-RPC message"
+LINE_KIND: Final = "tap/line"
+"""The kind of an object that is no JSON-RPC message."""
+LOST: Final = "lost"
+"""The event of bytes or records that are not in the log."""
 
 # Names of members whose text is a secret. A progress token is none, and a schema's member is an object, not a text.
 _NAMED_SECRET = re.compile(
@@ -139,7 +144,7 @@ class TapRecorder:
     def lost(self, side: Side, size: int, now: datetime) -> Record:
         """The record of bytes that were passed on and are not in the log; the line that they cut is left out."""
         self._lines[side].skip()
-        return self._record("lost", side, now, detail=compact({"bytes": size}))
+        return self._record(LOST, side, now, detail=compact({"bytes": size}))
 
     def message(self, side: Side, data: bytes, now: datetime, *, connection: str = "") -> Iterator[Record]:
         """The records of one message, or of a batch, that `side` sent whole."""
@@ -169,8 +174,9 @@ class TapRecorder:
             members = read_members(text.encode())
         except UnicodeEncodeError:  # invalid UTF-8
             members = None
-        if members is None or not ({"method", "result", "error"} & members.keys()):
-            yield self._record("received", side, now, detail=note or NO_LINE, raw=text, connection=connection)
+        if members is None:
+            detail = f"{NO_LINE}; {note}" if note else NO_LINE
+            yield self._record("received", side, now, detail=detail, raw=text, connection=connection)
             return
         yield from self._envelope(side, members, text, now, note, connection)
 
@@ -180,22 +186,24 @@ class TapRecorder:
         other: Side = "server" if side == "client" else "client"
         self.messages += 1
         id = f"{self._prefix}-{self.messages}"
-        method, key = members.get("method"), _key(members.get("id"))
+        method, key = members.get("method"), key_of(members.get("id"))
         about: str | None = None
-        if method is not None:
+        if not {"method", "result", "error"} & members.keys():
+            kind, note = LINE_KIND, f"{NO_LINE}; {note}" if note else NO_LINE
+        elif method is not None:
             kind = "mcp/request"
             params = members.get("params")
             params = params if type(params) is dict else {}
             meta = params.get("_meta")
             if key is not None:
                 self._open[side][key] = self._open[side][connection, key] = id
-                token = _key(meta.get("progressToken")) if type(meta) is dict else None
+                token = key_of(meta.get("progressToken")) if type(meta) is dict else None
                 if token is not None:
                     self._progress[side][token] = id
             elif method == "notifications/cancelled":
-                about = self._open[side].get(_key(params.get("requestId")))
+                about = self._open[side].get(key_of(params.get("requestId")))
             elif method == "notifications/progress":
-                about = self._progress[other].get(_key(params.get("progressToken")))
+                about = self._progress[other].get(key_of(params.get("progressToken")))
         else:
             kind = "mcp/response"
             about = self._answered(other, key, connection)
@@ -252,6 +260,6 @@ class TapRecorder:
         )
 
 
-def _key(value: object) -> Any:
+def key_of(value: object) -> Any:
     """A JSON-RPC id as a key, in which `1`, `1.0` and `"1"` differ; None for what is no id."""
     return (type(value).__name__, value) if type(value) in (str, int, float) else None

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.integrity import Integrity, verify_with
 from mew_lab.log.line import read_members
-from mew_lab.log.reading import first_record, is_journal, list_files
+from mew_lab.log.reading import Vantage, first_record, is_journal, list_files
 from mew_lab.log.receipts import Consents, check_consents
 from mew_lab.space.events import Record
 
@@ -30,7 +30,7 @@ UNDECIDED: Final = 3
 class VerifiedLog(Protocol):
     """The log that is verified: all its records, and the files that hold them, where there are any."""
 
-    vantage: str
+    vantage: Vantage
 
     @property
     def sign(self) -> str: ...

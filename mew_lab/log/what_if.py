@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import ConfigError, JournalError, MewError
 from mew_lab.log.line import read_line, read_members
+from mew_lab.log.reading import vantage_of
 from mew_lab.log.replay import CAUSED, Player, event_of
 from mew_lab.log.state_replay import LineHeader, StateReplay, top_level
 from mew_lab.protocol.envelope import compact
@@ -653,7 +654,7 @@ class _ChangedReplay:
             about = read_members(record.detail) or {}
             if "previous" in about and self._space is not None:
                 return
-            if self._space is not None or about.get("vantage", "gateway") != "gateway":
+            if self._space is not None or vantage_of(about) != "gateway":
                 raise JournalError(
                     f"{self._name} is not the whole journal of one gateway, so it cannot be replayed under other rights",
                     path=self._name,

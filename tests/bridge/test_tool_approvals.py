@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import subprocess
 import sys
 import venv
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,7 @@ async def test_a_call_that_cannot_be_asked_for_is_refused_and_the_others_are_dec
     first, refused, last = await asyncio.wait_for(deciding, 10)
     assert (first.arguments, last.arguments) == ({"n": 10}, {"n": 20}) and first.approved and last.approved
     assert not refused.approved and refused.reason.startswith("Not approved: ")
+    assert (first.decided, refused.decided, last.decided) == (True, False, True)
 
 
 async def test_where_a_run_cannot_go_on_the_cards_of_its_other_calls_are_withdrawn(seats: Seats) -> None:
@@ -195,7 +197,7 @@ async def test_where_a_run_cannot_go_on_the_cards_of_its_other_calls_are_withdra
     approvals = ToolApprovals(agent, tools)
     decide = approvals.decide
 
-    async def fail_second(name: str, arguments: Any) -> Any:
+    async def fail_second(name: str, arguments: Any, **about: Any) -> Any:
         if arguments["n"] == 2:
             await until(lambda: len([one for one in person.proposals if one.state == "open"]) == 2)
             raise ConnectionLost("it is gone")
@@ -221,40 +223,109 @@ async def test_who_gives_up_a_run_withdraws_all_its_proposals(seats: Seats) -> N
 # --- the real frameworks, each in an environment of its own ---
 
 
-def environment_of(folder: Path, extra: str) -> Path:
-    """An interpreter with mew_lab and one extra from the index."""
+def environment_of(folder: Path, extra: str, *more: str) -> Path:
+    """An interpreter with mew_lab, one extra and further packages from the index."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     environment = {key: value for key, value in os.environ.items() if not key.endswith("_CONSTRAINT")}
-    command = [str(python), "-m", "pip", "install", "--quiet", f"{ROOT}[{extra}]"]
+    command = [str(python), "-m", "pip", "install", "--quiet", f"{ROOT}[{extra}]", *more]
     made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
     assert made.returncode == 0, made.stderr[-2000:]
     return python
 
 
-def run_program(python: Path, name: str) -> dict[str, Any]:
-    program: Sequence[str] = [str(python), str(Path(__file__).parent / "frameworks" / f"{name}_program.py")]
+@pytest.fixture(scope="module")
+def interpreters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The interpreter of a framework, made at its first use."""
+
+    @functools.cache
+    def find(extra: str) -> Path:
+        # The middleware of LangChain stands in a package of its own.
+        more = ["langchain>=1,<2"] if extra == "langgraph" else []
+        return environment_of(tmp_path_factory.mktemp(extra), extra, *more)
+
+    return find
+
+
+def run_program(python: Path, name: str, *options: str) -> dict[str, Any]:
+    program = [str(python), str(Path(__file__).parent / "frameworks" / f"{name}_program.py"), *options]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120, cwd=python.parent)
     assert done.returncode == 0, done.stderr[-3000:]
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
+Interpreters = Callable[[str], Path]
+framework = pytest.mark.skipif(sys.platform == "emscripten", reason="no processes here")
+PROGRAMS = [
+    ("pydantic-ai", "pydantic_ai", "run"),
+    ("pydantic-ai", "pydantic_ai", "handler"),
+    ("openai-agents", "openai_agents", ""),
+    ("langgraph", "langgraph", ""),
+    ("langgraph", "langchain", "batched"),
+    ("langgraph", "langchain", "per_call"),
+    ("langgraph", "agent_inbox", ""),
+]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(700)
-@pytest.mark.skipif(sys.platform == "emscripten", reason="no processes here")
-@pytest.mark.parametrize(
-    "name, edits", [("pydantic_ai", True), ("openai_agents", False), ("langgraph", True)]
-)
+@framework
+@pytest.mark.parametrize("extra, name, option", PROGRAMS)
 def test_a_framework_executes_what_was_approved_and_nothing_else(
-    name: str, edits: bool, tmp_path: Path
+    extra: str, name: str, option: str, interpreters: Interpreters
 ) -> None:
-    python = environment_of(tmp_path / "env", name.replace("_", "-"))
-    found = run_program(python, name)
+    found = run_program(interpreters(extra), name, *filter(None, [option]))
     # Of three calls the first was approved, the second rejected, the third approved with other arguments.
+    edits = name != "openai_agents"
     expected = [{"path": "a"}, {"path": "edited"}] if edits else [{"path": "a"}]
     assert sorted(found["executed"], key=json.dumps) == expected
     assert found["decisions"] == ["approved", "rejected", "edited"]
-    assert "no, not b" in found["told"]
+    told = json.dumps(found["told"])
+    assert "no, not b" in told
     if not edits:  # the model is told the arguments that were approved
-        assert "edited" in found["told"]
+        assert "Approved only with other arguments" in told
+    if name in ("pydantic_ai", "openai_agents"):  # and that it wrote no JSON, which ended nothing
+        assert "JSON" in told
+    if name == "pydantic_ai":
+        assert "Hello." in found["told"]["begins"]  # the history that it began with
+        assert found["told"]["requests"] == 7  # the usage that it began with, and two requests
+    if name == "openai_agents":
+        assert "Write three files." in found["told"]["kept"] and "wrote a" in found["told"]["kept"]
+        assert found["told"]["limited"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+@framework
+def test_a_graph_that_interrupts_with_any_value_gets_what_the_person_answers(
+    interpreters: Interpreters,
+) -> None:
+    found = run_program(interpreters("langgraph"), "questions")
+    assert found["told"] == [False, True, "Ada", True]
+    assert found["decisions"] == [
+        "Delete it?",
+        {"question": "Go on?", "draft": [1, 2]},
+        "What is your name?",
+        7,
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(700)
+@framework
+def test_tools_that_ask_themselves_get_an_answer_of_their_form(interpreters: Interpreters) -> None:
+    found = run_program(interpreters("openai-agents"), "approval_functions")
+    assert found["decisions"] == [
+        ["draw", {"name": "draw", "input": "a line"}],
+        ["search", {"q": "x"}],
+        ["shell", {"action": {"commands": ["rm -r build"], "timeout_ms": 5}}],
+    ]
+    shell, custom, hosted, broken = found["told"]
+    assert shell == {"approve": True}
+    assert custom["approve"] is False and "no drawing" in custom["reason"]
+    assert hosted == {
+        "approve": False,
+        "reason": 'Approved only with other arguments: {"q": "other"}. Ask again with these.',
+    }
+    assert broken["approve"] is False and "are no JSON object" in broken["reason"]

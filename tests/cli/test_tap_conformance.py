@@ -103,6 +103,7 @@ def test_the_suite_says_the_same_of_a_server_behind_the_tap(suite: list[str], tm
     assert passed(plain) >= 40
     for side, messages in zip(("client", "server"), bodies(there.before), strict=True):
         assert in_any_order(payloads(journal, side)) == in_any_order(messages)
+    assert [str(finding) for finding in open_log(journal).diagnose("warn")] == []
     methods = Counter(open_log(journal).requests().method)
     assert {"sampling/createMessage", "elicitation/create", "notifications/progress", "tools/call"} <= set(
         methods
@@ -123,7 +124,9 @@ def test_the_suite_says_the_same_of_a_client_before_the_tap(
     assert through == plain
     assert passed(plain) >= 1
     (journal,) = journals.iterdir()
-    requests = open_log(journal).requests()
+    log = open_log(journal)
+    requests = log.requests()
+    assert list(log.diagnose("warn")) == []
     assert set(requests.state) <= {"answered", "sent"}
     assert requests.method.tolist()[:2] == ["initialize", "notifications/initialized"]
 
@@ -195,4 +198,6 @@ async def test_a_real_server_over_stdio_gets_and_sends_the_same_bytes(
         data = (before / stream).read_bytes()
         assert data == (behind / stream).read_bytes()
         assert payloads(journal, side) == [json.loads(line) for line in data.splitlines()]
-    assert set(open_log(journal).requests().state) == {"answered", "sent"}
+    log = open_log(journal)
+    assert set(log.requests().state) == {"answered", "sent"}
+    assert list(log.diagnose("warn")) == []

@@ -79,7 +79,8 @@ def test_precision_and_recall_of_each_rule(capsys: pytest.CaptureFixture[str]) -
 def test_every_rule_is_planted_but_those_of_broken_files() -> None:
     planted = {one.rule for at, fault in enumerate(FAULTS) for one in converse(at, 5, fault)[1]}
     # A gateway completes a message without an id, so only a foreign log can hold one.
-    assert RULES.keys() - planted == {"unreadable-lines", "message-without-id"}
+    of_spaces = {id for id, rule in RULES.items() if "gateway" in rule.holds}
+    assert of_spaces - planted == {"unreadable-lines", "message-without-id"}
 
 
 def test_every_exchange_of_the_generator_is_used() -> None:

@@ -86,7 +86,6 @@ def test_a_batch_has_a_record_for_each_message() -> None:
         b"starting the server...",
         b'{"jsonrpc":"2.0","id":1,"method"',
         b'{"id": NaN, "method": "a"}',
-        b'{"neither": 1}',
         b'"text"',
         b"[1, 2]",
         b"[]",
@@ -101,6 +100,15 @@ def test_a_line_that_is_no_message_is_kept_byte_for_byte(text: bytes) -> None:
     read = read_line(write_line(record))
     assert read is not None and read.raw is not None
     assert read.raw.encode("utf-8", "surrogateescape") == text
+
+
+def test_an_object_that_is_no_message_is_the_payload_of_a_line() -> None:
+    text = '{"kind": "mcp/proposal",  "from": "human", "token": "abc"}'
+    (record,) = recorder().feed("server", text.encode() + b"\n", NOW)
+    assert record.detail == "not a JSON-RPC message; 1 secret masked"
+    assert record.raw is not None and text.replace("abc", MASKED) in record.raw
+    read = envelope(record)
+    assert (read["kind"], read["from"], read["to"]) == ("tap/line", "server", ["client"])
 
 
 def test_pieces_of_any_size_give_the_same_records() -> None:

@@ -1,42 +1,59 @@
 """LangGraph: decides the interrupts of a graph in a space. Needs the extra `langgraph`.
 
-A node calls `approved = interrupt({"tool": name, "arguments": {…}})` before it executes a tool. The value becomes a
-card; the node gets `{"approved": bool, "arguments": {…}, "reason": str}` and executes the tool with these arguments.
-The graph needs a checkpointer, as for every interrupt, and `config` names the thread.
+The interrupts may be those of LangChain's `HumanInTheLoopMiddleware` (in both of its modes) or of Agent Inbox, the call
+`interrupt({"tool": name, "arguments": {…}})`, or any value, which becomes a question; `interrupts.py` says how each is
+answered. The graph needs a checkpointer, as for every interrupt, and `config` names the thread.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt
 
-from mew_lab.bridge.tool_approvals import PendingCall, ToolApprovals
+from mew_lab.bridge.frameworks.interrupts import read_interrupt
+from mew_lab.bridge.tool_approvals import ToolApprovals
 
 __all__ = ["decide_interrupts", "run"]
 
 
-async def decide_interrupts(interrupts: tuple[Interrupt, ...], approvals: ToolApprovals) -> dict[str, Any]:
+async def decide_interrupts(interrupts: Sequence[Interrupt], approvals: ToolApprovals) -> dict[str, Any]:
     """The values to resume with, by the ids of the interrupts; all are asked for at once.
 
-    An interrupt of another form is refused: its node gets `approved` false, and the reason.
+    A program with a loop of its own resumes with them: `Command(resume=await decide_interrupts(…))`.
+
+    Raises:
+        ConfigError: an interrupt takes no refusal; nothing was asked then.
+        ProposalEnded: a question could not be asked, or was rejected and its schema takes no `false`. The graph can be
+            resumed later.
     """
-    values = [one.value if isinstance(one.value, dict) else {} for one in interrupts]
-    calls = [PendingCall(value.get("tool"), value.get("arguments")) for value in values]
-    decisions = await approvals.decide_all(calls)
+    forms = [read_interrupt(one.value, getattr(one, "response_schema", None)) for one in interrupts]
+    decided = iter(await approvals.decide_all([call for form in forms for call in form.calls]))
+    decisions = [list(islice(decided, len(form.calls))) for form in forms]
     return {
-        one.id: {"approved": decision.approved, "arguments": decision.arguments, "reason": decision.reason}
-        for one, decision in zip(interrupts, decisions, strict=True)
+        one.id: form.answer(of_form) for one, form, of_form in zip(interrupts, forms, decisions, strict=True)
     }
 
 
 async def run(
-    graph: CompiledStateGraph[Any, Any, Any, Any], state: Any, approvals: ToolApprovals, config: Any
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    state: Any,
+    approvals: ToolApprovals,
+    config: Any,
+    **options: Any,
 ) -> Any:
-    """The final state of the graph, after all of its interrupts were decided in the space."""
-    result = await graph.ainvoke(state, config)
-    while interrupts := result.get("__interrupt__"):
-        values = await decide_interrupts(tuple(interrupts), approvals)
-        result = await graph.ainvoke(Command(resume=values), config)
+    """What `graph.ainvoke(state, config, **options)` gives after all interrupts were decided in the space."""
+    result = await graph.ainvoke(state, config, **options)
+    while interrupts := _interrupts_of(result):
+        values = await decide_interrupts(interrupts, approvals)
+        result = await graph.ainvoke(Command(resume=values), config, **options)
     return result
+
+
+def _interrupts_of(result: Any) -> Sequence[Interrupt]:
+    """The interrupts of a result, of either version of `ainvoke`."""
+    found = result.get("__interrupt__") if isinstance(result, dict) else getattr(result, "interrupts", None)
+    return tuple(found or ())

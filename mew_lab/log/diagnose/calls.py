@@ -16,7 +16,17 @@ from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_o
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.unknown_calls import UnknownCalls
-from mew_lab.log.diagnose.findings import RecentIds, Rule, RuleContext, RuleFamily, changes_of, word, words
+from mew_lab.log.diagnose.findings import (
+    OF_ALL,
+    OF_SPACES,
+    RecentIds,
+    Rule,
+    RuleContext,
+    RuleFamily,
+    changes_of,
+    word,
+    words,
+)
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.difference import are_equal
@@ -38,18 +48,21 @@ UNANSWERED = Rule(
     "warn",
     "",
     "{sender}'s request {id} to {to} was not answered by the end of the log, {seconds:.1f} s later",
+    OF_SPACES,
 )
 FAN_OUT = Rule(
     "fan-out-unanswered",
     "warn",
     "",
     "{sender}'s request {id} went to {count} participants, and {missing} did not answer it",
+    OF_SPACES,
 )
 NO_REQUEST = Rule(
     "response-without-request",
     "error",
     "P-3-10",
     "{sender}'s response {id} answers {about}, which is no request of this log",
+    OF_SPACES,
     needs_whole=True,
 )
 NO_REFERENCE = Rule(
@@ -57,42 +70,49 @@ NO_REFERENCE = Rule(
     "error",
     "P-3.1.2-1",
     "{sender}'s response {id} does not say in correlation_id which request it answers",
+    OF_SPACES,
 )
 NOT_ASKED = Rule(
     "answer-from-not-asked",
     "warn",
     "",
     "{sender} answered request {about}, which was addressed to {to}; the answer does not count",
+    OF_SPACES,
 )
 ANSWERED_TWICE = Rule(
     "answered-twice",
     "warn",
     "",
     "{sender} answered request {about} again; only the first answer counts",
+    OF_SPACES,
 )
 ANSWERED_PROPOSAL = Rule(
     "answer-to-proposal",
     "error",
     "P-3.2.1-5",
     "{sender} answered proposal {about}; an answer belongs to the request that approves it",
+    OF_SPACES,
 )
 NOTIFICATION_ANSWERED = Rule(
     "answer-to-notification",
     "note",
     "",
     "{sender} answered {about}, which is a notification and waits for nothing",
+    OF_SPACES,
 )
 UNLINKED = Rule(
     "approval-without-reference",
     "warn",
     "P-3.2.1-3",
     "{sender} sent the call that {proposer} proposed in {about}, but its correlation_id does not name the proposal",
+    OF_SPACES,
 )
 UNDECIDED = Rule(
     "undecided-proposal",
     "warn",
     "P-3.3.2-4",
     "{sender}'s proposal {id} was neither approved, rejected nor withdrawn by the end of the log",
+    OF_SPACES,
 )
 # No row says that somebody has to decide a proposal that is addressed to everybody.
 UNDECIDED_BY_ALL = UNDECIDED._replace(requirement="")
@@ -101,16 +121,20 @@ FOREIGN_WITHDRAW = Rule(
     "error",
     "S-L2-20",
     "{sender} withdrew proposal {about} of {proposer}; only {proposer} can, so it changes nothing",
+    OF_SPACES,
 )
 LATE_WITHDRAW = Rule(
-    "late-withdraw", "note", "", "{sender} withdrew proposal {about} after it was over: {why}"
+    "late-withdraw", "note", "", "{sender} withdrew proposal {about} after it was over: {why}", OF_SPACES
 )
-LATE_REJECT = Rule("late-reject", "note", "", "{sender} rejected proposal {about} after it was over: {why}")
+LATE_REJECT = Rule(
+    "late-reject", "note", "", "{sender} rejected proposal {about} after it was over: {why}", OF_SPACES
+)
 WITHDRAW_NOTHING = Rule(
     "withdraw-without-proposal",
     "warn",
     "P-3-12",
     "{sender}'s withdraw {id} names no proposal of this log",
+    OF_SPACES,
     needs_whole=True,
 )
 REJECT_NOTHING = Rule(
@@ -118,6 +142,7 @@ REJECT_NOTHING = Rule(
     "warn",
     "P-3-13",
     "{sender}'s reject {id} names no proposal of this log",
+    OF_SPACES,
     needs_whole=True,
 )
 EDITED = Rule(
@@ -125,91 +150,108 @@ EDITED = Rule(
     "warn",
     "C-23",
     "{sender} approved proposal {about} with {count} of its values changed, first at {path}",
+    OF_SPACES,
 )
 APPROVED_TWICE = Rule(
     "approved-twice",
     "warn",
     "C-22",
     "{sender} sent proposal {about} again as a request, though {why}; the call may run twice",
+    OF_SPACES,
 )
 APPROVED_LATE = Rule(
     "approved-late",
     "note",
     "C-22",
     "{sender} sent proposal {about} again as a request, though {why}; it was refused by the executor, {executor}",
+    OF_SPACES,
 )
 AFTER_WITHDRAW = Rule(
     "approved-after-withdraw",
     "error",
     "",
     "{sender} approved proposal {about} after {proposer} had withdrawn it",
+    OF_SPACES,
 )
 NOT_AS_PROPOSED = Rule(
     "approval-of-other-call",
     "warn",
     "",
     "{sender}'s request {id} refers to proposal {about} and does not approve it: {why}",
+    OF_SPACES,
 )
 TO_NOBODY = Rule(
     "request-to-nobody",
     "warn",
     "",
     "{sender}'s request {id} is addressed to nobody, so no answer counts",
+    OF_SPACES,
 )
 RPC_ID = Rule(
     "rpc-id-differs",
     "error",
     "P-3.1.2-2",
     "{sender}'s response {id} has the JSON-RPC id {got}, and request {about} has {wanted}",
+    OF_SPACES,
 )
 RPC_REQUEST = Rule(
     "request-without-rpc-members",
     "note",
     "P-3.1.1-1",
     "{sender}'s request {id} has no {missing} in its payload",
+    OF_ALL,
 )
 RPC_RESPONSE = Rule(
     "response-without-rpc-members",
     "note",
     "P-3.1.2-2",
     "{sender}'s response {id} has no {missing} in its payload",
+    OF_ALL,
 )
 ELSEWHERE = Rule(
     "answer-addressed-elsewhere",
     "note",
     "P-3.1.2-4",
     "{sender}'s response {id} is addressed to {to}, and not to {requester}, which asked",
+    OF_SPACES,
 )
-FAILED = Rule("failed-call", "note", "", "{sender} answered request {about} with an error: {error}")
+FAILED = Rule(
+    "failed-call", "note", "", "{sender} answered request {about} with an error: {error}", OF_SPACES
+)
 MALFORMED = Rule(
     "malformed-call",
     "warn",
     "P-3-21",
     "{sender}'s {kind} {id} has another shape than its kind, so participants ignore it: {why}",
+    OF_SPACES,
 )
 MALFORMED_ANSWER = Rule(
     "malformed-answer",
     "warn",
     "P-3-21",
     "{sender}'s answer {id} to request {about} {why}",
+    OF_ALL,
 )
 UNKNOWN = Rule(
     "unknown-outcome",
     "warn",
     "",
     "{sender} answered that it is not known whether request {about} took effect: {error}",
+    OF_ALL,
 )
 REPEATED_UNKNOWN = Rule(
     "repeated-unknown",
     "warn",
     "",
     "{sender}'s request {id} repeats {about} of {first}, of which nobody knew whether it took effect; it may run twice",
+    OF_ALL,
 )
 REPEATED_CALL = Rule(
     "repeated-call",
     "note",
     "",
     "{sender} sent the same call to {to} {count} times in a row",
+    OF_ALL,
 )
 
 CALL_RULES: Final = (

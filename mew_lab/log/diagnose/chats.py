@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.ledger import LedgerChange
-from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word, words
+from mew_lab.log.diagnose.findings import OF_SPACES, Rule, RuleContext, RuleFamily, word, words
 from mew_lab.log.record_ledger import PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 
@@ -26,18 +26,21 @@ LOOP = Rule(
     "warn",
     "",
     "{sender} and {others} have answered each other {count} times in a row, each within {seconds:.0f} s",
+    OF_SPACES,
 )
 ACKNOWLEDGED_NOTHING = Rule(
     "acknowledge-without-chat",
     "note",
     "P-3.4.1-1",
     "{sender}'s acknowledgement {id} names {about}, which is no chat message of this log",
+    OF_SPACES,
 )
 CANCELLED_NOTHING = Rule(
     "cancel-without-chat",
     "note",
     "P-3.4.2-1",
     "{sender}'s cancel {id} names {about}, which is no chat message of this log",
+    OF_SPACES,
 )
 
 CHAT_RULES: Final = (LOOP, ACKNOWLEDGED_NOTHING, CANCELLED_NOTHING)

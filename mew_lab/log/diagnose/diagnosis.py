@@ -7,6 +7,9 @@ ledger observes it, and then the steps of its kind and of each change judge it. 
 what the end of the log leaves open. The sessions of a log of several are judged apart. Each record costs the same,
 however long the log is, and all tables are bounded.
 
+Each rule names the vantages for which it holds (`Rule.holds`): a tap has neither presence nor permissions, so no rule
+about them speaks of it.
+
 `diagnose` keeps at most 10,000 findings of each rule and severity; it counts all. `judge_messages` also says which
 messages have any.
 
@@ -27,6 +30,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.log.diagnose.calls import CALL_RULES, CallRules
 from mew_lab.log.diagnose.chats import CHAT_RULES, ChatRules
 from mew_lab.log.diagnose.findings import (
+    OF_ALL,
     SEVERITIES,
     ChangeStep,
     EntryStep,
@@ -42,9 +46,11 @@ from mew_lab.log.diagnose.participants import PARTICIPANT_RULES, ParticipantRule
 from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
 from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
 from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
+from mew_lab.log.diagnose.taps import TAP_RULES, TapRules
 from mew_lab.log.entries import PAYLOAD, is_message, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.rare_collection import rare_collection
+from mew_lab.log.reading import Vantage
 from mew_lab.log.record_ledger import MAX_IDS, Mark, PlacedEntry, RecordLedger
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
@@ -72,7 +78,7 @@ SHOWN = 20  # findings that are printed
 SHOWN_HTML = 200
 
 NOT_WHOLE = "an earlier record may show it, and this log does not hold all of them"
-UNREADABLE = Rule("unreadable-lines", "error", "", "the log is not complete: {fault}")
+UNREADABLE = Rule("unreadable-lines", "error", "", "the log is not complete: {fault}", OF_ALL)
 
 RULES: Final[Mapping[str, Rule]] = {
     rule.id: rule
@@ -84,6 +90,7 @@ RULES: Final[Mapping[str, Rule]] = {
         *PERMISSION_RULES,
         *MESSAGE_RULES,
         *CHAT_RULES,
+        *TAP_RULES,
         UNREADABLE,
     )
 }
@@ -91,7 +98,7 @@ RULES: Final[Mapping[str, Rule]] = {
 
 RuleFamilies = tuple[Callable[[RuleContext], RuleFamily], ...]
 FAMILIES: Final[RuleFamilies] = (
-    *(CallRules, ReasoningRules, StreamRules, ParticipantRules, PermissionRules, ChatRules),
+    *(CallRules, ReasoningRules, StreamRules, ParticipantRules, PermissionRules, ChatRules, TapRules),
     MessageRules,  # the last: it remembers the ids, and the others ask for earlier ones
 )
 
@@ -115,6 +122,7 @@ class DiagnosisPass:
         emit: Called with each finding.
         families: The families of rules that judge.
         source: The ledger of the first session, where other readers share it.
+        vantage: Who recorded the log, where no `opened` says it.
 
     Attributes:
         places: The number of records so far; `messages` is that of the messages.
@@ -126,6 +134,7 @@ class DiagnosisPass:
         *,
         families: RuleFamilies = FAMILIES,
         source: RecordLedger | None = None,
+        vantage: Vantage = "gateway",
     ) -> None:
         self.places = self.messages = 0
         self._emit = emit
@@ -133,7 +142,7 @@ class DiagnosisPass:
         self._now = datetime.fromtimestamp(0, UTC)
         self._told: set[str] = set()  # rules reported about the message at hand
         self._seq = 0  # of the newest message
-        self._begin(RecordLedger() if source is None else source)
+        self._begin(RecordLedger(vantage=vantage) if source is None else source)
 
     def _begin(self, source: RecordLedger) -> None:
         """Begins a session: no call, stream or participant of an earlier one in the log is one of this."""
@@ -173,7 +182,7 @@ class DiagnosisPass:
             self._open(record)
         elif record.seq < self._seq and record.raw is not None:  # logs of other gateways have no `opened`
             self.finish()
-            self._begin(RecordLedger(self._source.chapters))
+            self._begin(RecordLedger(self._source.chapters, self._source.vantage))
         self._now = record.now
         if self._told:
             self._told.clear()
@@ -222,6 +231,8 @@ class DiagnosisPass:
             step(record, self.places)
 
     def _report(self, rule: Rule, about: Entry | Mark | None, /, *related: str, **words: object) -> None:
+        if self._source.vantage not in rule.holds:
+            return
         if isinstance(about, PlacedEntry):
             if rule.id in self._told:
                 return  # one message may change several calls, and is still one finding
@@ -467,7 +478,11 @@ class FindingCollector:
 
 
 def diagnose(
-    records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple, *, sign: str = "#"
+    records: Iterable[Record],
+    faults: Callable[[], Iterable[str]] = tuple,
+    *,
+    sign: str = "#",
+    vantage: Vantage = "gateway",
 ) -> Diagnosis:
     """The findings of a log.
 
@@ -475,8 +490,9 @@ def diagnose(
         records: Its records, in order; read once.
         faults: Returns the sentences on lines that could not be read, after the records were read.
         sign: What stands before a number; see `Log.sign`.
+        vantage: Who recorded the log, where no `opened` says it.
     """
-    return _judge(records, faults, sign)[1]
+    return _judge(records, faults, sign, vantage)[1]
 
 
 def judge_messages(records: Iterable[Record]) -> tuple[list[MessageJudgement], Diagnosis]:
@@ -486,10 +502,13 @@ def judge_messages(records: Iterable[Record]) -> tuple[list[MessageJudgement], D
 
 
 def _judge(
-    records: Iterable[Record], faults: Callable[[], Iterable[str]] = tuple, sign: str = "#"
+    records: Iterable[Record],
+    faults: Callable[[], Iterable[str]] = tuple,
+    sign: str = "#",
+    vantage: Vantage = "gateway",
 ) -> tuple[FindingCollector, Diagnosis]:
     findings = FindingCollector()
-    judge = DiagnosisPass(findings.add)
+    judge = DiagnosisPass(findings.add, vantage=vantage)
     with rare_collection:
         for record in records:
             judge.observe(record)

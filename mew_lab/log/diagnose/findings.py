@@ -16,15 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.log.reading import Vantage
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
 __all__ = [
+    "OF_ALL",
+    "OF_GATEWAYS",
+    "OF_OUR_GATEWAY",
+    "OF_SPACES",
+    "OF_TAPS",
     "SEVERITIES",
     "LogFinding",
     "RecentIds",
@@ -40,6 +46,18 @@ __all__ = [
 SEVERITIES = ("note", "warn", "error", "fatal")
 """The severities, the least first."""
 
+Vantages = frozenset[Vantage]
+OF_OUR_GATEWAY: Final[Vantages] = frozenset({"gateway"})
+"""Of events that only a journal of ours has, such as refused frames of a stream."""
+OF_GATEWAYS: Final[Vantages] = OF_OUR_GATEWAY | {"peers"}
+"""Of what a gateway accepts, refuses and times: a participant sees nothing of it."""
+OF_SPACES: Final[Vantages] = OF_GATEWAYS | {"participant"}
+"""Of messages in a space."""
+OF_TAPS: Final[Vantages] = frozenset({"tap"})
+"""Of a session between an MCP client and its server, which has no space."""
+OF_ALL: Final[Vantages] = OF_SPACES | OF_TAPS
+"""Of JSON-RPC as such, and of the file."""
+
 MAX_WORD = 64  # characters of a name or an id in a sentence
 MAX_NAMES = 3  # names in a sentence
 
@@ -52,6 +70,7 @@ class Rule(NamedTuple):
         severity: One of `SEVERITIES`.
         requirement: The row of the requirements that says what is broken; empty where no row says it.
         sentence: The sentence of a finding, a format string over the words that the step gives.
+        holds: The vantages for which it holds; about a log of another it says nothing.
         needs_whole: Whether it says that something is missing which another record may show. Where the log does not
             hold all records from the opening of its space, such a finding is a note.
     """
@@ -60,6 +79,7 @@ class Rule(NamedTuple):
     severity: str
     requirement: str
     sentence: str
+    holds: Vantages
     needs_whole: bool = False
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
-from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word
+from mew_lab.log.diagnose.findings import OF_GATEWAYS, OF_SPACES, Rule, RuleContext, RuleFamily, word
 from mew_lab.log.line import read_members
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
@@ -31,32 +31,50 @@ TAKEN = Rule(
     "error",
     "P-3-3",
     "{sender}'s {kind} has the id {id}, which {owner} took before",
+    OF_SPACES,
 )
 REUSED = Rule(
     "id-reuse",
     "warn",
     "C-15",
     "{sender}'s {kind} has the id {id} of an earlier message of {owner}",
+    OF_SPACES,
 )
-NO_ID = Rule("message-without-id", "warn", "P-3-3", "{sender}'s {kind} has no id")
+NO_ID = Rule("message-without-id", "warn", "P-3-3", "{sender}'s {kind} has no id", OF_SPACES)
 CLOCK = Rule(
     "clock-skew",
     "warn",
     "",
     "{sender}'s {kind} {id} says in ts that it was sent {seconds:.1f} s {side} it was received",
+    OF_GATEWAYS,
 )
-NO_TIME = Rule("time-unreadable", "note", "P-3-4", "{sender}'s {kind} {id} has a ts that is no RFC 3339 time")
+NO_TIME = Rule(
+    "time-unreadable",
+    "note",
+    "P-3-4",
+    "{sender}'s {kind} {id} has a ts that is no RFC 3339 time",
+    OF_GATEWAYS,
+)
 UNKNOWN_KIND = Rule(
-    "unknown-kind", "note", "P-3-8", "{sender} sent {kind}, which is no kind of the specification"
+    "unknown-kind",
+    "note",
+    "P-3-8",
+    "{sender} sent {kind}, which is no kind of the specification",
+    OF_GATEWAYS,
 )
 ONE_REFERENCE = Rule(
-    "correlation-no-list", "note", "P-3-9", "{sender}'s {kind} {id} has a correlation_id that is no array"
+    "correlation-no-list",
+    "note",
+    "P-3-9",
+    "{sender}'s {kind} {id} has a correlation_id that is no array",
+    OF_GATEWAYS,
 )
 FALSE_SENDER = Rule(
     "sender-not-verified",
     "fatal",
     "P-4.1-1",
     "{kind} {id} says that it comes from {sender}, but {owner} sent it, and the gateway accepted it",
+    OF_GATEWAYS,
 )
 # A name without its join in the log is no proof: the connection may have joined before the log begins.
 NOT_VERIFIED = FALSE_SENDER._replace(
@@ -69,6 +87,7 @@ RESERVED = Rule(
     "fatal",
     "P-4.1-8",
     "{sender} sent {kind} {id}, and the gateway accepted it, though only the gateway may send that kind",
+    OF_GATEWAYS,
 )
 # The row of the other kinds that only the gateway makes, such as stream/write-granted.
 RESERVED_ELSEWHERE = RESERVED._replace(requirement="C-5")

@@ -10,7 +10,7 @@ from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS, described_member, read_welcome
-from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word, words
+from mew_lab.log.diagnose.findings import OF_GATEWAYS, OF_SPACES, Rule, RuleContext, RuleFamily, word, words
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.kinds import AFTER_SHUTDOWN, WHILE_PAUSED
@@ -22,22 +22,32 @@ MAX_NAMES = 4000
 MAX_ASKED = 100  # open questions to one participant
 
 JOINED_TWICE = Rule(
-    "joined-twice", "warn", "P-3.7-1", "{about} joined again, though no leave of it was announced before"
+    "joined-twice",
+    "warn",
+    "P-3.7-1",
+    "{about} joined again, though no leave of it was announced before",
+    OF_SPACES,
 )
 LEFT_UNSEEN = Rule(
-    "left-without-join", "warn", "P-3.7-1", "the leave of {about} was announced, though it was not present"
+    "left-without-join",
+    "warn",
+    "P-3.7-1",
+    "the leave of {about} was announced, though it was not present",
+    OF_SPACES,
 )
 UNANNOUNCED = Rule(
     "join-not-announced",
     "warn",
     "P-3.7-1",
     "{about} joined and sent messages, but its join was not announced to the others",
+    OF_GATEWAYS,
 )
 ABSENT_SENDER = Rule(
     "message-from-absent",
     "error",
     "",
     "{sender} sent {kind} {id} over a connection after its leave was announced",
+    OF_GATEWAYS,
     needs_whole=True,
 )
 ABSENT = Rule(
@@ -45,36 +55,45 @@ ABSENT = Rule(
     "warn",
     "",
     "{sender}'s {kind} {id} is addressed to {to}, not present in the space at that time",
+    OF_SPACES,
 )
 PAUSED = Rule(
     "sent-while-paused",
     "warn",
     "P-3.9.1-1",
     "{sender} sent {kind} {id} while {by} had paused it",
+    OF_GATEWAYS,
 )
 SHUT_DOWN = Rule(
-    "sent-after-shutdown", "warn", "P-3.9.10-4", "{sender} sent {kind} {id} after it was shut down"
+    "sent-after-shutdown",
+    "warn",
+    "P-3.9.10-4",
+    "{sender} sent {kind} {id} after it was shut down",
+    OF_GATEWAYS,
 )
 NO_COUNT = Rule(
     "status-without-counts",
     "warn",
     "P-3.9.4-3",
     "{sender}'s status {id} does not say messages_in_context",
+    OF_SPACES,
 )
 NO_TOKENS = Rule(
-    "status-without-tokens", "note", "P-3.9.4-2", "{sender}'s status {id} does not say {missing}"
+    "status-without-tokens", "note", "P-3.9.4-2", "{sender}'s status {id} does not say {missing}", OF_SPACES
 )
 STATUS_UNANSWERED = Rule(
     "status-request-unanswered",
     "warn",
     "P-3.9.3-3",
     "{sender} asked {missing} for a status in {id} and got none",
+    OF_SPACES,
 )
 COMPACT_UNANSWERED = Rule(
     "compact-unanswered",
     "warn",
     "P-3.9.7-5",
     "{sender} asked {missing} to compact in {id}, and no compact-done came",
+    OF_SPACES,
 )
 
 PARTICIPANT_RULES: Final = (

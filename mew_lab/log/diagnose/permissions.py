@@ -13,7 +13,16 @@ from mew_lab.errors import MewError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Grant, GrantChange
 from mew_lab.ledger.ledger import LedgerChange
-from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, changes_of, word
+from mew_lab.log.diagnose.findings import (
+    OF_GATEWAYS,
+    OF_OUR_GATEWAY,
+    OF_SPACES,
+    Rule,
+    RuleContext,
+    RuleFamily,
+    changes_of,
+    word,
+)
 from mew_lab.log.line import read_members
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
@@ -37,36 +46,51 @@ DENIED = Rule(
     "warn",
     "S-SEC-3",
     "{sender} may not send {what}: {nearest}",
+    OF_GATEWAYS,
 )
-NOT_SENDER = Rule("claimed-other-sender", "error", "P-4.1-2", "{sender} sent {what} in another's name: {why}")
+NOT_SENDER = Rule(
+    "claimed-other-sender", "error", "P-4.1-2", "{sender} sent {what} in another's name: {why}", OF_GATEWAYS
+)
 RESERVED_KIND = Rule(
-    "reserved-kind", "error", "P-4.1-7", "{sender} sent {what}, which only the gateway may send"
+    "reserved-kind", "error", "P-4.1-7", "{sender} sent {what}, which only the gateway may send", OF_GATEWAYS
 )
 GAVE_TOO_MUCH = Rule(
     "grant-beyond-own",
     "error",
     "P-3.6.8-2",
     "{sender} gave a permission that it does not have itself, in {what}: {why}",
+    OF_GATEWAYS,
 )
-REFUSED = Rule("refused-message", "warn", "", "the gateway refused {what} of {sender} ({code}): {why}")
-LIMITED = Rule("rate-limited", "note", "", "{sender} sent faster than it may, so the gateway slowed it down")
+REFUSED = Rule(
+    "refused-message", "warn", "", "the gateway refused {what} of {sender} ({code}): {why}", OF_GATEWAYS
+)
+LIMITED = Rule(
+    "rate-limited",
+    "note",
+    "",
+    "{sender} sent faster than it may, so the gateway slowed it down",
+    OF_OUR_GATEWAY,
+)
 UNACKNOWLEDGED = Rule(
     "grant-not-acknowledged",
     "note",
     "P-3.6.3-1",
     "{recipient} did not acknowledge the permissions that {sender} gave it in {id}",
+    OF_SPACES,
 )
 ACKNOWLEDGED_NOTHING = Rule(
     "acknowledge-without-grant",
     "note",
     "P-3.6.3-1",
     "{sender}'s acknowledgement {id} names no grant that was given to it",
+    OF_SPACES,
 )
 CLIMBS = Rule(
     "dotdot-under-glob",
     "error",
     "",
     "{sender}'s {kind} {id} has {value} at {path}, which the pattern {pattern} matched; .. may lead out of it",
+    OF_GATEWAYS,
 )
 
 PERMISSION_RULES: Final = (

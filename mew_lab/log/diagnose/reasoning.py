@@ -10,7 +10,7 @@ from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.reasoning import ReasoningChange
-from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word
+from mew_lab.log.diagnose.findings import OF_SPACES, Rule, RuleContext, RuleFamily, word
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 
@@ -23,55 +23,72 @@ AFTER_CANCEL = Rule(
     "warn",
     "P-3.5.5-4",
     "{sender} sent a thought in {about}, {seconds:.1f} s after {by} cancelled it",
+    OF_SPACES,
 )
 AFTER_CONCLUSION = Rule(
     "thought-after-conclusion",
     "warn",
     "P-3.5.4-1",
     "{sender} sent a thought in {about} after its conclusion",
+    OF_SPACES,
 )
 FOREIGN_CONCLUSION = Rule(
     "foreign-conclusion",
     "warn",
     "",
     "{sender} sent a conclusion in {about}, the reasoning of {owner}; only {owner} can conclude it",
+    OF_SPACES,
 )
 WITHOUT_CONTEXT = Rule(
     "thought-without-context",
     "warn",
     "P-3.5.3-1",
     "{sender}'s thought {id} has no context, so it belongs to no reasoning",
+    OF_SPACES,
 )
 CONCLUSION_WITHOUT_CONTEXT = Rule(
     "conclusion-without-context",
     "warn",
     "P-3.5.4-1",
     "{sender}'s conclusion {id} has no context, so it ends no reasoning",
+    OF_SPACES,
 )
 CANCEL_NOTHING = Rule(
     "cancel-without-reasoning",
     "warn",
     "P-3.5.5-1",
     "{sender}'s cancel {id} does not name the start of a reasoning in its context, so it stops nothing",
+    OF_SPACES,
 )
 CANCEL_UNKNOWN = CANCEL_NOTHING._replace(needs_whole=True)
-LATE_CANCEL = Rule("late-cancel", "note", "", "{sender} cancelled {about} when it was over")
+LATE_CANCEL = Rule("late-cancel", "note", "", "{sender} cancelled {about} when it was over", OF_SPACES)
 WITHOUT_START = Rule(
     "reasoning-without-start",
     "warn",
     "P-3.5.3-1",
     "{sender}'s message {id} belongs to the reasoning {about}, whose start is not in this log",
+    OF_SPACES,
     needs_whole=True,
 )
 NO_MESSAGE = Rule(
-    "start-without-message", "note", "P-3.5.2-1", "{sender}'s start {id} of a reasoning has no message"
+    "start-without-message",
+    "note",
+    "P-3.5.2-1",
+    "{sender}'s start {id} of a reasoning has no message",
+    OF_SPACES,
 )
-NO_THOUGHT = Rule("thought-without-message", "note", "P-3.5.3-1", "{sender}'s thought {id} has no message")
+NO_THOUGHT = Rule(
+    "thought-without-message", "note", "P-3.5.3-1", "{sender}'s thought {id} has no message", OF_SPACES
+)
 NO_CONCLUSION = Rule(
-    "conclusion-without-message", "note", "P-3.5.4-1", "{sender}'s conclusion {id} has no message"
+    "conclusion-without-message", "note", "P-3.5.4-1", "{sender}'s conclusion {id} has no message", OF_SPACES
 )
 UNFINISHED = Rule(
-    "unfinished-reasoning", "note", "", "{sender}'s reasoning {id} was not concluded by the end of the log"
+    "unfinished-reasoning",
+    "note",
+    "",
+    "{sender}'s reasoning {id} was not concluded by the end of the log",
+    OF_SPACES,
 )
 
 REASONING_RULES: Final = (

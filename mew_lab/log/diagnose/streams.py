@@ -11,7 +11,15 @@ from typing import Final
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.streams import StreamChange
-from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, changes_of, word
+from mew_lab.log.diagnose.findings import (
+    OF_OUR_GATEWAY,
+    OF_SPACES,
+    Rule,
+    RuleContext,
+    RuleFamily,
+    changes_of,
+    word,
+)
 from mew_lab.log.line import read_members
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
@@ -26,18 +34,21 @@ AFTER_CLOSE = Rule(
     "error",
     "P-3.10.4-3",
     "{sender} sent data to {about} after it was closed ({reason}); the gateway refused it",
+    OF_OUR_GATEWAY,
 )
 NO_RIGHT = Rule(
     "frame-without-right",
     "warn",
     "",
     "{sender} sent data to {about} without the right to write there; the gateway refused it",
+    OF_OUR_GATEWAY,
 )
 NO_STREAM = Rule(
     "frame-without-stream",
     "warn",
     "",
     "{sender} sent data to {about}, which is no stream of this space",
+    OF_OUR_GATEWAY,
     needs_whole=True,
 )
 NO_DIRECTION = Rule(
@@ -45,28 +56,36 @@ NO_DIRECTION = Rule(
     "warn",
     "P-3.10.1-1",
     "{sender}'s request {id} for a stream does not say its direction, upload or download",
+    OF_SPACES,
 )
 UNOPENED = Rule(
     "stream-not-opened",
     "warn",
     "P-3.10.1-7",
     "{sender}'s request {id} for a stream was not answered by the gateway",
+    OF_SPACES,
 )
 OWN_OPEN = Rule(
     "foreign-stream-open",
     "warn",
     "P-3.10.1-9",
     "{sender} announced the stream {about} itself; only the gateway opens streams",
+    OF_SPACES,
 )
 CLOSE_NOTHING = Rule(
     "close-without-stream",
     "warn",
     "P-3.10.4-1",
     "{sender}'s close {id} names no open stream, or one of another owner; it closes nothing",
+    OF_SPACES,
 )
 CLOSE_UNKNOWN = CLOSE_NOTHING._replace(needs_whole=True)
 LEFT_OPEN = Rule(
-    "open-stream", "note", "", "the stream {about} of {sender} was still open at the end of the log"
+    "open-stream",
+    "note",
+    "",
+    "the stream {about} of {sender} was still open at the end of the log",
+    OF_SPACES,
 )
 
 STREAM_RULES: Final = (

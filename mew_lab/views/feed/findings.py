@@ -22,6 +22,7 @@ from mew_lab.log.diagnose.diagnosis import DiagnosisPass
 from mew_lab.log.diagnose.findings import SEVERITIES, LogFinding
 from mew_lab.log.entries import number_after
 from mew_lab.log.filter.fields import Facts
+from mew_lab.log.reading import Vantage
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.space.events import Record
 
@@ -36,6 +37,8 @@ class GrowingLog(Protocol):
 
     @property
     def held(self) -> list[Record]: ...
+    @property
+    def vantage(self) -> Vantage: ...
     def held_after(self, seq: int, most: int) -> list[Record]: ...
 
 
@@ -44,15 +47,17 @@ class RowFindings(ABC):
 
     Args:
         ring: How many rows a view holds.
+        vantage: Who recorded the log.
     """
 
-    def __init__(self, *, ring: int) -> None:
+    def __init__(self, *, ring: int, vantage: Vantage) -> None:
+        self._vantage = vantage
         self._changed: dict[int, None] = {}
         self._found: BoundedDict[int, tuple[LogFinding, ...]] = BoundedDict(ring)
         self._begin_pass()
 
     def _begin_pass(self) -> None:
-        self._judge = DiagnosisPass(self._keep)
+        self._judge = DiagnosisPass(self._keep, vantage=self._vantage)
         self._rows: BoundedDict[int, int] = BoundedDict(MOST_PLACES)  # place in the pass -> row
         self._row = 0  # the number of the newest one
 
@@ -104,7 +109,7 @@ class LiveFindings(RowFindings):
     """
 
     def __init__(self, log: GrowingLog, source: Rows, *, ring: int, ended: Callable[[], bool]) -> None:
-        super().__init__(ring=ring)
+        super().__init__(ring=ring, vantage=log.vantage)
         self._log = log
         self._source = source
         self._ring = ring
@@ -167,8 +172,8 @@ class FileFindings(RowFindings):
         records: The newest records of the log.
     """
 
-    def __init__(self, records: Iterable[Record], *, ring: int) -> None:
-        super().__init__(ring=ring)
+    def __init__(self, records: Iterable[Record], *, ring: int, vantage: Vantage = "gateway") -> None:
+        super().__init__(ring=ring, vantage=vantage)
         self._records = iter(records)
         self._finished = False
 

@@ -135,7 +135,7 @@ def view_of_log(log: Log) -> FeedView:
     for record in records:
         rows.observe(record)
         following.observe(record)
-    findings = FileFindings(records, ring=RING)
+    findings = FileFindings(records, ring=RING, vantage=log.vantage)
     end = records[-1].now if records else datetime.now(UTC)
     return FeedView(rows, calls=calls, findings=findings, log="log", clock=lambda: end)
 

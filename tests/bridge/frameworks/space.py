@@ -1,4 +1,4 @@
-"""What the programs beside this file share: a lab whose person decides three calls, and the printed outcome."""
+"""What the programs beside this file share: a lab whose person decides three calls or answers, and the printed outcome."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from mew_lab.lab.tool_approvals import LabToolApprovals
 
 REJECTION = "no, not b"
 EDITED = {"path": "edited"}
+
+
+Decide = Callable[[mew_lab.Lab], Awaitable[Any]]
 
 
 async def decide_three(lab: mew_lab.Lab) -> list[str]:
@@ -34,12 +37,14 @@ async def decide_three(lab: mew_lab.Lab) -> list[str]:
     return [kinds[path] for path in sorted(kinds)]
 
 
-def run_in_space(agent: Callable[[LabToolApprovals, list[Any]], Awaitable[str]]) -> None:
+def run_in_space(
+    agent: Callable[[LabToolApprovals, list[Any]], Awaitable[Any]], decide: Decide = decide_three
+) -> None:
     """Runs `agent`, which adds what it executes to the list and returns what the model was told; prints the outcome."""
 
     async def run() -> dict[str, Any]:
         executed: list[Any] = []
-        deciding = asyncio.create_task(decide_three(lab))
+        deciding = asyncio.create_task(decide(lab))
         told = await agent(lab.tool_approvals("agent"), executed)
         return {"executed": executed, "decisions": await deciding, "told": told}
 

@@ -21,6 +21,10 @@ def is_writable(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 class MemberReader:
     """Reads members by their type; `faults` are those that it met."""
 
@@ -75,14 +79,14 @@ class MemberReader:
         return words
 
     def texts(self, of: Mapping[str, Any], key: str, at: str) -> dict[str, str]:
-        """A mapping of names to texts, or to numbers without quotes."""
+        """A mapping of names to texts, or to numbers, true or false without quotes."""
         chapter = self.mapping(of.get(key) or {}, place(at, key))
         for name, value in chapter.items():
             if not isinstance(value, str | int | float):
                 self.fault(place(at, key, name), "this must be text")
             elif not is_writable(f"{name}{value}"):
                 self.fault(place(at, key, name), HALF)
-        return {str(name): str(value) for name, value in chapter.items()}
+        return {str(name): _as_text(value) for name, value in chapter.items()}
 
     def choice(self, of: Mapping[str, Any], key: str, at: str, choices: Sequence[str], default: str) -> str:
         """One of some texts."""

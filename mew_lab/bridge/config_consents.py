@@ -122,6 +122,7 @@ def admit_servers(
     store: ConsentStore,
     trusted: Collection[str] = (),
     only: Collection[str] = (),
+    skipped: Mapping[str, str] | None = None,
     answers: Mapping[str, str] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> tuple[list[AdmittedServer], dict[str, str]]:
@@ -131,6 +132,7 @@ def admit_servers(
         person: who is asked; None where nobody is there.
         trusted: digests of entries that are allowed.
         only: the names of the servers that are wanted; empty for all.
+        skipped: a sentence for each server that is not wanted, about which nobody is asked.
         answers: answers to inputs, by id; the person is asked for the others.
 
     Raises:
@@ -148,7 +150,7 @@ def admit_servers(
     for name, server in config.servers.items():
         if only and name not in only:
             continue
-        why = "it is disabled in the file" if server.disabled else ""
+        why = "it is disabled in the file" if server.disabled else (skipped or {}).get(name, "")
         why = why or _refuse(config, server, person, store, trusted) or _ask_inputs(server, person, given)
         if not why:
             try:

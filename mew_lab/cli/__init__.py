@@ -245,6 +245,7 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--no-auto-start", action="store_true", help=about)
     about = "enrols another participant as human, proposer, agent, tool, observer or admin; may be repeated"
     serve.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
+    _add_mcp_config(serve)
     serve.add_argument(
         "--journal", type=Path, metavar="PATH", help="the journal file; default: a new one below .mew"
     )
@@ -334,8 +335,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_elsewhere(bridge)
     about = "an environment variable to pass to the server; may be repeated"
     bridge.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=about)
-    about = "seconds to wait for the server's first answer; default: 20"
-    bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
+    about = "seconds to wait for the server's first answer; default: 30, with npx, uvx and their like 300"
+    bridge.add_argument("--init-timeout", type=float, metavar="SECONDS", help=about)
     about = "a header for a server at a URL, such as 'Authorization: Bearer ${TOKEN}'; may be repeated"
     bridge.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help=about)
     about = "the transport of a server at a URL; default: sse where its path ends with /sse, else http"
@@ -354,8 +355,11 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--strict-unknown", action="store_true", help=about)
     about = "how long an equal call counts as such a repeat; default: 24 hours"
     bridge.add_argument("--repeats-within", type=float, metavar="SECONDS", help=about)
+    _add_mcp_config(bridge)
+    about = "with --mcp-config: a server of the file; default: all; may be repeated"
+    bridge.add_argument("--server", action="append", default=[], metavar="NAME", help=about)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
-    bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
+    bridge.add_argument("words", nargs="*", metavar="-- COMMAND", help=about)
 
     _add_mcp(
         add(
@@ -389,6 +393,14 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--no-color", action="store_true", help="prints no colours")
     demo.add_argument("--yes", action="store_true", help="lets a policy approve instead of asking")
     return parser
+
+
+def _add_mcp_config(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the servers of the file of an MCP client."""
+    about = "the file of an MCP client, such as .mcp.json, whose servers take part; each is asked for once"
+    parser.add_argument("--mcp-config", type=Path, metavar="FILE", help=about)
+    about = "allows the entry of this digest without a question; may be repeated"
+    parser.add_argument("--trust-config", action="append", default=[], metavar="SHA256", help=about)
 
 
 def _add_agent(parser: argparse.ArgumentParser) -> None:

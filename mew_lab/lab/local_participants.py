@@ -16,6 +16,7 @@ from typing import Any
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
+from mew_lab.bridge.config_consents import AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
 from mew_lab.errors import MewError
@@ -229,6 +230,24 @@ class LocalParticipants:
         seat.tools_of = self.known_tools
         self.seats[name] = seat
         return seat
+
+    async def bridge_each(self, servers: Mapping[str, AdmittedServer], **options: Any) -> dict[str, str]:
+        """Starts several servers at once and seats them; returns a sentence for each that does not start.
+
+        Args:
+            servers: The servers by their participant ids; the sentences are by their names in the file.
+            options: Those of `bridge`.
+        """
+
+        async def start(id: str, server: AdmittedServer) -> str:
+            try:
+                await self.bridge(id, server.command, **server.options, **options)
+            except MewError as fault:
+                return str(fault)
+            return ""
+
+        sentences = await asyncio.gather(*(start(id, server) for id, server in servers.items()))
+        return {server.name: why for server, why in zip(servers.values(), sentences, strict=True) if why}
 
     async def agent(
         self, name: str, can: Can, model: Model, options: Mapping[str, Any], *, owns_model: bool

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from mew_lab.bridge.process import TOLD, TOLD_LINES, ServerProcess, start_seconds
+from mew_lab.bridge.process import TOLD, TOLD_LINES, ServerProcess, may_fetch, start_seconds
 from mew_lab.bridge.remote import RemoteServer, is_lost_answer
 from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
@@ -285,9 +285,10 @@ class McpBridge:
                 told, quiet_since = told + 1, loop.time()
             if loop.time() - quiet_since >= TELL_AFTER:
                 quiet_since = loop.time() + QUIET
+                fetches = "; a first start may download it" if may_fetch(server.command) else ""
                 self._on_start(
                     f"{self.name}: has been starting for {loop.time() - began:.0f} s, of {self._start_timeout:g} s "
-                    f"at most ({server.command_line}); a first start may download it"
+                    f"at most ({server.command_line}){fetches}"
                 )
             await asyncio.sleep(0.2)
         self._on_start(f"{self.name}: more of its error output is not shown")

@@ -34,7 +34,16 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import inherited_environment
 from mew_lab.transport import keeper
 
-__all__ = ["TOLD", "TOLD_LINES", "LineJudge", "LongLine", "ServerProcess", "environment", "start_seconds"]
+__all__ = [
+    "TOLD",
+    "TOLD_LINES",
+    "LineJudge",
+    "LongLine",
+    "ServerProcess",
+    "environment",
+    "may_fetch",
+    "start_seconds",
+]
 
 MAX_LINE = 8 * 1024 * 1024  # bytes; a longer line ends the session
 LONGEST = 2 * MAX_MESSAGE  # bytes of a line that is read; what the space takes is shorter
@@ -59,12 +68,14 @@ _FRAME = re.compile(
 )  # a line of a stack, beside which the reason stands
 
 
+def may_fetch(command: Sequence[str]) -> bool:
+    """Whether a command may download the server that it runs; `cmd /c npx` is one, too."""
+    return any(Path(word.replace("\\", "/")).stem.lower() in _FETCHERS for word in command[:3])
+
+
 def start_seconds(command: Sequence[str]) -> float:
-    """The seconds that a server of this command may take for its first answer; one that is fetched may take minutes."""
-    programs = (
-        Path(word.replace("\\", "/")).stem.lower() for word in command[:3]
-    )  # `cmd /c npx` is one, too
-    return FETCHES_WITHIN if any(program in _FETCHERS for program in programs) else STARTS_WITHIN
+    """The seconds that a server of this command may take for its first answer."""
+    return FETCHES_WITHIN if may_fetch(command) else STARTS_WITHIN
 
 
 def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from mew_lab.cli.client_settings import CLIENTS
 from mew_lab.cli.shell import Formatter, log_to_stderr, tell_error, tell_failure, warn
 from mew_lab.errors import ConfigError, FilterError, MewError
 from mew_lab.settings.waiting import (
@@ -486,6 +487,8 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
     _add_elsewhere(parser)
+    about = "instead of a run: prints what to paste into the settings of this client"
+    parser.add_argument("--config", choices=CLIENTS, help=about)
     about = "serves over HTTP on 127.0.0.1; default port: a free one; without this option over stdio"
     parser.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
     about = "with --http: the file with the token of the clients; default: a new one below .mew"

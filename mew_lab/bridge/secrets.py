@@ -37,7 +37,7 @@ _WORDS = frozenset(
             "otp",
         ),
         *("key", "apikey", "credential", "credentials", "auth", "authorization", "cookie", "bearer", "jwt"),
-        *("pat", "dsn", "session", "signature"),
+        *("pat", "dsn", "session", "signature", "pgpass"),
     }
 )
 _PARTS = ("token", "secret", "passw", "apikey", "credential")
@@ -104,10 +104,6 @@ def _hide(word: str, before: str) -> str:
         return _DEFAULT.sub(lambda match: _hide_default(match, before), word)
     if _VARIABLES.fullmatch(word.rpartition("=")[2]):
         return word  # it names a secret, and is none
-    name, equals, value = word.partition("=")
-    if equals and names_secret(name) and value:
-        remember_secret(value)
-        return f"{name}={HIDDEN}"
     if before.startswith("-") and "=" not in before and names_secret(before) and not word.startswith("-"):
         remember_secret(word)
         return HIDDEN
@@ -115,6 +111,10 @@ def _hide(word: str, before: str) -> str:
         head = word[: word.index("://")].rpartition("=")[0]
         head = f"{head}=" if head else ""
         return head + str(Address(word[len(head) :]))
+    name, equals, value = word.partition("=")
+    if equals and names_secret(name) and value:
+        remember_secret(value)
+        return f"{name}={HIDDEN}"
     if (header := _HEADER.fullmatch(word)) is not None and names_secret(header[1]):
         for part in header[3].split():
             remember_secret(part)

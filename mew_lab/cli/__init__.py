@@ -360,7 +360,8 @@ def build_parser() -> argparse.ArgumentParser:
     about = "with --mcp-config: a server of the file; default: all; may be repeated"
     bridge.add_argument("--server", action="append", default=[], metavar="NAME", help=about)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
-    bridge.add_argument("words", nargs="*", metavar="-- COMMAND", help=about)
+    words = bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
+    words.required = False  # with "*", the address alone would fill it, and a command behind the options none
 
     _add_mcp(
         add(

@@ -21,6 +21,7 @@ from mew_lab.lab.config_bridges import admit_file
 from mew_lab.lab.labs import token_from
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.address import Address
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
@@ -102,7 +103,7 @@ def _run_file(options: argparse.Namespace, more: Mapping[str, Any]) -> None:
         raise MewError(f"Cannot bridge: no server of {options.mcp_config} can be started")
     if (given or options.as_id) and len(admitted) > 1:
         raise MewError(
-            f"Cannot bridge: {len(admitted)} servers of {options.mcp_config} can be started, and --as and a token are "
+            f"Cannot bridge: {count_of(len(admitted), 'server')} of {options.mcp_config} can start, and --as and a token are "
             "for one; name it with --server NAME, or leave both out"
         )
     servers = {options.as_id or id: server for id, server in admitted.items()}

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from mew_lab.bridge.config_consents import AdmittedServer, ConsentStore, admit_servers
 from mew_lab.bridge.mcp_config import McpConfig, read_mcp_config
 from mew_lab.errors import ConfigError
-from mew_lab.protocol import token
-from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.token import Token, forget, mask
 
 from .config_files import CANARY, ENVIRON, FILES, ConfigFile
 
@@ -44,11 +43,10 @@ class Desk:
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No secret of another test is masked in this one."""
-    before = dict(token._live)
+    forget(Token(CANARY, remember=False))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     yield
-    for secret in {*token._live} - {*before}:
-        token.forget(Token(secret))
+    forget(Token(CANARY, remember=False))
 
 
 def project(tmp_path: Path, file: ConfigFile) -> Path:

@@ -56,6 +56,10 @@ class Process:
         """Interrupts it, and waits until it has ended."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGINT)
+        return await self.wait()
+
+    async def wait(self) -> int:
+        """Waits until it has ended by itself."""
         assert self.process.stdout is not None
         async with asyncio.timeout(WITHIN):
             self.lines += (await self.process.stdout.read()).decode().splitlines()
@@ -138,7 +142,7 @@ async def test_bridge_joins_with_the_servers_whose_tokens_are_at_hand(tmp_path: 
             await bridge.line(r"^odd has joined demo")
         async with started(tmp_path, *words, "--server", "stranger") as bridge:
             await bridge.line(r"no server of .* takes part")
-            assert await bridge.end() == 1
+            assert await bridge.wait() == 1
 
 
 @pytest.mark.parametrize(

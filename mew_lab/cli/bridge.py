@@ -103,8 +103,8 @@ def _run_file(options: argparse.Namespace, more: Mapping[str, Any]) -> None:
         raise MewError(f"Cannot bridge: no server of {options.mcp_config} can be started")
     if (given or options.as_id) and len(admitted) > 1:
         raise MewError(
-            f"Cannot bridge: {count_of(len(admitted), 'server')} of {options.mcp_config} can start, and --as and a token are "
-            "for one; name it with --server NAME, or leave both out"
+            f"Cannot bridge: --as and a token are for one server, and {count_of(len(admitted), 'server')} of "
+            f"{options.mcp_config} can start; name it with --server NAME, or leave both out"
         )
     servers = {options.as_id or id: server for id, server in admitted.items()}
     tokens: dict[str, Token] = {}

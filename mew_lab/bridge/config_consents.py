@@ -25,8 +25,10 @@ from mew_lab.protocol.visible import one_line, visible
 from mew_lab.settings.environment import state_folder
 from mew_lab.transport.files import replace_small
 
-__all__ = ["AdmittedServer", "ConsentStore", "Person", "admit_servers", "check_digest"]
+__all__ = ["PARALLEL", "AdmittedServer", "ConsentStore", "Person", "admit_servers", "check_digest"]
 
+PARALLEL = 16
+"""Servers of a file that are started at the same time."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

@@ -129,10 +129,7 @@ class ConfiguredServer:
         if self.is_remote:
             address = Address(entry.url)
             lines = [f"address  {visible(str(address))}", f"headers  {_listed(entry.headers)}"]
-            try:
-                lines += [f"! {remark}" for remark in read_host(entry.url).remarks]
-            except ValueError as fault:
-                lines += [f"! the address {fault}"]
+            lines += [f"! {remark}" for remark in read_host(entry.url).remarks]
         else:
             lines = [
                 f"command  {visible(shlex.join(hide_arguments(entry.command)))}",
@@ -394,6 +391,14 @@ class _ConfigReader(ServerReader):
                 place(at, "url"),
                 "an address takes no ${…}: what it stands for would leave this computer; write it out",
             )
+        elif entry.type in TRANSPORTS and entry.url:
+            try:
+                read_host(entry.url)
+            except ValueError as fault:
+                self.fault(place(at, "url"), f"it {fault}")
+        names = [*entry.env, *entry.headers, entry.url, entry.cwd or "", *(one.name for one in used)]
+        if sum(map(len, names)) > MAX_SHOWN:
+            self.fault(at, f"its names have more than {MAX_SHOWN} characters, so nobody could read them")
         if sum(map(len, entry.command)) > MAX_SHOWN:
             self.fault(
                 place(at, "args"),

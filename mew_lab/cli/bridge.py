@@ -126,6 +126,8 @@ def _run_file(options: argparse.Namespace, more: Mapping[str, Any]) -> None:
             own = asyncio.Event()
             watching = asyncio.create_task(_pass_on(ended, own))
             try:
+                if not given:
+                    await _check_is_tool(options.url, options.space, tokens[id], id)
                 await bridge(
                     options.url, server.command, token=tokens[id], participant=id, server=server.options,
                     ended=own, **more,
@@ -142,6 +144,24 @@ def _run_file(options: argparse.Namespace, more: Mapping[str, Any]) -> None:
 
     with shell.new_runner() as runner:
         runner.run(work())
+
+
+async def _check_is_tool(url: str, space: str, token: Token, participant: str) -> None:
+    """Checks that a server does not get the place of an agent or a person, whose name its file has taken.
+
+    Raises:
+        MewError: The participant may call tools of others; or the gateway does not admit it.
+    """
+    client = MEWClient(url, space=space, token=token, participant_id=participant)
+    await client.connect()
+    try:
+        if client.capabilities.permit("mcp/request", to=("*",), payload={"method": "tools/call"}).allowed:
+            raise MewError(
+                f"{participant!r} is a participant that may call tools of others; name the server otherwise in its "
+                "file, or give its participant with --as and --token-file"
+            )
+    finally:
+        await client.disconnect()
 
 
 async def _pass_on(ended: asyncio.Event, own: asyncio.Event) -> None:

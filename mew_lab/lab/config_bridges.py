@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from types import BuiltinFunctionType
 
-from mew_lab.bridge.config_consents import AdmittedServer, ConsentStore, Person, admit_servers
+from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer, ConsentStore, Person, admit_servers
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.mcp_config import McpConfig, read_mcp_config
 from mew_lab.bridge.server_requests import ASKING
@@ -147,6 +147,7 @@ class ConfigBridges:
         self._admitted = admitted
         self._say = say
         self._starting: list[asyncio.Task[None]] = []
+        self._few = asyncio.Semaphore(PARALLEL)
         self._bridges: list[McpBridge] = []
 
     def start(self, host: Host, *, owner: str) -> None:
@@ -158,7 +159,7 @@ class ConfigBridges:
 
     async def _start(self, host: Host, id: str, server: AdmittedServer, owner: str) -> None:
         try:
-            host.enrol(id, [*capabilities_of("tool"), *ASKING[ELICIT]])
+            host.enrol_stranger(id, [*capabilities_of("tool"), *ASKING[ELICIT]])
             bridge = McpBridge(
                 id,
                 server.command,
@@ -169,7 +170,8 @@ class ConfigBridges:
                 on_end=self._say,
             )
             self._bridges.append(bridge)
-            await bridge.start(host.client_for(id))
+            async with self._few:
+                await bridge.start(host.client_for(id))
         except MewError as fault:
             self._say(f"{one_line(server.name, 80)} is left out: {fault}")
         else:

@@ -34,6 +34,7 @@ from mew_lab.agent.attention import Habits
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.agent.options import AgentOptions
+from mew_lab.bridge.config_consents import PARALLEL
 from mew_lab.bridge.mcp_config import McpConfig
 from mew_lab.bridge.process import start_seconds
 from mew_lab.bridge.remote import is_url
@@ -400,7 +401,8 @@ class Lab(metaclass=_NamesOnly):
         if timeout is not None:
             options["start_timeout"] = timeout
         longest = max((start_seconds(_words(server.command)) for server in admitted.values()), default=0.0)
-        within = (longest if timeout is None else timeout) + JOINED_WITHIN
+        rounds = len(admitted) // PARALLEL + 1
+        within = (longest if timeout is None else timeout) * rounds + JOINED_WITHIN
         doing = f"bridging the servers of {file}"
         failed = self._run(self.local.bridge_each(admitted, **options), doing, timeout=within, idle=told)
         tools = {

@@ -16,7 +16,7 @@ from typing import Any
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
-from mew_lab.bridge.config_consents import AdmittedServer
+from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
 from mew_lab.errors import MewError
@@ -239,9 +239,14 @@ class LocalParticipants:
             options: Those of `bridge`.
         """
 
+        few = asyncio.Semaphore(PARALLEL)
+        host = self.own_host("Cannot bridge the servers of a file")
+
         async def start(id: str, server: AdmittedServer) -> str:
             try:
-                await self.bridge(id, server.command, **server.options, **options)
+                host.enrol_stranger(id, [*capabilities_of(options["can"]), *ASKING[ELICIT]])
+                async with few:
+                    await self.bridge(id, server.command, **server.options, **options)
             except MewError as fault:
                 return str(fault)
             return ""

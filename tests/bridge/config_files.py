@@ -427,7 +427,21 @@ FILES = [
     ),
     ConfigFile(
         "a command that nobody could read, and one in one text",
-        of({"a": {**RUN, "args": ["x" * 9000]}, "b": {"command": f"npx -y pack --token {CANARY}"}}),
-        left_out={"a": "nobody could read it", "b": "its arguments stand in args"},
+        of(
+            {
+                "a": {**RUN, "args": ["x" * 9000]},
+                "c": {**RUN, "env": {f"N{n}" * 30: "x" for n in range(99)}},
+                "d": {**RUN, "env": {f"N{n}": f"${{M{n}:-x}}" * 40 for n in range(99)}},
+                "e": {"url": "https://h.example/ x"},
+                "b": {"command": f"npx -y pack --token {CANARY}"},
+            }
+        ),
+        left_out={
+            "c": "could read them",
+            "d": "could read them",
+            "e": "URL",
+            "a": "nobody could read it",
+            "b": "its arguments stand in args",
+        },
     ),
 ]

@@ -117,6 +117,25 @@ async def test_serve_starts_the_trusted_servers_of_a_file(tmp_path: Path) -> Non
     assert CANARY not in "\n".join(process.lines) and "Traceback" not in "\n".join(process.lines)
 
 
+@pytest.mark.threat(28)
+async def test_a_server_never_takes_the_place_of_a_person_or_an_agent(tmp_path: Path) -> None:
+    """The names are those of a stranger's file."""
+    trust = write(tmp_path, {"human": ENTRY, "coder": ENTRY, "Human": ENTRY})
+    words = ("--mcp-config", ".mcp.json", *trust)
+    async with started(tmp_path, "serve", "--enrol", "coder=agent", *words) as space:
+        url = (await space.line(r"space demo at (\S+)"))[1]
+        await space.line(r"^human is left out: 'human' is another participant of 'demo' already")
+        await space.line(r"^coder is left out: 'coder' is another participant of 'demo' already")
+        await space.line(r"^Human-2: an MCP server with 6 tools")
+        words = ("bridge", url, "--space", "demo", *words)
+        async with started(tmp_path, *words, "--server", "human", "--server", "coder") as bridge:
+            await bridge.line(r"^human is left out: 'human' is a participant that may call tools of others")
+            await bridge.line(
+                r"^coder is left out: the token file|^coder is left out: 'coder' is a participant that may"
+            )
+            assert await bridge.wait() == 1
+
+
 async def test_serve_goes_on_without_servers_that_nobody_allowed(tmp_path: Path) -> None:
     trust = write(tmp_path, {"odd": ENTRY})
     async with started(tmp_path, "serve", "--mcp-config", ".mcp.json") as process:

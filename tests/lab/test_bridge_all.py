@@ -181,3 +181,20 @@ def test_a_space_elsewhere_asks_nobody(lab: Lab, typing: Callable[..., list[str]
     with pytest.raises(MewError, match="runs elsewhere"):
         far.bridge_all()
     assert asked == []
+
+
+@pytest.mark.threat(28)
+def test_a_server_never_takes_the_place_of_another_participant(
+    lab: Lab, typing: Callable[..., list[str]]
+) -> None:
+    """The names are those of a stranger's file: one may be that of an agent, or of the person."""
+    lab.enrol("coder", "agent")
+    odd = {"command": sys.executable, "args": [ODD]}
+    write({"coder": odd, "human": odd, "CODER": odd, "odd": odd})
+    typing("yes", "yes", "yes", "yes")
+    states = {row[0]: row[3] for row in lab.bridge_all()}
+    assert "is another participant" in states["coder"] and "is a participant already" in states["human"]
+    assert states["CODER"] == states["odd"] == "bridged"  # as CODER-2
+    assert {"CODER-2", "odd"} <= lab.seats.keys() and "coder" not in lab.seats
+    lab.leave("odd")
+    assert {row[0]: row[3] for row in lab.bridge_all(only=["odd"])} == {"odd": "bridged"}

@@ -150,16 +150,17 @@ async def _check_is_tool(url: str, space: str, token: Token, participant: str) -
     """Checks that a server does not get the place of an agent or a person, whose name its file has taken.
 
     Raises:
-        MewError: The participant may call tools of others; or the gateway does not admit it.
+        MewError: The participant may do more than serve tools; or the gateway does not admit it.
     """
     client = MEWClient(url, space=space, token=token, participant_id=participant)
     await client.connect()
     try:
-        if client.capabilities.permit("mcp/request", to=("*",), payload={"method": "tools/call"}).allowed:
-            raise MewError(
-                f"{participant!r} is a participant that may call tools of others; name the server otherwise in its "
-                "file, or give its participant with --as and --token-file"
-            )
+        for kind in ("mcp/request", "mcp/proposal", "capability/grant"):
+            if client.capabilities.permit(kind, to=("x",), payload={"method": "tools/call"}).allowed:
+                raise MewError(
+                    f"{participant!r} is a participant that may do more than a tool ({kind}); name the server otherwise "
+                    "in its file, or give its participant with --as and --token-file"
+                )
     finally:
         await client.disconnect()
 

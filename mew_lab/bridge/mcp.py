@@ -277,13 +277,14 @@ class McpBridge:
             return
         loop, told, seen = asyncio.get_running_loop(), 0, 0
         began, quiet_since = loop.time(), loop.time()
-        await asyncio.sleep(TELL_AFTER)
+        patience = TELL_AFTER if may_fetch(server.command) else 3 * TELL_AFTER
+        await asyncio.sleep(patience)
         while told < TOLD_MOST:
             lines, seen = server.stderr_since(seen)
             for line in lines[: TOLD_MOST - told]:
                 self._on_start(f"{self.name}: {one_line(line.strip(), TOLD)}")
                 told, quiet_since = told + 1, loop.time()
-            if loop.time() - quiet_since >= TELL_AFTER:
+            if loop.time() - quiet_since >= patience:
                 quiet_since = loop.time() + QUIET
                 fetches = "; a first start may download it" if may_fetch(server.command) else ""
                 self._on_start(

@@ -238,6 +238,7 @@ def test_a_new_variable_of_the_file_with_variables_is_asked_for_and_a_new_value_
     assert asked(config("A=1\nPATH=/bin"), tmp_path)
     assert not asked(config("A=2\nPATH=/bin"), tmp_path)
     assert asked(config("A=2\nPATH=/evil"), tmp_path)
+    assert asked(config("A=2\nB=2\nPATH=/bin"), tmp_path)
     assert asked(config("A=2\nPATH=/bin\nLD_PRELOAD=x"), tmp_path)
 
 

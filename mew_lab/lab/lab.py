@@ -524,10 +524,23 @@ class Lab(metaclass=_NamesOnly):
             return seated
         given = None if isinstance(model, str) else model
         thinks = given or model_for(definition, base_url=base_url, api_key=api_key)
+        told = StartLines()
         work = self.local.tools_agent(
-            definition, name, can, thinks, file=path, owns_model=given is None, limits=limits
+            definition,
+            name,
+            can,
+            thinks,
+            file=path,
+            owns_model=given is None,
+            limits=limits,
+            on_start=told.add,
         )
-        return self._run(work, f"starting the agent of {path.name}", timeout=max(self.timeout, 30.0))
+        # Its servers are started one after another.
+        starts = sum(
+            start_seconds(server.command) for server in definition.servers.values() if server.can_start
+        )
+        within = max(self.timeout, SERVED_WITHIN, starts + JOINED_WITHIN)
+        return self._run(work, f"starting the agent of {path.name}", timeout=within, idle=told)
 
     def serve_mcp(
         self,

@@ -286,6 +286,7 @@ class LocalParticipants:
         file: Path,
         owns_model: bool,
         limits: Mapping[str, Any],
+        on_start: Callable[[str], object] | None = None,
     ) -> ToolsAgentSeat:
         """Enrols, connects and seats an agent of tools, and the servers of its file as participants.
 
@@ -311,7 +312,7 @@ class LocalParticipants:
                 if server_name not in self.seats:
                     command, options = bridge_arguments(server, file.parent)
                     options |= definition.settings.on_repeat
-                    await self.bridge(server_name, command, can="tool", **options)
+                    await self.bridge(server_name, command, can="tool", on_start=on_start, **options)
                     started.append(server_name)
             agent.participant.adopt_unknown(self._unknown_calls())
             agent.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))

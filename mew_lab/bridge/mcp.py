@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from mew_lab.bridge.process import ServerProcess
+from mew_lab.bridge.process import TOLD, TOLD_LINES, ServerProcess, may_fetch, start_seconds
 from mew_lab.bridge.remote import RemoteServer, is_lost_answer
 from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
@@ -77,6 +77,9 @@ ENDED = -32000
 CLOSED = (-32000, "Connection closed")  # code and message of the library where the session ended
 MAX_LIST = MAX_MESSAGE - 64 * 1024  # bytes of all tools in one answer
 MAX_NAMED = 5
+TELL_AFTER = 3.0  # seconds of a start after which it is told of
+QUIET = 20.0  # seconds more before it is told again that it goes on
+TOLD_MOST = 100  # lines of a start that are told
 SETTLE = 1.0  # seconds for sending the last answers
 MINUTE = 60.0  # seconds
 ASK_AGAIN_AFTER = (1.0, 5.0, 30.0)  # seconds, each time that the server gave no list of its tools
@@ -98,7 +101,9 @@ class McpBridge:
         headers, transport: of a server at a URL, as `RemoteServer` has them.
         cwd: the working directory of the server; None takes that of this process.
         on_end: called with a sentence when the server ends without `stop()`.
-        start_timeout: seconds in which the server must answer `initialize`.
+        start_timeout: seconds in which the server must answer `initialize`; None: 30, or 300 where the command is one
+            that downloads what it runs, such as npx or uvx.
+        on_start: called with a sentence or a line of the server's stderr, while its start takes long.
         restarts: how often within a minute a server that ends by itself is started again, before the participant
             leaves.
         owner: the participant that answers for the server where no person decided its call; empty for nobody.
@@ -124,7 +129,8 @@ class McpBridge:
         headers: Mapping[str, str] | None = None,
         transport: str | None = None,
         on_end: Callable[[str], None] | None = None,
-        start_timeout: float = 20.0,
+        start_timeout: float | None = None,
+        on_start: Callable[[str], object] | None = None,
         restarts: int = 0,
         owner: str = "",
         elicitation: bool = True,
@@ -144,8 +150,8 @@ class McpBridge:
         self._pages: ToolReader | None = None  # of a list that a participant reads page by page
         self.participant: MEWParticipant | None = None
         folder = Path(cwd) if cwd is not None else Path.cwd()
-        words = () if isinstance(command, str) else command[1:]
-        self._named = [path for word in words if _is_folder(path := folder / word.rpartition("=")[2])]
+        named = () if isinstance(command, str) else command[1:]
+        self._named = [path for word in named if _is_folder(path := folder / word.rpartition("=")[2])]
         self.cwd = None if isinstance(command, str) else folder
         self._requests = ServerRequests(
             owner=owner, elicitation=elicitation, sampling=sampling, roots=roots, report=self._warn
@@ -164,7 +170,9 @@ class McpBridge:
         self._restarts = restarts
         self._ends: list[float] = []  # the times of the ends within the last minute
         self._on_end = on_end
-        self._start_timeout = start_timeout
+        words = () if isinstance(command, str) else command
+        self._start_timeout = start_seconds(words) if start_timeout is None else start_timeout
+        self._on_start = on_start
         self._stopping = False
         self._watching: asyncio.Task[None] | None = None
         self._asking_again: asyncio.Task[None] | None = None
@@ -208,7 +216,7 @@ class McpBridge:
         """Starts the server, then joins the space with it; returns the participant.
 
         Raises:
-            MewError: the server does not start or answer; the error has its command and its last line of stderr.
+            MewError: the server does not start or answer; the error has its command and its last lines of stderr.
             NotAdmitted, ConnectionLost, NoReply: the space does not admit the participant; the server is ended.
         """
         try:
@@ -241,6 +249,7 @@ class McpBridge:
     async def _open(self) -> None:
         """Starts the server, opens a session with it, and reads its tools; a failure ends it. Raises as `start`."""
         run = self._run
+        telling = asyncio.get_running_loop().create_task(self._tell_start(run.server))
         try:
             async with asyncio.timeout(self._start_timeout):
                 session = await run.start()
@@ -248,10 +257,14 @@ class McpBridge:
                     self._ask_again()
         except TimeoutError:
             await run.stop()
-            kind = " that uses stdio" if isinstance(run.server, ServerProcess) else ""
+            kind, said = "", ""
+            if isinstance(run.server, ServerProcess):
+                kind = " that uses stdio"
+                last = [one_line(line.strip(), TOLD) for line in run.server.stderr_since(0)[0][-TOLD_LINES:]]
+                said = f" Its last lines: {' | '.join(last)}" if last else ""
             raise MewError(
                 f"Cannot bridge {self.name!r}: {self.command_line} did not answer `initialize` within "
-                f"{self._start_timeout:g} s. Is it an MCP server{kind}?"
+                f"{self._start_timeout:g} s. Is it an MCP server{kind}?{said}"
             ) from None
         except RpcError:  # only where it has ended
             how = await run.server.describe_end()
@@ -260,6 +273,31 @@ class McpBridge:
         except BaseException:
             await run.stop()
             raise
+        finally:
+            telling.cancel()
+
+    async def _tell_start(self, server: ServerProcess | RemoteServer) -> None:
+        """Tells of a start that takes long: the stderr of the server, and where there is none, that it goes on."""
+        if self._on_start is None or not isinstance(server, ServerProcess):
+            return
+        loop, told, seen = asyncio.get_running_loop(), 0, 0
+        began, quiet_since = loop.time(), loop.time()
+        patience = TELL_AFTER if may_fetch(server.command) else 3 * TELL_AFTER
+        await asyncio.sleep(patience)
+        while told < TOLD_MOST:
+            lines, seen = server.stderr_since(seen)
+            for line in lines[: TOLD_MOST - told]:
+                self._on_start(f"{self.name}: {one_line(line.strip(), TOLD)}")
+                told, quiet_since = told + 1, loop.time()
+            if loop.time() - quiet_since >= patience:
+                quiet_since = loop.time() + QUIET
+                fetches = "; a first start may download it" if may_fetch(server.command) else ""
+                self._on_start(
+                    f"{self.name}: has been starting for {loop.time() - began:.0f} s, of {self._start_timeout:g} s "
+                    f"at most ({server.command_line}){fetches}"
+                )
+            await asyncio.sleep(0.2)
+        self._on_start(f"{self.name}: more of its error output is not shown")
 
     # --- answering ---
 

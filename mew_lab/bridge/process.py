@@ -3,7 +3,7 @@
 The program gets only what it needs: the named environment variables, none of the file descriptors of this process, and
 its own session and process group, which end with it. Its parent is a keeper (`transport/keeper.py`), so that it ends
 with all its child processes, even when this process is killed. Its output is bounded: a line has a maximum length, and
-only the end of its stderr is kept. This module knows lines, not MCP.
+only the last lines of its stderr are kept, without secrets. This module knows lines, not MCP.
 
 Spec: threats 28 and 43, api.md (environment and folder of a bridge).
 """
@@ -19,11 +19,13 @@ import shlex
 import signal
 import socket
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.bridge import line_judge
+from mew_lab.bridge.secrets import hide_arguments, remember_variables
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.token import mask
@@ -31,25 +33,75 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import inherited_environment
 from mew_lab.transport import keeper
 
-__all__ = ["Judgement", "LineJudge", "LongLine", "ServerProcess", "environment"]
+__all__ = [
+    "TOLD",
+    "TOLD_LINES",
+    "Judgement",
+    "LineJudge",
+    "LongLine",
+    "ServerProcess",
+    "environment",
+    "may_fetch",
+    "start_seconds",
+]
 
 MAX_LINE = 8 * 1024 * 1024  # bytes; a longer line ends the session
 LONGEST = 2 * MAX_MESSAGE  # bytes of a line that is read; what the space takes is shorter
 ENDS = 4096  # bytes that are kept of the beginning and the end of a longer one
 CHUNK = 64 * 1024
 JUDGED_WITHIN = 20.0  # seconds
-STDERR_BYTES = 4096  # bytes kept from the end of its stderr
+STDERR_LINE = 8 * 1024  # bytes of a line of its stderr that are kept
+STDERR_LINES = 64
+TOLD_LINES = 5  # of its stderr, with the end of a server
+TOLD = 200  # characters of each
+STARTS_WITHIN = 30.0  # seconds
+FETCHES_WITHIN = 300.0  # seconds for a program that may download the server first
 GRACE = 1.0  # seconds between the close of its input, SIGTERM, and SIGKILL
+
+
+# Programs that download what they run.
+_FETCHERS = frozenset(
+    {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "uv", "uvx", "pipx", "deno", "docker", "podman"}
+)
+_FRAME = re.compile(
+    rb"\s|Traceback \(most recent call last\)"
+)  # a line of a stack, beside which the reason stands
+
+
+def may_fetch(command: Sequence[str]) -> bool:
+    """Whether a command may download the server that it runs; `cmd /c npx` is one, too."""
+    return any(Path(word.replace("\\", "/")).stem.lower() in _FETCHERS for word in command[:3])
+
+
+def start_seconds(command: Sequence[str]) -> float:
+    """The seconds that a server of this command may take for its first answer."""
+    return FETCHES_WITHIN if may_fetch(command) else STARTS_WITHIN
 
 
 def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]:
     """The variables for a program: PATH, HOME, LANG, TMPDIR, SYSTEMROOT, and those in `names`.
 
+    The secrets among these are masked in texts from now on.
+
     Raises:
-        ConfigError: when a variable in `names` is not set in this process.
+        ConfigError: when a variable in `names` is not set in this process, or `names` is no mapping of names to texts.
     """
     if isinstance(names, Mapping):
+        for name, value in names.items():
+            if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+                raise ConfigError(
+                    f"{one_line(str(name), 80)!r} is no name of an environment variable", key="env"
+                )
+            if not isinstance(value, str) or "\0" in value:
+                raise ConfigError(
+                    f"the value of the environment variable {one_line(name, 80)} must be text", key="env"
+                )
+        remember_variables(names)
         return inherited_environment() | dict(names)
+    if isinstance(names, str):
+        raise ConfigError(
+            "env= takes a list of names of variables to pass on, or a mapping of names to values", key="env"
+        )
     missing = [name for name in names if name not in os.environ]
     if missing:
         raise ConfigError(
@@ -57,7 +109,9 @@ def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]
             path="environment",
             key=missing[0],
         )
-    return inherited_environment() | {name: os.environ[name] for name in names}
+    passed = {name: os.environ[name] for name in names}
+    remember_variables(passed)
+    return inherited_environment() | passed
 
 
 class LongLine(NamedTuple):
@@ -178,17 +232,22 @@ class ServerProcess:
         self._code: int | None = None
         self._ended = asyncio.Event()  # the program has ended
         self._stderr: asyncio.Task[None] | None = None
-        self._stderr_tail = b""
+        self._stderr_lines: deque[bytes] = deque(maxlen=STDERR_LINES)
+        self._stderr_count = 0  # lines so far
 
     @property
     def command_line(self) -> str:
-        """The exact command in shell syntax."""
-        return shlex.join(self.command)
+        """The exact command in shell syntax, but for secrets among its arguments."""
+        return shlex.join(hide_arguments(self.command))
 
-    @property
-    def stderr_end(self) -> str:
-        """The end of its stderr, at most 4 KiB; known secrets are masked."""
-        return mask(self._stderr_tail.decode(errors="replace"))
+    def stderr_since(self, count: int) -> tuple[list[str], int]:
+        """The lines of its stderr after the first `count`, as far as they are kept, and the number of lines so far.
+
+        Known secrets are masked.
+        """
+        fresh = min(self._stderr_count - count, len(self._stderr_lines))
+        lines = list(self._stderr_lines)[len(self._stderr_lines) - fresh :]
+        return [mask(line.decode(errors="replace")) for line in lines], self._stderr_count
 
     @property
     def pid(self) -> int:
@@ -309,7 +368,7 @@ class ServerProcess:
         await self._process.stdin.drain()
 
     async def describe_end(self) -> str:
-        """A short text on how the program ended, with its last line of stderr; waits up to `GRACE` seconds for both."""
+        """A short text on how the program ended, with its last lines of stderr; waits up to `GRACE` seconds for both."""
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.0 if self.fault else GRACE):
@@ -319,8 +378,16 @@ class ServerProcess:
         code = self._code
         how = self.fault or ("closed its output" if code is None else "")
         how = how or (f"ended (exit {code})" if code is None or code >= 0 else f"was ended by signal {-code}")
-        lines = [line for line in self.stderr_end.splitlines() if line.strip()]
-        return f"{how}: {one_line(lines[-1].strip(), 300)}" if lines else how
+        told = [one_line(line.strip(), TOLD) for line in self._last_lines()]
+        if len(told) > 1:
+            return f"{how}; its last lines: {' | '.join(told)}"
+        return f"{how}: {told[0]}" if told else how
+
+    def _last_lines(self) -> list[str]:
+        """The last lines of its stderr with words in them, without those of a stack."""
+        lines = [line for line in self._stderr_lines if any(map(str.isalnum, line.decode(errors="replace")))]
+        plain = [line for line in lines if not _FRAME.match(line)] or lines
+        return [mask(line.decode(errors="replace")) for line in plain[-TOLD_LINES:]]
 
     async def stop(self) -> None:
         """Ends the program and its children: closes its input, sends SIGTERM, kills. A second call does nothing."""
@@ -360,9 +427,20 @@ class ServerProcess:
             self._control.write(b"now\n")
 
     async def _read_stderr(self, process: asyncio.subprocess.Process) -> None:
+        """Keeps the last lines; a carriage return ends one too, as in the progress of a download."""
         assert process.stderr is not None
-        while chunk := await process.stderr.read(STDERR_BYTES):
-            self._stderr_tail = (self._stderr_tail + chunk)[-STDERR_BYTES:]
+        line = b""
+        while chunk := await process.stderr.read(CHUNK):
+            *ended, rest = re.split(rb"[\r\n]+", line + chunk)
+            for one in ended:
+                self._keep_line(one)
+            line = rest[:STDERR_LINE] if len(rest) > STDERR_LINE else rest
+        self._keep_line(line)
+
+    def _keep_line(self, line: bytes) -> None:
+        if line.strip():
+            self._stderr_lines.append(line[:STDERR_LINE])
+            self._stderr_count += 1
 
 
 def _parse_report(line: bytes) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 
+from mew_lab.bridge.secrets import remember_secret
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.address import Address
-from mew_lab.protocol.token import Token, mask
+from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import fill_settings
 
@@ -29,7 +30,6 @@ _LOST = (
 )
 
 TRANSPORTS = ("http", "sse")
-SECRET_LENGTH = 8  # a shorter value of a header is no secret, and would mask ordinary words
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _VALUE = re.compile(r"[\x20-\x7e]{0,8192}")
 
@@ -44,7 +44,7 @@ class RemoteServer:
 
     Args:
         url: an `http` or `https` address without a user name.
-        headers: names and values; `${NAME}` in a value is that environment variable.
+        headers: names and values; `${NAME}` in a value is that environment variable. A `Token` is taken as it stands.
         transport: `http` for streamable HTTP, `sse` for the older one; None takes `sse` where the path of the URL ends
             with `/sse`.
 
@@ -118,15 +118,14 @@ class RemoteServer:
 def _header(name: str, value: str) -> str:
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{one_line(name, 80)!r} is no name of a header", key="headers")
-    filled = str(fill_settings(value, key=f"header {name}"))
+    filled = value.reveal() if isinstance(value, Token) else str(fill_settings(value, key=f"header {name}"))
     if not _VALUE.fullmatch(filled):
         raise ConfigError(
             f"The value of the header {name} is not printable ASCII text of at most 8192 characters",
             key="headers",
         )
     for word in filled.split():
-        if len(word) >= SECRET_LENGTH and mask(word) == word:
-            Token(word)  # remembered, so that no text of ours shows it
+        remember_secret(word)
     return filled
 
 

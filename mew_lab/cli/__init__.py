@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from mew_lab.cli.client_settings import CLIENTS
 from mew_lab.cli.shell import Formatter, log_to_stderr, tell_error, tell_failure, warn
 from mew_lab.errors import ConfigError, FilterError, MewError
 from mew_lab.settings.waiting import (
@@ -245,6 +246,7 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--no-auto-start", action="store_true", help=about)
     about = "enrols another participant as human, proposer, agent, tool, observer or admin; may be repeated"
     serve.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
+    _add_mcp_config(serve)
     serve.add_argument(
         "--journal", type=Path, metavar="PATH", help="the journal file; default: a new one below .mew"
     )
@@ -334,8 +336,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_elsewhere(bridge)
     about = "an environment variable to pass to the server; may be repeated"
     bridge.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=about)
-    about = "seconds to wait for the server's first answer; default: 20"
-    bridge.add_argument("--init-timeout", type=float, default=20.0, metavar="SECONDS", help=about)
+    about = "seconds to wait for the server's first answer; default: 30, with npx, uvx and their like 300"
+    bridge.add_argument("--init-timeout", type=float, metavar="SECONDS", help=about)
     about = "a header for a server at a URL, such as 'Authorization: Bearer ${TOKEN}'; may be repeated"
     bridge.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help=about)
     about = "the transport of a server at a URL; default: sse where its path ends with /sse, else http"
@@ -354,8 +356,12 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--strict-unknown", action="store_true", help=about)
     about = "how long an equal call counts as such a repeat; default: 24 hours"
     bridge.add_argument("--repeats-within", type=float, metavar="SECONDS", help=about)
+    _add_mcp_config(bridge)
+    about = "with --mcp-config: a server of the file; default: all; may be repeated"
+    bridge.add_argument("--server", action="append", default=[], metavar="NAME", help=about)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
-    bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
+    words = bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
+    words.required = False  # with "*", the address alone would fill it, and a command behind the options none
 
     _add_mcp(
         add(
@@ -389,6 +395,14 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--no-color", action="store_true", help="prints no colours")
     demo.add_argument("--yes", action="store_true", help="lets a policy approve instead of asking")
     return parser
+
+
+def _add_mcp_config(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the servers of the file of an MCP client."""
+    about = "the file of an MCP client, such as .mcp.json, whose servers take part; each is asked for once"
+    parser.add_argument("--mcp-config", type=Path, metavar="FILE", help=about)
+    about = "allows the entry of this digest without a question; may be repeated"
+    parser.add_argument("--trust-config", action="append", default=[], metavar="SHA256", help=about)
 
 
 def _add_agent(parser: argparse.ArgumentParser) -> None:
@@ -474,6 +488,8 @@ def _add_tools_agent(parser: argparse.ArgumentParser) -> None:
 def _add_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
     _add_elsewhere(parser)
+    about = "instead of a run: prints what to paste into the settings of this client"
+    parser.add_argument("--config", choices=CLIENTS, help=about)
     about = "serves over HTTP on 127.0.0.1; default port: a free one; without this option over stdio"
     parser.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
     about = "with --http: the file with the token of the clients; default: a new one below .mew"

@@ -1,20 +1,29 @@
-"""`mew-lab bridge`: connects an MCP server to a space of another process as a participant, until a signal ends it."""
+"""`mew-lab bridge`: connects MCP servers to a space of another process as participants, until a signal ends it.
+
+The server is a command or an address, or the servers are those of the file of an MCP client.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from mew_lab.bridge.config_consents import AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.remote import is_url
 from mew_lab.cli import shell
-from mew_lab.errors import MewError
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.gateway.auth import token_path
+from mew_lab.lab.config_bridges import admit_file
 from mew_lab.lab.labs import token_from
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.address import Address
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import Token
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 
 __all__ = ["bridge", "run"]
@@ -28,6 +37,24 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         MewError: An option is missing; or as `bridge`.
     """
+    if bool(options.words) == (options.mcp_config is not None):
+        raise MewError(
+            "Cannot bridge: give the command or the URL of a server behind --, or --mcp-config FILE"
+        )
+    more = {
+        "space": options.space,
+        "start_timeout": options.init_timeout,
+        "restarts": options.restarts,
+        "owner": options.owner or "",
+        "sampling": options.sampling,
+        "roots": options.root,
+        "strict_unknown": options.strict_unknown,
+        "repeats_within": DAY if options.repeats_within is None else options.repeats_within,
+        "say": shell.say,
+    }
+    if options.mcp_config is not None:
+        _run_file(options, more)
+        return
     if not options.as_id:
         raise MewError("Cannot bridge: the server needs a participant id; give one with --as ID")
     shell.check_address(options.url, options)
@@ -36,26 +63,111 @@ def run(options: argparse.Namespace) -> None:
     async def work() -> None:
         await bridge(
             options.url,
-            options.words,
-            space=options.space,
+            options.words[0] if len(options.words) == 1 and is_url(options.words[0]) else options.words,
             token=token,
             participant=options.as_id,
-            env=options.env,
-            headers=dict(_header(text) for text in options.header),
-            transport=options.transport,
-            start_timeout=options.init_timeout,
-            restarts=options.restarts,
-            owner=options.owner or "",
-            sampling=options.sampling,
-            roots=options.root,
-            strict_unknown=options.strict_unknown,
-            repeats_within=DAY if options.repeats_within is None else options.repeats_within,
-            say=shell.say,
+            server={
+                "env": tuple(options.env),
+                "cwd": Path.cwd(),
+                "headers": dict(_header(text) for text in options.header),
+                "transport": options.transport,
+            },
             ended=shell.end_on_signal(),
+            **more,
         )
 
     with shell.new_runner() as runner:
         runner.run(work())
+
+
+def _run_file(options: argparse.Namespace, more: Mapping[str, Any]) -> None:
+    """Bridges the servers of a file of an MCP client, each as the participant whose token is at hand."""
+    for option, value in (
+        ("--env", options.env),
+        ("--header", options.header),
+        ("--transport", options.transport),
+    ):
+        if value:
+            raise MewError(
+                f"Cannot bridge: {option} is for one command; of a server in a file it stands there"
+            )
+    given = options.token_file is not None or options.token_env is not None
+    # The servers are asked for only where the address is right.
+    folder = Path(".mew", "tokens")
+    check = argparse.Namespace(**{**vars(options), "token_file": options.token_file or folder})
+    shell.check_address(options.url, check)
+    admitted, left_out = admit_file(options.mcp_config, trusted=options.trust_config, only=options.server)
+    for name, why in left_out.items():
+        shell.warn(f"{one_line(name, 80)} is left out: {why}")
+    if not admitted:
+        raise MewError(f"Cannot bridge: no server of {options.mcp_config} can be started")
+    if (given or options.as_id) and len(admitted) > 1:
+        raise MewError(
+            f"Cannot bridge: --as and a token are for one server, and {count_of(len(admitted), 'server')} of "
+            f"{options.mcp_config} can start; name it with --server NAME, or leave both out"
+        )
+    servers = {options.as_id or id: server for id, server in admitted.items()}
+    tokens: dict[str, Token] = {}
+    for id in servers:
+        file = options.token_file if given else token_path(folder, options.space, id)
+        try:
+            tokens[id] = token_from(file=file, variable=options.token_env)
+        except ConfigError as fault:
+            if given:
+                raise
+            shell.warn(f"{id} is left out: {fault}; mew-lab serve --enrol {id}=tool writes it")
+    servers = {id: server for id, server in servers.items() if id in tokens}
+
+    async def work() -> None:
+        ended = shell.end_on_signal()
+        failed: list[MewError] = []
+
+        async def run_one(id: str, server: AdmittedServer) -> None:
+            own = asyncio.Event()
+            watching = asyncio.create_task(_pass_on(ended, own))
+            try:
+                if not given:
+                    await _check_is_tool(options.url, options.space, tokens[id], id)
+                await bridge(
+                    options.url, server.command, token=tokens[id], participant=id, server=server.options,
+                    ended=own, **more,
+                )  # fmt: skip
+            except MewError as fault:
+                failed.append(fault)
+                shell.warn(f"{id} is left out: {fault}")
+            finally:
+                watching.cancel()
+
+        await asyncio.gather(*(run_one(id, server) for id, server in servers.items()))
+        if len(failed) == len(servers):  # none, where no token is at hand
+            raise MewError(f"Cannot bridge: no server of {options.mcp_config} takes part")
+
+    with shell.new_runner() as runner:
+        runner.run(work())
+
+
+async def _check_is_tool(url: str, space: str, token: Token, participant: str) -> None:
+    """Checks that a server does not get the place of an agent or a person, whose name its file has taken.
+
+    Raises:
+        MewError: The participant may do more than serve tools; or the gateway does not admit it.
+    """
+    client = MEWClient(url, space=space, token=token, participant_id=participant)
+    await client.connect()
+    try:
+        for kind in ("mcp/request", "mcp/proposal", "capability/grant"):
+            if client.capabilities.permit(kind, to=("x",), payload={"method": "tools/call"}).allowed:
+                raise MewError(
+                    f"{participant!r} is a participant that may do more than a tool ({kind}); name the server otherwise "
+                    "in its file, or give its participant with --as and --token-file"
+                )
+    finally:
+        await client.disconnect()
+
+
+async def _pass_on(ended: asyncio.Event, own: asyncio.Event) -> None:
+    await ended.wait()
+    own.set()
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -67,25 +179,21 @@ def _header(text: str) -> tuple[str, str]:
 
 async def bridge(
     url: str,
-    command: Sequence[str],
+    command: list[str] | str,
     *,
     space: str,
     token: Token,
     participant: str,
-    env: Sequence[str] = (),
-    headers: Mapping[str, str] | None = None,
-    transport: str | None = None,
-    start_timeout: float = 20.0,
-    restarts: int = 0,
-    owner: str = "",
-    sampling: bool = False,
-    roots: Sequence[str] | None = None,
-    strict_unknown: bool = False,
-    repeats_within: float = DAY,
+    server: Mapping[str, Any] | None = None,
     say: Say,
     ended: asyncio.Event,
+    **options: Any,
 ) -> None:
     """Runs an MCP server as a participant of the space at `url`, until `ended` is set or the server ends.
+
+    Args:
+        command: The program and its arguments, or the address of a server that runs elsewhere.
+        server: The options of `McpBridge` that tell how it is reached, and `options` the others.
 
     Raises:
         MewError: The server does not start or answer, the gateway does not admit it, or the server ends by itself.
@@ -96,29 +204,15 @@ async def bridge(
         why.append(reason)
         ended.set()
 
-    remote = len(command) == 1 and is_url(command[0])
-    server = McpBridge(
-        participant,
-        command[0] if remote else list(command),
-        env=tuple(env),
-        cwd=Path.cwd(),
-        headers=headers,
-        transport=transport,
-        on_end=on_end,
-        start_timeout=start_timeout,
-        restarts=restarts,
-        owner=owner,
-        sampling=sampling,
-        roots=roots,
-        strict_unknown=strict_unknown,
-        repeats_within=repeats_within,
+    mcp = McpBridge(
+        participant, command, **{"cwd": Path.cwd(), **(server or {})}, on_end=on_end, on_start=say, **options
     )
-    say(f"{'connecting to' if remote else 'starting'} {server.command_line}")
+    say(f"{'connecting to' if isinstance(command, str) else 'starting'} {mcp.command_line}")
     try:
-        await server.start(MEWClient(url, space=space, token=token, participant_id=participant))
+        await mcp.start(MEWClient(url, space=space, token=token, participant_id=participant))
         say(f"{participant} has joined {space} at {Address(url)}")
         await ended.wait()
     finally:
-        await server.stop()
+        await mcp.stop()
     if why:
         raise MewError(why[0])

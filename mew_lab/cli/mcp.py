@@ -1,13 +1,16 @@
 """`mew-lab mcp`: offers a running space to MCP clients as one server, over stdio to one client, or over HTTP.
 
 Over stdio it ends with its client, and the calls that wait are withdrawn at once. Over HTTP it runs until it is
-interrupted, and a client that is gone may come back for its calls.
+interrupted, and a client that is gone may come back for its calls. With `--config` it starts nothing, and prints the
+settings with which a client starts it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,20 +19,31 @@ from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import serve_stdio
 from mew_lab.cli import shell
+from mew_lab.cli.client_settings import write_settings
 from mew_lab.errors import MewError, NotAdmitted
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
 from mew_lab.lab.labs import token_from
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.connection import identify_gateway
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.settings.environment import state_folder
+from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, RUN_WITHIN, WITHDRAW_AFTER
 from mew_lab.transport.folder import hide
 
 __all__ = ["run", "serve"]
 
 TAKEN = 4409  # the code with which a gateway refuses an id that is connected already
+MAX_NAME = 32  # characters of the name of the server in a client, which its tools carry
+LIMITS = {
+    "answer_after": ANSWER_AFTER,
+    "decide_within": DECIDE_WITHIN,
+    "run_within": RUN_WITHIN,
+    "grace": GRACE,
+    "withdraw_after": WITHDRAW_AFTER,
+}
 OFFERED = "mcp"  # the folder of the tokens of clients in `.mew`
 
 
@@ -42,6 +56,9 @@ def run(options: argparse.Namespace) -> None:
     shell.check_address(options.url, options)
     token = token_from(file=options.token_file, variable=options.token_env)
 
+    if options.config is not None:
+        _print_settings(options)
+        return
     memory = _memory(options.url, options.space, token, options.as_id)
 
     async def work() -> None:
@@ -73,6 +90,42 @@ def run(options: argparse.Namespace) -> None:
 
     with shell.new_runner() as runner:
         runner.run(work())
+
+
+def _print_settings(options: argparse.Namespace) -> None:
+    """Prints what to paste into the settings of a client; where it belongs goes to stderr.
+
+    Raises:
+        MewError: The client cannot start the gate with these options.
+    """
+    if options.http is not None:
+        raise MewError("Cannot write settings: a client starts the gate itself, so leave out --http")
+    if secret := Address(options.url).find_secret():
+        raise MewError(f"Cannot write settings: the address has {secret}, and settings hold no secret")
+    command = [*_program(), "mcp", options.url, "--space", options.space]
+    if options.token_file is not None:
+        command += ["--token-file", str(options.token_file.absolute())]
+    else:
+        command += ["--token-env", options.token_env]
+    command += ["--as", options.as_id] if options.as_id else []
+    for name, usual in LIMITS.items():
+        if (seconds := getattr(options, name)) != usual:
+            command += [f"--{name.replace('_', '-')}", f"{seconds:g}"]
+    settings = write_settings(
+        options.config,
+        name=re.sub(r"[^A-Za-z0-9_-]+", "-", options.space).strip("-")[:MAX_NAME] or "mew",
+        command=command,
+        variable=options.token_env or "",
+        answer_after=options.answer_after,
+    )
+    shell.say(settings.text)
+    shell.warn(f"this belongs into {settings.file}{settings.remark and '; '}{settings.remark}")
+
+
+def _program() -> list[str]:
+    """The command `mew-lab` of this interpreter, by its path: a client may have another PATH."""
+    beside = Path(sys.executable).parent / "mew-lab"
+    return [str(beside)] if beside.is_file() else [sys.executable, "-m", "mew_lab.cli"]
 
 
 async def serve(

@@ -17,9 +17,11 @@ from mew_lab.cli import shell
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.keyring import variable
 from mew_lab.gateway.space_file import SpaceFile, read_space_file
+from mew_lab.lab.config_bridges import ConfigBridges, admit_file
 from mew_lab.lab.host import Host, join_line
 from mew_lab.lab.resuming import Past
 from mew_lab.log.journal import journal_path
+from mew_lab.protocol.visible import one_line
 
 __all__ = ["run", "serve", "serve_again", "serve_files"]
 
@@ -38,8 +40,16 @@ def run(options: argparse.Namespace) -> None:
         (name, profile or "proposer")
         for name, _, profile in (option.partition("=") for option in options.enrol)
     ]
+    bridges: ConfigBridges | None = None
+    if options.mcp_config is not None:
+        if len(options.space_config or ()) > 1:
+            raise ConfigError(
+                "--mcp-config is for one space, and several files are given; leave it out", key="--mcp-config"
+            )
+        bridges = _admit(options.mcp_config, options.trust_config)
     more: dict[str, Any] = {
         "enrolled": enrolled,
+        "bridges": bridges,
         "journal": options.resume or options.journal,
         "host": options.host,
         "port": options.port,
@@ -66,6 +76,14 @@ def run(options: argparse.Namespace) -> None:
         runner.run(work())
 
 
+def _admit(file: Path, trusted: Sequence[str]) -> ConfigBridges:
+    """The servers of a file that may be started; tells of the others."""
+    admitted, left_out = admit_file(file, trusted=trusted)
+    for name, why in left_out.items():
+        shell.warn(f"{one_line(name, 80)} is left out: {why}")
+    return ConfigBridges(admitted, say=shell.say)
+
+
 async def serve(
     name: str,
     *,
@@ -75,6 +93,7 @@ async def serve(
     journal: Path | None,
     host: str,
     port: int,
+    bridges: ConfigBridges | None = None,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
@@ -83,6 +102,7 @@ async def serve(
     Args:
         enrolled: Participants besides the owner, each with its profile.
         folder: The folder for the token files and, unless `journal` names a file, the journal.
+        bridges: MCP servers that take part while the space is served.
 
     Raises:
         MewError: The space cannot be opened, the port is not free, or the journal cannot be created.
@@ -94,7 +114,7 @@ async def serve(
         await space_host.open(owner=owner, can="human")
         return [owner]
 
-    await _serve(space_host, path, open_, enrolled=enrolled, say=say, ended=ended)
+    await _serve(space_host, path, open_, enrolled=enrolled, bridges=bridges, say=say, ended=ended)
 
 
 async def serve_files(
@@ -106,6 +126,7 @@ async def serve_files(
     host: str,
     port: int,
     auto_start: bool = True,
+    bridges: ConfigBridges | None = None,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
@@ -118,6 +139,7 @@ async def serve_files(
         enrolled: Participants besides those of the file, each with its profile; for a single file only.
         journal: The journal file; for a single file only.
         auto_start: Whether to start the programs of the files.
+        bridges: MCP servers that take part while the space is served; for a single file only.
 
     Raises:
         MewError: A space cannot be opened, two cannot share a port, the port is not free, or a journal cannot be
@@ -163,8 +185,12 @@ async def serve_files(
         for file, space_host in zip(files, hosts, strict=True):
             if auto_start:
                 await space_host.start_programs(file, tell=say, fault=say)
+        if bridges is not None:
+            bridges.start(hosts[0], owner=person or files[0].config.owner or next(iter(hosts[0].keys), ""))
         await ended.wait()
     finally:
+        if bridges is not None:
+            await bridges.stop()
         if first is not None:
             await first.close()
     for space_host, path in zip(hosts, journals, strict=True):
@@ -217,6 +243,7 @@ async def serve_again(
     enrolled: Iterable[tuple[str, str]] = (),
     host: str,
     port: int,
+    bridges: ConfigBridges | None = None,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
@@ -237,7 +264,7 @@ async def serve_again(
             say(f"note: {remark}")
         return [person, *(name for name in space_host.keys if name != person)]
 
-    await _serve(space_host, journal, open_, enrolled=enrolled, say=say, ended=ended)
+    await _serve(space_host, journal, open_, enrolled=enrolled, bridges=bridges, say=say, ended=ended)
 
 
 async def _serve(
@@ -246,6 +273,7 @@ async def _serve(
     open_: Callable[[], Awaitable[list[str]]],
     *,
     enrolled: Iterable[tuple[str, str]],
+    bridges: ConfigBridges | None,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
@@ -255,8 +283,12 @@ async def _serve(
             space_host.enrol(participant, profile)
             names += [participant] if participant not in names else []
         _print_addresses(space_host, journal, names, say)
+        if bridges is not None:
+            bridges.start(space_host, owner=names[0])
         await ended.wait()
     finally:
+        if bridges is not None:
+            await bridges.stop()
         await space_host.close()
     say(f"space {space_host.name} is down; the journal stays in {journal}")
 

@@ -205,7 +205,7 @@ class BridgeConfig(Section):
     `strict_unknown` and `repeats_within`, in seconds, are settings of mew_lab alone. Spec: ruling R35.
     """
 
-    init_timeout: float = Field(default=20_000.0, gt=0, le=3_600_000)
+    init_timeout: float | None = Field(default=None, gt=0, le=3_600_000)
     reconnect: bool = False
     max_reconnects: int = Field(default=5, ge=0, le=1000)
     strict_unknown: bool = False

@@ -120,7 +120,7 @@ def _bridge(
     assert server is not None  # the file was checked
     env = {**program.env, **_fill_environment(server.env, environ)}
     env_options = [word for name in (*participant.env, *server.env) for word in ("--env", name)]
-    wait = ["--init-timeout", f"{settings.init_timeout / 1000:g}"]
+    wait = [] if settings.init_timeout is None else ["--init-timeout", f"{settings.init_timeout / 1000:g}"]
     if settings.strict_unknown:
         wait += ["--strict-unknown"]
     if settings.repeats_within is not None:

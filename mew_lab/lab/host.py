@@ -472,6 +472,25 @@ class Host:
             why = reword_refusal(str(fault))
             raise ConfigError(f"Cannot enrol {participant[:80]!r} in {self.name!r}: {why}") from None
 
+    def enrol_stranger(self, participant: str, can: str | Sequence[Mapping[str, Any]]) -> None:
+        """Enrols a participant whose name a file of others has chosen: never in the place of another participant.
+
+        One that is not connected and has the same permissions, such as from an earlier run, is that one again.
+
+        Raises:
+            ConfigError: There is another participant of that name; or as `enrol`.
+        """
+        capabilities = capabilities_of(can)
+        for member in self.gateway.participants(self.name):
+            same = member["capabilities"] == capabilities and not member["connected"]
+            if member["id"].lower() == participant.lower() and not same:
+                raise ConfigError(
+                    f"{participant!r} is another participant of {self.name!r} already; name the server otherwise in "
+                    "its file",
+                    key=participant,
+                )
+        self.enrol(participant, capabilities)
+
     def token_file(self, participant: str) -> Path:
         """The file with a token of the participant, readable by this process's user alone; written where there is none.
 

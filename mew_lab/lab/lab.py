@@ -20,6 +20,7 @@ Spec: §3.2, §3.4, §3.6.
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -33,6 +34,9 @@ from mew_lab.agent.attention import Habits
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.agent.options import AgentOptions
+from mew_lab.bridge.config_consents import PARALLEL
+from mew_lab.bridge.mcp_config import McpConfig
+from mew_lab.bridge.process import start_seconds
 from mew_lab.bridge.remote import is_url
 from mew_lab.errors import ConfigError, MewError, NoSuchName
 from mew_lab.lab import report
@@ -40,6 +44,7 @@ from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
 from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.call_check import hint, listed
+from mew_lab.lab.config_bridges import StartLines, admit_file, list_bridged, participant_ids
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy, policy_from_environment
@@ -81,14 +86,16 @@ __all__ = ["Lab"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+JOINED_WITHIN = 15.0  # seconds for a server that has answered to join the space
 SERVED_WITHIN = 30.0  # seconds; the library of MCP loads for a while
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
-    "agent agents allow_sampling answer approve ask bridge call chat decide down enrol faults granting history join "
-    "join_line leave log me name proposals propose questions reject report resolve save seat seats send serve_mcp "
-    "set_roots space status timeout token_file tool tool_approvals tools tools_agent undo url view who withdraw"
+    "agent agents allow_sampling answer approve ask bridge bridge_all call chat decide down enrol faults granting "
+    "history join join_line leave log me name proposals propose questions reject report resolve save seat seats send "
+    "serve_mcp set_roots space status timeout token_file tool tool_approvals tools tools_agent undo url view who "
+    "withdraw"
 )
 
 
@@ -234,13 +241,20 @@ class Lab(metaclass=_NamesOnly):
         if self.closed:
             raise MewError(f"{doing}: the lab {self.name!r} is down; start one with mew_lab.up() or %mew up")
 
-    def _run(self, work: Coroutine[Any, Any, T], doing: str, *, timeout: float | None = None) -> T:
+    def _run(
+        self,
+        work: Coroutine[Any, Any, T],
+        doing: str,
+        *,
+        timeout: float | None = None,
+        idle: Callable[[], object] | None = None,
+    ) -> T:
         try:
             self._check_up(doing)
         except MewError:
             work.close()
             raise
-        return self.loop.run(work, timeout=timeout or self.timeout, doing=doing)
+        return self.loop.run(work, timeout=timeout or self.timeout, doing=doing, idle=idle)
 
     # --- who takes part ---
 
@@ -280,7 +294,7 @@ class Lab(metaclass=_NamesOnly):
         name: str,
         command: str | Sequence[str],
         *,
-        env: Sequence[str] = (),
+        env: Sequence[str] | Mapping[str, str] = (),
         cwd: str | Path | None = None,
         headers: Mapping[str, str] | None = None,
         transport: str | None = None,
@@ -289,7 +303,7 @@ class Lab(metaclass=_NamesOnly):
         elicitation: bool = True,
         sampling: Model | str | bool = False,
         roots: Sequence[str | Path] | None = None,
-        timeout: float = 30.0,
+        timeout: float | None = None,
         strict_unknown: bool | None = None,
         repeats_within: float | None = None,
     ) -> Seat:
@@ -298,7 +312,8 @@ class Lab(metaclass=_NamesOnly):
         Args:
             command: Program and arguments, as a list or as one line in shell syntax; `python` as the program is this
                 interpreter. Or the URL of a server that runs elsewhere.
-            env: Names of environment variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT.
+            env: Names of environment variables to pass on, besides PATH, HOME, LANG, TMPDIR and SYSTEMROOT; or a mapping
+                of names to values.
             cwd: Its working directory; default: that of this process.
             headers: Headers of a server at a URL, such as `{"Authorization": "Bearer ${NAME}"}`, where `${NAME}` is
                 an environment variable.
@@ -309,7 +324,8 @@ class Lab(metaclass=_NamesOnly):
             sampling: A model, or the name of one (True: the built-in one), whose replies the server may ask for; you
                 approve each of its prompts. False offers none.
             roots: The folders that the server is told of, if it asks; None offers none.
-            timeout: Seconds to wait for the server's answers.
+            timeout: Seconds to wait for the server's first answers. Default: 30, or 300 where the command is one that
+                downloads what it runs, such as npx or uvx. A start that takes long shows the server's error output.
             strict_unknown: Whether it refuses by own right to repeat a call of unknown outcome, even where the tool
                 says that it only reads, or that a second call does no more than the first. None: as the lab.
             repeats_within: The seconds for which an equal call counts as such a repeat. None: as the lab.
@@ -323,16 +339,79 @@ class Lab(metaclass=_NamesOnly):
             "roots": roots,
             "restarts": restarts,
             "can": can,
+            "on_start": (told := StartLines()).add,
+            **({} if timeout is None else {"start_timeout": timeout}),
             **({} if strict_unknown is None else {"strict_unknown": strict_unknown}),
             **({} if repeats_within is None else {"repeats_within": repeats_within}),
         }
         if isinstance(command, str) and is_url(command):
+            words: list[str] = []
             work = self.local.bridge(name, command, headers=headers, transport=transport, **asks)
         else:
             folder = Path(cwd) if cwd is not None else Path.cwd()
             words = _split_command(name, command) if isinstance(command, str) else list(command)
-            work = self.local.bridge(name, words, env=tuple(env), cwd=folder, **asks)
-        return self._run(work, f"bridging {name!r}", timeout=timeout)
+            work = self.local.bridge(name, words, env=env, cwd=folder, **asks)
+        within = (start_seconds(words) if timeout is None else timeout) + JOINED_WITHIN
+        return self._run(work, f"bridging {name!r}", timeout=within, idle=told)
+
+    def bridge_all(
+        self,
+        file: str | Path = ".mcp.json",
+        *,
+        only: Sequence[str] = (),
+        trust: Sequence[str] = (),
+        inputs: Mapping[str, str] | None = None,
+        can: Can = "tool",
+        restarts: int = 3,
+        timeout: float | None = None,
+    ) -> Listing:
+        """Connects the MCP servers of the file of a client, such as `.mcp.json` or `.vscode/mcp.json`.
+
+        What a server would run, and the names of the variables that it reads, are shown for a typed yes: the first time,
+        and whenever its entry changes. A server that cannot be used is left out with a sentence, and so is one whose
+        name is seated already. Run it again after a change of the file.
+
+        Args:
+            only: The names of some servers of the file; default: all.
+            trust: The digests of entries that are allowed, for a run without a person.
+            inputs: Answers to `${input:…}`, by id; you are asked for the others.
+            can: The rights of each server in the space.
+            restarts: As in `bridge`.
+            timeout: As in `bridge`, for each server.
+
+        Raises:
+            ConfigError: The file cannot be read, or a name or a digest is none.
+            MewError: The space runs elsewhere.
+        """
+        self._check_up(f"bridging the servers of {file}")
+        self.loop.call(lambda: self.local.own_host(f"Cannot bridge the servers of {str(file)[:200]}"))
+
+        def seated(config: McpConfig) -> dict[str, str]:
+            ids = participant_ids(config)
+            return {
+                name: f"{id} is a participant already; lab.leave({id!r}) ends it"
+                for name, id in ids.items()
+                if id in self.seats
+            }
+
+        admitted, left_out = admit_file(
+            file, trusted=trust, only=only, skipped=seated, answers=inputs, environ=os.environ
+        )
+        told = StartLines()
+        options: dict[str, Any] = {"can": can, "restarts": restarts, "on_start": told.add}
+        if timeout is not None:
+            options["start_timeout"] = timeout
+        longest = max((start_seconds(_words(server.command)) for server in admitted.values()), default=0.0)
+        rounds = len(admitted) // PARALLEL + 1
+        within = (longest if timeout is None else timeout) * rounds + JOINED_WITHIN
+        doing = f"bridging the servers of {file}"
+        failed = self._run(self.local.bridge_each(admitted, **options), doing, timeout=within, idle=told)
+        tools = {
+            server.name: (id, len(self.local.bridge_of(id).listed.entries))
+            for id, server in admitted.items()
+            if self.local.owns_bridge(id)
+        }
+        return list_bridged(tools, {**left_out, **failed})
 
     def set_roots(self, name: str, roots: Sequence[str | Path]) -> Note:
         """Names other roots for the server that was bridged as `name`, and tells it that they have changed.
@@ -446,10 +525,23 @@ class Lab(metaclass=_NamesOnly):
             return seated
         given = None if isinstance(model, str) else model
         thinks = given or model_for(definition, base_url=base_url, api_key=api_key)
+        told = StartLines()
         work = self.local.tools_agent(
-            definition, name, can, thinks, file=path, owns_model=given is None, limits=limits
+            definition,
+            name,
+            can,
+            thinks,
+            file=path,
+            owns_model=given is None,
+            limits=limits,
+            on_start=told.add,
         )
-        return self._run(work, f"starting the agent of {path.name}", timeout=max(self.timeout, 30.0))
+        # Its servers are started one after another.
+        starts = sum(
+            start_seconds(server.command) for server in definition.servers.values() if server.can_start
+        )
+        within = max(self.timeout, SERVED_WITHIN, starts + JOINED_WITHIN)
+        return self._run(work, f"starting the agent of {path.name}", timeout=within, idle=told)
 
     def serve_mcp(
         self,
@@ -817,6 +909,11 @@ def _sampling_model(sampling: Model | str | bool | None) -> Model | None:
     if sampling is None or sampling is False:
         return None
     return model_of(None if sampling is True else sampling)
+
+
+def _words(command: list[str] | str) -> list[str]:
+    """The words of a command; none for an address."""
+    return [] if isinstance(command, str) else command
 
 
 def _split_command(name: str, command: str) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
+from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
 from mew_lab.errors import MewError
@@ -230,6 +231,29 @@ class LocalParticipants:
         self.seats[name] = seat
         return seat
 
+    async def bridge_each(self, servers: Mapping[str, AdmittedServer], **options: Any) -> dict[str, str]:
+        """Starts several servers at once and seats them; returns a sentence for each that does not start.
+
+        Args:
+            servers: The servers by their participant ids; the sentences are by their names in the file.
+            options: Those of `bridge`.
+        """
+
+        few = asyncio.Semaphore(PARALLEL)
+        host = self.own_host("Cannot bridge the servers of a file")
+
+        async def start(id: str, server: AdmittedServer) -> str:
+            try:
+                host.enrol_stranger(id, [*capabilities_of(options["can"]), *ASKING[ELICIT]])
+                async with few:
+                    await self.bridge(id, server.command, **server.options, **options)
+            except MewError as fault:
+                return str(fault)
+            return ""
+
+        sentences = await asyncio.gather(*(start(id, server) for id, server in servers.items()))
+        return {server.name: why for server, why in zip(servers.values(), sentences, strict=True) if why}
+
     async def agent(
         self, name: str, can: Can, model: Model, options: Mapping[str, Any], *, owns_model: bool
     ) -> AgentSeat:
@@ -262,6 +286,7 @@ class LocalParticipants:
         file: Path,
         owns_model: bool,
         limits: Mapping[str, Any],
+        on_start: Callable[[str], object] | None = None,
     ) -> ToolsAgentSeat:
         """Enrols, connects and seats an agent of tools, and the servers of its file as participants.
 
@@ -287,7 +312,7 @@ class LocalParticipants:
                 if server_name not in self.seats:
                     command, options = bridge_arguments(server, file.parent)
                     options |= definition.settings.on_repeat
-                    await self.bridge(server_name, command, can="tool", **options)
+                    await self.bridge(server_name, command, can="tool", on_start=on_start, **options)
                     started.append(server_name)
             agent.participant.adopt_unknown(self._unknown_calls())
             agent.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))

@@ -16,8 +16,9 @@ import contextlib
 import contextvars
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from mew_lab.errors import CannotWait, NoReply
 __all__ = ["LoopThread", "the_loop"]
 
 T = TypeVar("T")
+IDLE = 0.2  # seconds between two calls of `idle`
 
 
 class LoopThread:
@@ -100,10 +102,21 @@ class LoopThread:
                 "There are no threads here and no event loop runs; call this inside `async def` and await it"
             ) from None
 
-    def run(self, work: Coroutine[Any, Any, T], *, timeout: float, doing: str) -> T:
+    def run(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        timeout: float,
+        doing: str,
+        idle: Callable[[], object] | None = None,
+    ) -> T:
         """Runs `work` on the loop and returns its result; blocks up to `timeout` seconds.
 
         Where there are no threads, returns a task to await instead.
+
+        Args:
+            idle: called on the calling thread some times a second while it waits, and once more at the end, such as to
+                print what the work tells.
 
         Raises:
             NoReply: It took longer; the work is cancelled, and may have taken effect.
@@ -124,7 +137,7 @@ class LoopThread:
             return self._here(work)  # type: ignore[return-value]
         future = self.submit(work)
         try:
-            return future.result(timeout)
+            return future.result(timeout) if idle is None else _wait_idly(future, timeout, idle)
         except FutureTimeout:
             if future.done():  # the time-out of the work itself, with its own message
                 raise
@@ -176,6 +189,18 @@ class LoopThread:
             thread.join(timeout)
         if not thread.is_alive():
             loop.close()
+
+
+def _wait_idly(future: Future[T], timeout: float, idle: Callable[[], object]) -> T:
+    """The result of a future; `idle` is called meanwhile."""
+    end = time.monotonic() + timeout
+    try:
+        while (left := end - time.monotonic()) > IDLE and not future.done():
+            wait({future}, IDLE)
+            idle()
+        return future.result(max(left, 0.0))
+    finally:
+        idle()
 
 
 def _pass_on(task: asyncio.Task[T], future: Future[T]) -> None:

@@ -23,11 +23,21 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from mew_lab.errors import ConfigError
 from mew_lab.settings.faults import printable
 
-__all__ = ["MAX_FILE", "has_comments", "is_file", "read_document", "read_file", "read_yaml", "write_yaml"]
+__all__ = [
+    "MAX_FILE",
+    "has_comments",
+    "is_file",
+    "read_document",
+    "read_file",
+    "read_jsonc",
+    "read_yaml",
+    "write_yaml",
+]
 
 MAX_FILE = 1024 * 1024  # bytes of a file of settings
 MAX_VALUES = 100_000  # of a YAML text, counted as if every alias were written out, as a JSON writer would do
 MAX_DEPTH = 64
+MAX_DIGITS = 300  # of a whole number; int() takes no more than some thousands
 MAX_SCANNED = 200_000  # characters of a text that is searched for comments token by token
 
 _TAG = "tag:yaml.org,2002:"
@@ -105,13 +115,45 @@ def read_document(text: str, *, path: str, max_values: int = MAX_VALUES) -> obje
         raise ConfigError(message, path=path) from None
 
 
+def read_jsonc(text: str, *, path: str) -> object:
+    """The value of a JSON text that may have comments (`//` and `/* */`) and commas before a closing bracket.
+
+    Raises:
+        ConfigError: it cannot be read; the error names line and column and quotes no value.
+    """
+    plain = _JSONC.sub(_blank, text)
+    try:
+        return _read_json(_LAST_COMMA.sub(lambda match: match[1] or " ", plain))
+    except json.JSONDecodeError as fault:
+        at, problem = f"line {fault.lineno}, column {fault.colno}: ", fault.msg
+    except RecursionError:
+        at, problem = "", "it is nested too deeply"
+    except ValueError as fault:
+        at, problem = "", str(fault)
+    raise ConfigError(f"{path} is not the JSON that is read here: {at}{problem}", path=path)
+
+
+# Texts are matched first, so that what looks like a comment within one stays. A text or comment without an end matches
+# up to the end of the file: a search for its end from each further place would take quadratic time.
+_JSONC = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\n\r]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
+
+
+def _blank(match: re.Match[str]) -> str:
+    """A text unchanged; a comment as blanks, so that a fault is found at the line and column that it has."""
+    found = match[0]
+    return found if found.startswith('"') else re.sub(r"[^\n\r]", " ", found)
+
+
 def _read_json(text: str) -> object:
     """The value of a JSON text; ValueError for a duplicate key, a number beyond a double, or too deep nesting."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         if len(members) != len(pairs):
-            raise ValueError("a key stands twice")
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise ValueError(f"the key {printable(twice, 40)!r} stands twice in one mapping")
         return members
 
     def finite(number: str) -> float:
@@ -119,7 +161,14 @@ def _read_json(text: str) -> object:
             raise ValueError("a number is too large")
         return value
 
-    value = json.loads(text, object_pairs_hook=unique, parse_float=finite, parse_constant=finite)
+    def whole(digits: str) -> int:
+        if len(digits) > MAX_DIGITS:
+            raise ValueError("a number has too many digits")
+        return int(digits)
+
+    value = json.loads(
+        text, object_pairs_hook=unique, parse_float=finite, parse_constant=finite, parse_int=whole
+    )
     if _depth(value) > MAX_DEPTH:
         raise ValueError("it is nested too deeply")
     return value

@@ -1,5 +1,8 @@
 """Selects the environment of a started program, and fills in `${NAME}` in settings.
 
+`fill_variables` and `fill_settings` know `${NAME}` alone. `Expression` has what stands between `${` and `}` in the files
+of MCP clients: `NAME`, `NAME:-default`, `env:NAME`, `input:id` and the names of folders.
+
 A started program gets only the variables that are named here and those in its configuration. It also names the folder
 in which programs of this user keep what outlives them. This module starts nothing and reads no file.
 
@@ -11,18 +14,21 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.settings.faults import place
 
 __all__ = [
     "INHERITED",
+    "Expression",
     "cache_folder",
+    "fill_expressions",
     "fill_settings",
     "fill_variables",
+    "find_expressions",
     "inherited_environment",
     "state_folder",
     "unset_variables",
@@ -112,3 +118,52 @@ def fill_settings(value: Any, environ: Mapping[str, str] = os.environ, *, key: s
             fill_settings(inner, environ, key=place(key, at), source=source) for at, inner in enumerate(value)
         ]
     return value
+
+
+# --- the expressions of MCP clients -------------------------------------------------------------------------------
+
+FOLDERS = ("workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/")
+_EXPRESSION = re.compile(r"\$\{([^{}$]*)\}")
+_NAMED = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+
+
+class Expression(NamedTuple):
+    """What `${…}` stands for: an environment variable, the answer to an input, or a folder.
+
+    `default` is what an unset or empty variable gives; None where there is none.
+    """
+
+    kind: Literal["variable", "input", "folder"]
+    name: str
+    default: str | None = None
+
+
+def find_expressions(text: str) -> list[Expression]:
+    """The expressions in a text, in their order.
+
+    Raises:
+        ValueError: one of them is none that is known; the message quotes nothing of it.
+    """
+    found = [_read_expression(match[1]) for match in _EXPRESSION.finditer(text)]
+    if "${" in _EXPRESSION.sub("", text):
+        raise ValueError("it has ${ without }, or one expression within another")
+    return found
+
+
+def fill_expressions(text: str, value_of: Callable[[Expression], str]) -> str:
+    """The text with each expression replaced once; a value is not read again. Raises as `find_expressions`."""
+    find_expressions(text)
+    return _EXPRESSION.sub(lambda match: value_of(_read_expression(match[1])), text)
+
+
+def _read_expression(inner: str) -> Expression:
+    if inner in FOLDERS:
+        return Expression("folder", inner)
+    if inner.startswith("input:") and len(inner) > len("input:"):
+        return Expression("input", inner.removeprefix("input:"))
+    if (named := _NAMED.fullmatch(inner)) is not None:
+        return Expression("variable", named[1], named[2])
+    raise ValueError(
+        "it has an expression that is not known; known are ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:id}, "
+        + ", ".join(f"${{{name}}}" for name in FOLDERS)
+    )

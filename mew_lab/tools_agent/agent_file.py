@@ -14,23 +14,23 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from mew_lab.bridge.remote import RemoteServer
+from mew_lab.bridge.server_entries import ServerReader
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.documents import read_document, read_file, write_yaml
 from mew_lab.settings.faults import Fault, faults_error, place
+from mew_lab.settings.members import HALF, is_writable
 from mew_lab.tools_agent.definition import (
     INCLUDES,
     MODES,
     NO_VERSION,
     PERMISSIONS,
-    TRANSPORTS,
     AgentDefinition,
     AgentSettings,
     Caller,
@@ -57,7 +57,6 @@ __all__ = [
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
 MAX_VALUES = 1_000_000
 MAX_MILLISECONDS = 1e12  # of a time, about 30 years
-HALF = "it has half of a character, which cannot be sent"
 FIRST: Mapping[str, Any] = {
     "version": "0.1.0",
     "mode": "tools",
@@ -174,19 +173,8 @@ def check_agent(document: object) -> list[Fault]:
     return reader.faults
 
 
-def _is_writable(text: str) -> bool:
-    """Whether it can be sent and written: JSON may spell halves of characters, which UTF-8 cannot."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-class _AgentReader:
+class _AgentReader(ServerReader):
     """Reads a document, and collects its faults."""
-
-    def __init__(self) -> None:
-        self.faults: list[Fault] = []
-
-    def fault(self, path: str, message: str) -> None:
-        self.faults.append(Fault(path, message))
 
     def agent(self, document: object, *, source: str) -> AgentDefinition:
         whole = self.mapping(document, "", what="an agent file")
@@ -207,44 +195,6 @@ class _AgentReader:
         )
 
     # --- pieces ---
-
-    def mapping(self, value: object, path: str, *, what: str = "this") -> Mapping[str, Any]:
-        if isinstance(value, Mapping):
-            return value
-        self.fault(path, f"{what} must be a mapping of names to values")
-        return {}
-
-    def sequence(self, value: object, path: str) -> Sequence[Any]:
-        if value is None:
-            return ()
-        if isinstance(value, list):
-            return value
-        self.fault(path, "this must be a list")
-        return ()
-
-    def text(self, of: Mapping[str, Any], key: str, at: str, *, needed: bool = False) -> str:
-        value = of.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and key == "version":
-            return str(value)  # `version: 1.0` without quotes
-        if value is None and not needed:
-            return ""
-        if isinstance(value, str) and not _is_writable(value):
-            self.fault(place(at, key), HALF)
-            return ""
-        if isinstance(value, str) and (value.strip() or not needed):
-            return value
-        absent = value is None or isinstance(value, str)
-        self.fault(place(at, key), "it is missing or blank" if absent else "this must be text")
-        return ""
-
-    def choice(self, of: Mapping[str, Any], key: str, at: str, choices: Sequence[str], default: str) -> str:
-        value = of.get(key)
-        if value is None:
-            return default
-        if value not in choices:
-            self.fault(place(at, key), f"{str(value)[:40]!r} is none of {', '.join(choices)}")
-            return default
-        return str(value)
 
     def number(
         self,
@@ -271,15 +221,6 @@ class _AgentReader:
             return None
         assert number is not None
         return int(number) if whole else number
-
-    def flag(self, of: Mapping[str, Any], key: str, at: str, default: bool) -> bool:
-        value = of.get(key)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            self.fault(place(at, key), "this must be true or false")
-            return default
-        return value
 
     # --- chapters ---
 
@@ -412,7 +353,7 @@ class _AgentReader:
     def schema(self, value: object, at: str) -> None:
         """Checks the schema of the parameters or the results of a tool."""
         self.faults += faults_of_schema(value, at=at)
-        if not _is_writable(json.dumps(value, ensure_ascii=False)):
+        if not is_writable(json.dumps(value, ensure_ascii=False)):
             self.fault(at, HALF)
 
     def servers(self, chapter: Mapping[str, Any]) -> dict[str, ServerDefinition]:
@@ -420,48 +361,17 @@ class _AgentReader:
         for name, value in chapter.items():
             at = place("mcpServers", name)
             entry = self.mapping(value, at)
-            command, url = self.text(entry, "command", at), self.text(entry, "url", at)
-            kind = self.text(entry, "type", at) or ("streamable-http" if url and not command else "stdio")
-            if kind == "stdio" and not command:
-                self.fault(place(at, "command"), "it is missing: name the program that is the server")
-            args = [str(word) for word in self.sequence(entry.get("args"), place(at, "args"))]
-            headers = self.texts(entry, "headers", at)
-            if kind in TRANSPORTS:
-                self.address(url, headers, at)
+            server = self.server(name, entry, at)
             defaults = self.rule(entry.get("serverToolDefaults"), place(at, "serverToolDefaults"), ToolRule())
             tools = self.mapping(entry.get("tools") or {}, place(at, "tools"))
             servers[name] = ServerDefinition(
-                name=name,
-                type=kind,
-                command=(command, *args) if command else (),
-                env=self.texts(entry, "env", at),
-                cwd=self.text(entry, "cwd", at) or None,
-                url=url,
-                headers=headers,
+                **vars(server),
                 defaults=defaults,
                 tools={
                     key: self.rule(rule, place(at, "tools", key), defaults) for key, rule in tools.items()
                 },
             )
         return servers
-
-    def texts(self, of: Mapping[str, Any], key: str, at: str) -> dict[str, str]:
-        """A mapping of names to texts, or to numbers without quotes."""
-        chapter = self.mapping(of.get(key) or {}, place(at, key))
-        for name, value in chapter.items():
-            if not isinstance(value, str | int | float):
-                self.fault(place(at, key, name), "this must be text")
-        return {str(name): str(value) for name, value in chapter.items()}
-
-    def address(self, url: str, headers: Iterable[str], at: str) -> None:
-        """Checks the address of a server, and the names of its headers. Variables are filled in when it is started."""
-        if not url:
-            self.fault(place(at, "url"), "it is missing: give the address of the server")
-        elif "${" not in url:
-            try:
-                RemoteServer(url, headers=dict.fromkeys(headers, ""))
-            except ConfigError as fault:
-                self.fault(place(at, fault.key), str(fault))
 
     def rule(self, value: object, at: str, default: ToolRule) -> ToolRule:
         if value is None:

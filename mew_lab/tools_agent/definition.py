@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.agent.react import find_json_object
+from mew_lab.bridge.server_entries import ServerEntry
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import Capability
@@ -27,8 +28,6 @@ __all__ = [
     "MODES",
     "NO_VERSION",
     "PERMISSIONS",
-    "STARTED",
-    "TRANSPORTS",
     "AgentDefinition",
     "AgentSettings",
     "Caller",
@@ -47,11 +46,6 @@ Include = Literal["always", "manual", "agent"]
 MODES: tuple[Mode, ...] = ("interactive", "autonomous", "tools")
 PERMISSIONS: tuple[Permission, ...] = ("always", "never", "tool")
 INCLUDES: tuple[Include, ...] = ("always", "manual", "agent")
-TRANSPORTS: Mapping[str, str] = {
-    "streamable-http": "http",
-    "sse": "sse",
-}  # of servers at a URL, by their type
-STARTED = ("stdio", *TRANSPORTS)  # the types of servers that are started
 NO_VERSION = "0.0.0"  # the version of an agent whose file names none
 
 
@@ -227,26 +221,11 @@ class ToolRule(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ServerDefinition:
-    """One entry of `mcpServers`: a program, or the address of a server that runs elsewhere.
+class ServerDefinition(ServerEntry):
+    """One entry of `mcpServers`, with the rules for its tools."""
 
-    `env`, `headers` and the query of `url` may hold secrets.
-    """
-
-    name: str
-    type: str
-    command: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    cwd: str | None = None
-    url: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     defaults: ToolRule = field(default_factory=ToolRule)
     tools: Mapping[str, ToolRule] = field(default_factory=dict)
-
-    @property
-    def can_start(self) -> bool:
-        """Whether it is of a type that is started here."""
-        return self.type in STARTED
 
     def needs_permission(self, tool: str) -> bool:
         """Whether a call needs a person's permission, which is so unless the file states otherwise."""

@@ -18,6 +18,7 @@ from mew_lab.agent.model import Model
 from mew_lab.agent.models import OFFLINE, model_of
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.remote import RemoteServer
+from mew_lab.bridge.server_entries import TRANSPORTS
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
@@ -27,7 +28,7 @@ from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.settings.environment import fill_settings
 from mew_lab.settings.faults import place
-from mew_lab.tools_agent.definition import TRANSPORTS, AgentDefinition, ServerDefinition
+from mew_lab.tools_agent.definition import AgentDefinition, ServerDefinition
 from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.transport.link import Link
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mew_lab.bridge.server_entries import STARTED
 from mew_lab.settings.faults import Fault, did_you_mean, place, printable
-from mew_lab.tools_agent.definition import STARTED, AgentDefinition, ServerDefinition
+from mew_lab.tools_agent.definition import AgentDefinition, ServerDefinition
 from mew_lab.tools_agent.template import lint
 
 __all__ = ["list_ignored", "list_remarks"]

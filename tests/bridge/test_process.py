@@ -88,7 +88,7 @@ async def test_a_line_has_a_cap(tmp_path: Path) -> None:
     [
         (
             "import sys; sys.stderr.write('a\\n\\nlast\\x1b[2J\\n\\n'); sys.exit(4)",
-            r"ended (exit 4): last\u001b[2J",
+            r"ended (exit 4); its last lines: a | last\u001b[2J",
         ),
         ("pass", "ended (exit 0)"),
         ("import os; os.kill(os.getpid(), 9)", "was ended by signal 9"),

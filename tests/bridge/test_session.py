@@ -80,7 +80,7 @@ async def test_the_end_of_the_server_is_told_and_wakes_who_waits(tmp_path: Path)
         with pytest.raises(RpcError):
             await opened.request("tools/call", {"name": "die"})
         assert ended.is_set()
-        assert await process.describe_end() == "ended (exit 3): the last words"
+        assert await process.describe_end() == "ended (exit 3); its last lines: one line | the last words"
 
 
 async def test_cancelling_a_request_does_not_end_the_session(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_without_a_command_it_prints_the_help(start: Any) -> None:
         (["serve", "--host", "0.0.0.0"], "invalid choice: '0.0.0.0'"),
         (["join", "ws://x", "--token", "abc"], "unrecognized arguments: --token abc"),
         (["join", "ws://x", "--token-file", "a", "--token-env", "b"], "not allowed with"),
-        (["bridge", "ws://x", "--as", "git"], "required: -- COMMAND"),
+        (["bridge", "--as", "git"], "required: URL"),
     ],
 )
 def test_a_command_that_is_written_wrongly_is_one_line_and_exit_2(

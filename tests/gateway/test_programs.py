@@ -90,10 +90,15 @@ def test_a_bridge_is_told_what_counts_as_a_repeat_of_an_unknown_call() -> None:
     server = "type: mcp-bridge, mcp_server: {command: x}"
     found = programs(
         f"  a: {{{server}, bridge_config: {{strict_unknown: true, repeats_within: 90}}}}\n"
-        f"  b: {{{server}, bridge_config: {{strict_unknown: false}}}}\n"
+        f"  b: {{{server}, bridge_config: {{init_timeout: 7000, strict_unknown: false}}}}\n"
+        f"  c: {{{server}}}\n"
     )
-    settings = {name: one.command[one.command.index("20") + 1 : -2] for name, one in found.items()}
-    assert settings == {"a": ("--strict-unknown", "--repeats-within", "90.0"), "b": ()}
+    settings = {name: one.command[one.command.index("--token-env") + 2 : -2] for name, one in found.items()}
+    assert settings == {
+        "a": ("--strict-unknown", "--repeats-within", "90.0"),
+        "b": ("--init-timeout", "7"),
+        "c": (),  # as long as its command may take
+    }
     for bad in ("repeats_within: -1", "repeats_within: .nan", "strict_unknown: 1 h", "repeats_within: .inf"):
         with pytest.raises(ConfigError, match=bad.partition(":")[0]):
             programs(f"  a: {{{server}, bridge_config: {{{bad}}}}}\n")

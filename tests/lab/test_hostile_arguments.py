@@ -100,7 +100,7 @@ def test_no_verb_shows_a_traceback_for_a_wrong_argument() -> None:
         (lambda lab: lab.me.propose(None), "target takes a text, and not None"),
         (
             lambda lab: lab.bridge("b", ["echo"], env={"API_KEY": "sk-secret-1234567890"}, roots=5),
-            "env takes a list, and not a dict",
+            "roots takes a list or None, and not 5",
         ),
         (
             lambda lab: lab.bridge("b", ["echo"], cwd=[("API_KEY", "sk-secret-1234567890")]),

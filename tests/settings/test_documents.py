@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mew_lab.errors import ConfigError
-from mew_lab.settings.documents import MAX_FILE, read_document, read_file, read_yaml, write_yaml
+from mew_lab.settings.documents import MAX_FILE, read_document, read_file, read_jsonc, read_yaml, write_yaml
 
 from ..conftest import examples
 
@@ -239,3 +240,61 @@ def test_what_cannot_be_read_is_told_with_its_kind_and_name(tmp_path: Path) -> N
         assert str(caught.value).endswith(reason) and len(str(caught.value)) < 400
     with pytest.raises(ConfigError, match=r"no such file"):
         read_file("a\0b\n", what="agent file")
+
+
+# --- JSON with comments ---
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (
+            '{"a": 1, // one\n "b": "// no", /* two\n lines */ "c": [1, 2,],}',
+            {"a": 1, "b": "// no", "c": [1, 2]},
+        ),
+        ('{"a": "x,}", "b": "\\"/*", "c": "\\\\"}', {"a": "x,}", "b": '"/*', "c": "\\"}),
+        ("// c\n[\n]\n//", []),
+        ("1", 1),
+    ],
+)
+def test_comments_and_last_commas_are_passed_over(text: str, value: object) -> None:
+    assert read_jsonc(text, path="f") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": 1, /* b */ "a": 2}', "the key 'a' stands twice in one mapping"),
+        ('{\n/* x\n*/ "a": canary}', "line 3, column 9"),
+        ("/* no end", "line 1, column 10: Expecting value"),
+        ('{"a": "canary', "Unterminated string"),
+        ('{"a": 1e999}', "too large"),
+        ('{"a": NaN}', "too large"),
+        ('{"a": ' + "9" * 5000 + "}", "too many digits"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[" * 80 + "]" * 80, "nested too deeply"),
+    ],
+)
+def test_a_fault_of_such_a_text_has_its_place_and_no_value(text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_jsonc(text, path="f")
+    assert why in str(caught.value) and "canary" not in str(caught.value)
+
+
+@given(
+    some.recursive(
+        some.none() | some.booleans() | some.integers() | some.text(),
+        lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner),
+    )
+)
+def test_plain_json_keeps_its_meaning(value: object) -> None:
+    assert read_jsonc(json.dumps(value), path="f") == value
+    assert read_jsonc(json.dumps(value, ensure_ascii=False, indent=1), path="f") == value
+
+
+@pytest.mark.parametrize("piece", ['\\"', "/*", "//", '"\\', ", ", '{"a":"'])
+def test_a_megabyte_of_openings_takes_no_quadratic_time(piece: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ConfigError):
+        read_jsonc(piece * (1024 * 1024 // len(piece)), path="f")
+    assert time.process_time() - began < 10

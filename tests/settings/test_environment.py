@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mew_lab.errors import ConfigError
 from mew_lab.settings.environment import (
     cache_folder,
+    fill_expressions,
     fill_settings,
     fill_variables,
+    find_expressions,
     inherited_environment,
     state_folder,
     unset_variables,
@@ -72,3 +77,40 @@ def test_the_folder_for_state_lies_in_none_to_which_others_have_access(tmp_path:
 def test_the_cache_folder_is_where_the_user_states_it() -> None:
     assert cache_folder({"XDG_CACHE_HOME": "/somewhere"}) == Path("/somewhere/mew-lab").resolve()
     assert cache_folder({"XDG_CACHE_HOME": "relative"}) != Path("relative/mew-lab").resolve()
+
+
+# --- the expressions of MCP clients ---
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("${A} $B {C}", [("variable", "A", None)]),
+        ("${A:-}${B:-x y:-z}", [("variable", "A", ""), ("variable", "B", "x y:-z")]),
+        ("${env:A}", [("variable", "A", None)]),
+        ("${input:a key}", [("input", "a key", None)]),
+        ("${workspaceFolder}${/}", [("folder", "workspaceFolder", None), ("folder", "/", None)]),
+    ],
+)
+def test_an_expression_is_read_by_its_form(text: str, found: list[tuple[str, str, str | None]]) -> None:
+    assert [tuple(one) for one in find_expressions(text)] == found
+
+
+@pytest.mark.parametrize(
+    "text", ["${", "${A", "${A${B}}", "${A:-${B}}", "${}", "${1}", "${input:}", "${command:x}", "${a b}"]
+)
+def test_what_is_no_expression_is_refused_without_a_word_of_it(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^it has ") as caught:
+        find_expressions(f"canary{text}canary")
+    assert "canary" not in str(caught.value)
+
+
+@given(st.text(alphabet="${}:-Aa/", max_size=20), st.text(alphabet="${}A", max_size=6))
+def test_a_value_is_never_read_again(text: str, value: str) -> None:
+    try:
+        parts = find_expressions(text)
+    except ValueError:
+        return
+    filled = fill_expressions(text, lambda _: value)
+    assert filled.count(value) >= (len(parts) if value else 0)
+    assert fill_expressions(text, lambda _: "") == re.sub(r"\$\{[^{}$]*\}", "", text)

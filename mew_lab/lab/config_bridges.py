@@ -1,0 +1,186 @@
+"""Starts the servers of a file of an MCP client as participants of a space, for a lab and for commands.
+
+Everything but the questions to a person is async and runs on the loop.
+
+Spec: threat 28.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import getpass
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from queue import SimpleQueue
+from types import BuiltinFunctionType
+
+from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer, ConsentStore, Person, admit_servers
+from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.mcp_config import McpConfig, read_mcp_config
+from mew_lab.bridge.server_requests import ASKING
+from mew_lab.errors import MewError
+from mew_lab.lab.host import Host, capabilities_of
+from mew_lab.lab.listing import Listing
+from mew_lab.protocol.elicitation import ELICIT
+from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import for_terminal, one_line, visible
+from mew_lab.tools_agent.home import participant_id
+
+__all__ = [
+    "ConfigBridges",
+    "StartLines",
+    "TypingPerson",
+    "admit_file",
+    "find_person",
+    "list_bridged",
+    "participant_ids",
+]
+
+RESTARTS = 3
+
+
+class TypingPerson:
+    """The person at a terminal or a notebook, who types answers."""
+
+    def show(self, text: str) -> None:
+        """Prints some lines, with control characters made visible."""
+        print(for_terminal(text), flush=True)
+
+    def ask(self, question: str, *, is_secret: bool = False) -> str | None:
+        """The typed answer, without an echo where it is a secret; None where nobody can answer."""
+        try:
+            return (getpass.getpass if is_secret else input)(for_terminal(question))
+        except (EOFError, OSError, RuntimeError):  # no input, or a front end that has none
+            return None
+
+
+def find_person() -> Person | None:
+    """The person who can type an answer here; None in a run without a terminal or a notebook."""
+    asks_elsewhere = not isinstance(builtins.input, BuiltinFunctionType)  # a kernel asks its front end
+    if asks_elsewhere or (sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()):
+        return TypingPerson()
+    return None
+
+
+class StartLines:
+    """What servers that start tell: added on the loop, printed by the thread that waits when it calls this."""
+
+    def __init__(self) -> None:
+        self._lines: SimpleQueue[str] = SimpleQueue()
+
+    def add(self, line: str) -> None:
+        """Takes a line, from any thread."""
+        self._lines.put(line)
+
+    def __call__(self) -> None:
+        while not self._lines.empty():
+            print(for_terminal(self._lines.get()), flush=True)
+
+
+def participant_ids(config: McpConfig) -> dict[str, str]:
+    """The participant ids of the servers of a file, by their names there."""
+    ids: dict[str, str] = {}
+    for name in config.servers:
+        ids[name] = participant_id(name, taken={id.lower() for id in ids.values()})
+    return ids
+
+
+def admit_file(
+    file: str | Path,
+    *,
+    trusted: Sequence[str] = (),
+    only: Sequence[str] = (),
+    skipped: Callable[[McpConfig], Mapping[str, str]] = lambda _: {},
+    answers: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> tuple[dict[str, AdmittedServer], dict[str, str]]:
+    """The servers of a file that may be started, by their participant ids, and a sentence for each other one.
+
+    The person at the terminal or the notebook is asked where she has not allowed an entry before.
+
+    Args:
+        skipped: gives a sentence for each server that is not wanted, by its name.
+
+    Raises:
+        ConfigError: the file cannot be read, or as `admit_servers`.
+    """
+    config = read_mcp_config(file)
+    ids = participant_ids(config)
+    admitted, left_out = admit_servers(
+        config,
+        person=find_person(),
+        store=ConsentStore.of(config),
+        trusted=trusted,
+        only=only,
+        skipped=skipped(config),
+        answers=answers,
+        environ=environ,
+    )
+    return {ids[server.name]: server for server in admitted}, left_out
+
+
+def list_bridged(tools: Mapping[str, tuple[str, int]], left_out: Mapping[str, str]) -> Listing:
+    """The servers of a file: participant and number of tools of each that was bridged, the reason for each other one."""
+    rows: list[tuple[object, ...]] = [
+        (one_line(name, 80), id, count, "bridged") for name, (id, count) in tools.items()
+    ]
+    rows += [(one_line(name, 80), "", "", f"left out: {visible(why)}") for name, why in left_out.items()]
+    return Listing(
+        "servers",
+        ("server", "participant", "tools", "state"),
+        rows,
+        empty="The file names no server.",
+        note="\n".join(f"{one_line(name, 80)} is left out: {visible(why)}" for name, why in left_out.items()),
+    )
+
+
+class ConfigBridges:
+    """The servers of a file in a space of this process, of a command that serves it.
+
+    A server that does not start or that ends is told of, and the others go on.
+    """
+
+    def __init__(self, admitted: Mapping[str, AdmittedServer], *, say: Callable[[str], None]) -> None:
+        self._admitted = admitted
+        self._say = say
+        self._starting: list[asyncio.Task[None]] = []
+        self._few = asyncio.Semaphore(PARALLEL)
+        self._bridges: list[McpBridge] = []
+
+    def start(self, host: Host, *, owner: str) -> None:
+        """Begins to start all servers at once. `owner` answers what they ask."""
+        for id, server in self._admitted.items():
+            self._starting.append(
+                asyncio.get_running_loop().create_task(self._start(host, id, server, owner))
+            )
+
+    async def _start(self, host: Host, id: str, server: AdmittedServer, owner: str) -> None:
+        try:
+            host.enrol_stranger(id, [*capabilities_of("tool"), *ASKING[ELICIT]])
+            bridge = McpBridge(
+                id,
+                server.command,
+                **server.options,
+                owner=owner,
+                restarts=RESTARTS,
+                on_start=self._say,
+                on_end=self._say,
+            )
+            self._bridges.append(bridge)
+            async with self._few:
+                await bridge.start(host.client_for(id))
+        except MewError as fault:
+            self._say(f"{one_line(server.name, 80)} is left out: {fault}")
+        else:
+            tools = count_of(len(bridge.listed.entries), "tool")
+            self._say(f"{id}: an MCP server with {tools} ({bridge.command_line})")
+
+    async def stop(self) -> None:
+        """Ends all servers."""
+        for task in self._starting:
+            task.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        await asyncio.gather(*(bridge.stop() for bridge in self._bridges), return_exceptions=True)

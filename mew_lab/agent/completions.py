@@ -59,6 +59,13 @@ _FULL = (
 _BACKOFF_S = 0.25
 _DRAIN_S = 0.2
 _ERROR = 64 << 10  # bytes of an error that are read
+# Names of models that take pictures, as their providers and the usual local servers write them.
+_SEEING = re.compile(
+    r"gpt-4o|gpt-4\.[1-9]|gpt-4-turbo|gpt-[5-9]|chatgpt-4o|(?:^|/)o(?:1|3|4-mini)(?!-mini|-preview)|claude-(?:3|[a-z]+-[4-9])"
+    r"|gemini|gemma-?(?:3(?!n)|[4-9])|llava|bakllava|moondream|pixtral|minicpm-v|internvl|molmo|smolvlm|idefics|cogvlm"
+    r"|phi-(?:3|3\.5|4)-(?:vision|multimodal)|llama-?4|mistral-small-?3\.[1-9]|mistral-medium|grok-[4-9]|nova-(?:lite|pro)"
+    r"|(?:^|[^a-z])(?:vl|vlm|vision|omni)(?:[^a-z]|$)"
+)
 _WIRE = ("openai", "httpx", "httpcore")
 _LOGGERS = [f"httpcore{n}.{part}" for n in ("", "2") for part in ("connection", "http11", "http2", "proxy")]
 
@@ -113,6 +120,7 @@ class CompletionsModel:
         tool_choice: "auto", "none", "required", or the `participant/tool` to call; None leaves it to the server.
             "required" and a name hold until the messages contain the answer of a tool.
         sampling: `temperature`, `top_p` and `max_tokens` (of one reply); omitted after a server objected to them.
+        images: whether it takes pictures; None judges by its name. They are left out after a server objected to them.
 
     Raises:
         ConfigError: a key is missing where one is needed, or an argument is invalid.
@@ -130,6 +138,7 @@ class CompletionsModel:
         temperature: float | None = None,
         tool_choice: str | None = None,
         sampling: Mapping[str, float] | None = None,
+        images: bool | None = None,
         new_id: Callable[[], str] = lambda: f"call_{uuid4().hex[:12]}",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -149,6 +158,7 @@ class CompletionsModel:
         self._temperature = temperature
         self._tool_choice = tool_choice
         self._sampling = {key: value for key, value in (sampling or {}).items() if key in SAMPLING}
+        self.images = takes_images(model) if images is None else images
         self._new_id = new_id
         self._clock = clock
         self._connection = _ServerConnection(base_url, self._key)
@@ -174,6 +184,8 @@ class CompletionsModel:
             other._temperature = None  # else it would win
         other._timeout = settings.timeout or self._timeout
         other._tool_choice = settings.tool_choice or self._tool_choice
+        if settings.images is not None:
+            other.images = settings.images
         return other
 
     async def measure(self) -> None:
@@ -338,6 +350,11 @@ def _causes(err: BaseException) -> list[BaseException]:
 
 def _is_unreachable(err: BaseException) -> bool:
     return any(type(cause).__name__ == "ConnectError" for cause in _causes(err))
+
+
+def takes_images(model: str) -> bool:
+    """Whether a model takes pictures, by its name; False for an unknown one."""
+    return _SEEING.search(model.lower()) is not None
 
 
 def context_length(listing: Any, model: str) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
+from mew_lab.protocol.content import CheckedPicture
 from mew_lab.protocol.text import utf8_size
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
 
 A_MESSAGE = 4  # tokens that a message costs beside its text
 CHARACTERS_A_TOKEN = 4
+A_PICTURE = 1_000  # tokens; models count 85 to some thousand, by the size
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -55,12 +57,16 @@ class ToolCall(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to the answer of a tool."""
+    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to the answer of a tool.
+
+    Only a message of a user has `pictures`, and only for a model that takes them.
+    """
 
     role: Role
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    pictures: tuple[CheckedPicture, ...] = ()
 
 
 class Usage(NamedTuple):
@@ -87,13 +93,15 @@ class ReplySettings(NamedTuple):
     """An agent's settings for each reply of its model; None leaves a setting to the model.
 
     `max_tokens` is the greatest length of one reply. `tool_choice` is "auto", "none", "required" or the
-    `participant/tool` to call; "required" and a name hold until a tool has answered.
+    `participant/tool` to call; "required" and a name hold until a tool has answered. `images` is whether the model
+    takes pictures.
     """
 
     temperature: float | None = None
     max_tokens: int | None = None
     timeout: float | None = None
     tool_choice: str | None = None
+    images: bool | None = None
 
 
 def estimate_tokens(*texts: str) -> int:
@@ -104,16 +112,18 @@ def estimate_tokens(*texts: str) -> int:
 
 
 def estimate_prompt(messages: Sequence[Message]) -> int:
-    """The estimated tokens of the texts of the messages, without their tool calls."""
-    return estimate_tokens(*[message.content for message in messages])
+    """The estimated tokens of the texts and pictures of the messages, without their tool calls."""
+    pictures = sum([len(message.pictures) for message in messages])
+    return estimate_tokens(*[message.content for message in messages]) + A_PICTURE * pictures
 
 
 class Model(Protocol):
     """The model of an agent.
 
-    `name` describes it, `max_tokens` is the length of its context (None: not known). A model may have two more
-    methods. `with_settings(ReplySettings)` returns a model with these settings that shares its connections.
-    `measure()` is awaited before the first reply and may set `max_tokens`.
+    `name` describes it, `max_tokens` is the length of its context (None: not known). A model whose attribute `images`
+    is true gets the pictures in the answers of tools. A model may have two more methods.
+    `with_settings(ReplySettings)` returns a model with these settings that shares its connections. `measure()` is
+    awaited before the first reply and may set `max_tokens`.
     """
 
     name: str

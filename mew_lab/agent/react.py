@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.agent.model import Reply, ToolCall
+from mew_lab.protocol.content import CheckedPicture
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.visible import one_line
 
@@ -28,6 +29,7 @@ __all__ = [
     "Format",
     "GiveUp",
     "Move",
+    "Observation",
     "Think",
     "Thought",
     "find_json_object",
@@ -42,6 +44,22 @@ MAX_EMPTY = 2  # steps in a row that lead nowhere
 MAX_STARTS = 64  # braces at which an object may begin: each is read at most once
 FAULTY = "That reply could not be read"
 CUT = "it was cut off at the greatest length of a reply"
+
+
+class Observation(str):
+    """The answer of a call as text, with its pictures for a model that takes them.
+
+    It is a text with an attribute, so that an overridden `act` may pass it on as the text that it is.
+    """
+
+    pictures: tuple[CheckedPicture, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, pictures: tuple[CheckedPicture, ...]) -> Observation:
+        """A text with these pictures."""
+        observation = cls(text)
+        observation.pictures = pictures
+        return observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,23 +23,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent import prompts
-from mew_lab.agent.contents import PeerContents, content_request, describe_content
+from mew_lab.agent.contents import PeerContents, content_request
 from mew_lab.agent.context_window import ContextWindow
 from mew_lab.agent.delivery import is_paused, ready_to_send
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec, estimate_prompt, estimate_tokens
 from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.quotes import MAX_QUOTES, ToolOutputs
-from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Think, Thought, next_move
+from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Observation, Think, Thought, next_move
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import MewError, ModelFailed, OutcomeUnknown, StillRunning
+from mew_lab.protocol.content import for_model, read_parts
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
@@ -369,6 +369,7 @@ class Run:
             gate=self._gate,
             propose=self._asks is not None and self._asks(call.name, call.arguments),
             context=self.context if self._shares_context else "",
+            images=getattr(self._model, "images", False) is True,
             on_end=lambda id, result: sent.append((id, result)),
         )
         id, result = sent[-1] if sent else ("", None)
@@ -526,6 +527,7 @@ async def execute_tool_call(
     gate: Gate | None = None,
     propose: bool = False,
     context: str = "",
+    images: bool = False,
     on_end: Callable[[str, Any], object] = lambda id, result: None,
 ) -> str:
     """Makes the call; returns its result or its failure as text of at most about `limit` characters.
@@ -535,6 +537,7 @@ async def execute_tool_call(
     Args:
         propose: whether it is a proposal even where a request is permitted.
         context: the sequence that the call belongs to; empty for none.
+        images: whether the model takes pictures: then the text is an `Observation` with them.
         on_end: called with the id of the message and its result; None as the result of a call that failed.
     """
     names = [tool.name for tool in known]
@@ -562,8 +565,13 @@ async def execute_tool_call(
             )
             result = await open_call
             on_end(open_call.id, result)
-            text = _describe_result(result) if reading is None else describe_content(result)
-            return abridge(mask(text), limit)
+            raw = result.raw if isinstance(result, ToolResult) else result
+            if reading is None:
+                content = for_model(read_parts(raw), images=images)
+            else:
+                parts = read_parts(raw, reading[1]["method"])
+                content = for_model(parts, images=images, empty="(nothing to read)")
+            return Observation.of(abridge(mask(content.text), limit), content.pictures)
         except asyncio.CancelledError:
             if open_call is not None:
                 await asyncio.shield(_withdraw(open_call))
@@ -584,12 +592,3 @@ async def _withdraw(call: Call) -> None:
         await call.withdraw("cancelled")
     except MewError:  # it ended meanwhile, or the connection did
         pass
-
-
-def _describe_result(result: Any) -> str:
-    if isinstance(result, ToolResult):
-        others = [
-            f"[{one_line(str(block.get('type')), 40)}]" for block in result.content if "text" not in block
-        ]
-        return "\n".join([part for part in (result.text, " ".join(others)) if part]) or "(no output)"
-    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

@@ -376,7 +376,10 @@ async def test_a_picture_of_a_tool_is_named_to_the_model(site: Site) -> None:
     desk = await site.desk(Script(wants("pen/draw"), Reply("Drawn.")))
     done = await desk.executor.execute("ask", {"what": "x"})
     (record,) = done.calls
-    assert record.observation == "[image]" and record.result.content[0]["data"] == "AA=="
+    assert (
+        record.observation == "[no image/png, though sent as one, 1 byte]"
+        and record.result.content[0]["data"] == "AA=="
+    )
 
 
 async def test_a_session_that_goes_in_circles_is_not_said_to_be_out_of_turns(site: Site) -> None:

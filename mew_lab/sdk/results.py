@@ -11,6 +11,7 @@ from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.intake import SENT_UNKNOWN, answer_fault, first_unknown, unknown_outcome
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.returned_values import blocks_of
 
 __all__ = ["ToolResult", "result_of"]
 
@@ -31,6 +32,17 @@ class ToolResult:
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
+
+    @classmethod
+    def of(cls, *values: Any, error: bool = False) -> ToolResult:
+        """A result to return from a tool, of what a notebook shows, in this order.
+
+        Args:
+            values: texts, figures and pictures, DataFrames (as CSV, cut with a count), bytes or `(bytes, type)`; any
+                other value is written as JSON.
+            error: whether it is an error of the tool.
+        """
+        return cls({"content": blocks_of(*values), "isError": error})
 
     @property
     def content(self) -> list[dict[str, Any]]:

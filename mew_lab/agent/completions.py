@@ -121,6 +121,8 @@ class CompletionsModel:
             "required" and a name hold until the messages contain the answer of a tool.
         sampling: `temperature`, `top_p` and `max_tokens` (of one reply); omitted after a server objected to them.
         images: whether it takes pictures; None judges by its name. They are left out after a server objected to them.
+        text_calls: whether calls count that it writes as `<tool_call>{"name": …, "arguments": {…}}</tool_call>` at the
+            end of its text, as small models do. Each is a proposal, even where a request is permitted.
 
     Raises:
         ConfigError: a key is missing where one is needed, or an argument is invalid.
@@ -139,6 +141,7 @@ class CompletionsModel:
         tool_choice: str | None = None,
         sampling: Mapping[str, float] | None = None,
         images: bool | None = None,
+        text_calls: bool = False,
         new_id: Callable[[], str] = lambda: f"call_{uuid4().hex[:12]}",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -159,6 +162,7 @@ class CompletionsModel:
         self._tool_choice = tool_choice
         self._sampling = {key: value for key, value in (sampling or {}).items() if key in SAMPLING}
         self.images = takes_images(model) if images is None else images
+        self._text_calls = text_calls
         self._new_id = new_id
         self._clock = clock
         self._connection = _ServerConnection(base_url, self._key)
@@ -186,6 +190,8 @@ class CompletionsModel:
         other._tool_choice = settings.tool_choice or self._tool_choice
         if settings.images is not None:
             other.images = settings.images
+        if settings.text_calls is not None:
+            other._text_calls = settings.text_calls
         return other
 
     async def measure(self) -> None:
@@ -248,6 +254,7 @@ class CompletionsModel:
                 redaction=Redaction(self._key),
                 new_id=self._new_id,
                 on_text=on_text,
+                text_calls=self._text_calls,
             )
             body = build_request(
                 messages,
@@ -276,7 +283,11 @@ class CompletionsModel:
                 retries += 1
             if failure.empty and size >= min(LARGE_PROMPT, (self.max_tokens or LARGE_PROMPT) // 2):
                 failure = failure._replace(help=_FULL.format(size=size))
-            if assembly.emitted or not again or loop.time() - started + wait > self._timeout:
+            too_long = again and loop.time() - started + wait > self._timeout
+            if too_long and failure.retry_after_s:
+                asks = f"It asks to wait {wait:g} s; this model waits {self._timeout:g} s in all (timeout=)."
+                failure = failure._replace(help=f"{asks} {failure.help}".rstrip())
+            if assembly.emitted or not again or too_long:
                 raise failure.error(model=self.name, host=self.host)
             await asyncio.sleep(wait)
 

@@ -48,12 +48,17 @@ class ToolSpec(NamedTuple):
 
 
 class ToolCall(NamedTuple):
-    """One call in a reply of a model. `fault` is the reason why it cannot be made; then the arguments are empty."""
+    """One call in a reply of a model. `fault` is the reason why it cannot be made; then the arguments are empty.
+
+    `text` is the call as it stood in the text of the reply; empty for a call of the API. A call from a text is always
+    a proposal.
+    """
 
     id: str
     name: str
     arguments: Mapping[str, Any]
     fault: str = ""
+    text: str = ""
 
 
 class Message(NamedTuple):
@@ -79,7 +84,7 @@ class Usage(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Reply:
     """One reply of a model. `reasoning` is the reasoning beside its text, if the model shows any. `cut` is whether
-    the reply ended at its greatest length.
+    the reply ended at its greatest length, and `filtered` whether the filter of its provider ended it.
     """
 
     text: str = ""
@@ -87,6 +92,7 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
     cut: bool = False
+    filtered: bool = False
 
 
 class ReplySettings(NamedTuple):
@@ -94,7 +100,7 @@ class ReplySettings(NamedTuple):
 
     `max_tokens` is the greatest length of one reply. `tool_choice` is "auto", "none", "required" or the
     `participant/tool` to call; "required" and a name hold until a tool has answered. `images` is whether the model
-    takes pictures.
+    takes pictures, and `text_calls` whether calls at the end of a reply's text count.
     """
 
     temperature: float | None = None
@@ -102,6 +108,7 @@ class ReplySettings(NamedTuple):
     timeout: float | None = None
     tool_choice: str | None = None
     images: bool | None = None
+    text_calls: bool | None = None
 
 
 def estimate_tokens(*texts: str) -> int:

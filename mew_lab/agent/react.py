@@ -44,6 +44,7 @@ MAX_EMPTY = 2  # steps in a row that lead nowhere
 MAX_STARTS = 64  # braces at which an object may begin: each is read at most once
 FAULTY = "That reply could not be read"
 CUT = "it was cut off at the greatest length of a reply"
+FILTERED = "the content filter of the model's provider stopped its reply"
 
 
 class Observation(str):
@@ -111,6 +112,8 @@ def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_i
     Args:
         max_iterations: the number of steps that a model may take in all, without its answer.
     """
+    if reply.filtered:
+        return _filtered(reply, format=format)
     move = _native(reply) if format == "native" else _scratchpad(reply)
     if isinstance(move, FinalAnswer):
         return move
@@ -122,6 +125,14 @@ def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_i
         names = ", ".join(call.name for call in move.calls)
         return GiveUp(f"the model asked for the same call of {one_line(names, 120)} {MAX_SAME + 1} times")
     return move
+
+
+def _filtered(reply: Reply, *, format: Format) -> Move:
+    """The end of a run whose reply was filtered: its calls may be parts of calls, so none is made."""
+    text = reply.text.strip()
+    if not text or format == "scratchpad":
+        return GiveUp(FILTERED)
+    return FinalAnswer(reply.reasoning.strip(), f"{text}\n(This answer is not whole: {FILTERED}.)")
 
 
 def _native(reply: Reply) -> Move:

@@ -108,9 +108,11 @@ def is_quoted(call: str, texts: Iterable[str]) -> bool:
             if compared > MAX_COMPARED:  # a text of nothing but calls is written to be repeated
                 return True
             # The tool has other names elsewhere, so arguments alone tell; without any, the name does.
-            if are_equal(other.arguments, value.arguments) and (
-                value.arguments or _bare(other) == _bare(value)
-            ):
+            try:
+                alike = are_equal(other.arguments, value.arguments)
+            except RecursionError:  # too deep to be compared, so it is not known to be the model's own
+                return True
+            if alike and (value.arguments or _bare(other) == _bare(value)):
                 return True
     return False
 

@@ -55,7 +55,7 @@ from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import GATEWAYS, described_member
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.content import for_line, holds_content, read_parts
+from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, holds_content, read_parts
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
 from mew_lab.protocol.intake import answer_fault, unknown_outcome
@@ -1000,4 +1000,8 @@ def error_text(response: Entry) -> str:
         message = error.get("message") if isinstance(error, dict) else error
         return message if isinstance(message, str) else ""
     result = response.payload.get("result")
-    return for_line(read_parts(result), MAX_ERROR) if holds_content(result) == "tools/call" else ""
+    return (
+        for_line(read_parts(result, most=MAX_SHOWN_PARTS), MAX_ERROR)
+        if holds_content(result) == "tools/call"
+        else ""
+    )

@@ -40,6 +40,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible, visible_lines
 
 __all__ = [
+    "MAX_SHOWN_PARTS",
     "Block",
     "CheckedPicture",
     "ContentPart",
@@ -142,20 +143,28 @@ class Block(NamedTuple):
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_parts(raw: Any, method: str = "tools/call") -> tuple[ContentPart, ...]:
-    """The parts of the answer to a request of this method, in their order; a structured value is the last."""
+def read_parts(raw: Any, method: str = "tools/call", *, most: int | None = None) -> tuple[ContentPart, ...]:
+    """The parts of the answer to a request of this method, in their order; a structured value is the last.
+
+    Args:
+        most: reads so many items, and then a note on how many there are besides; for a reader of one line, because a
+            peer may send some hundred thousand. None reads all.
+    """
     members: Mapping[Any, Any] = raw if isinstance(raw, Mapping) else {}
     if method == "resources/read" and isinstance(members.get("contents"), list):
-        return tuple([_read_resource(item) for item in members["contents"]])
+        items, more = _first(members["contents"], most)
+        return tuple([_read_resource(item) for item in items] + more)
     if method == "prompts/get" and isinstance(members.get("messages"), list):
         about = members.get("description")
         described = [ContentPart("note", name=about)] if isinstance(about, str) and about else []
-        return tuple(described + list(_read_messages(members["messages"])))
+        items, more = _first(members["messages"], most)
+        return tuple(described + list(_read_messages(items)) + more)
     if method == "tools/call":
         structured = members.get("structuredContent")
         last = [ContentPart("structured", value=structured)] if structured is not None else []
         if isinstance(members.get("content"), list):
-            return tuple([_read_block(item) for item in members["content"]] + last)
+            items, more = _first(members["content"], most)
+            return tuple([_read_block(item) for item in items] + more + last)
         if last:
             return tuple(last)
     if isinstance(raw, str):
@@ -163,6 +172,12 @@ def read_parts(raw: Any, method: str = "tools/call") -> tuple[ContentPart, ...]:
     if isinstance(raw, dict) and "_meta" in raw:
         raw = {key: value for key, value in raw.items() if key != "_meta"}
     return (ContentPart("structured", value=raw),)
+
+
+def _first(items: list[Any], most: int | None) -> tuple[list[Any], list[ContentPart]]:
+    if most is None or len(items) <= most:
+        return items, []
+    return items[:most], [ContentPart("note", name=count_of(len(items) - most, "more part"))]
 
 
 def holds_content(raw: Any) -> str:

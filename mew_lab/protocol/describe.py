@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mew_lab.protocol.content import for_phrase, holds_content, read_parts
+from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_phrase, holds_content, read_parts
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.visible import one_line
 
@@ -171,7 +171,7 @@ def _response(payload: Payload) -> str:
         return _answer(result)
     failed = "Failed: " if result.get("isError") is True else ""
     if method := holds_content(result):
-        return failed + (for_phrase(read_parts(result, method)) or "Empty result")
+        return failed + (for_phrase(read_parts(result, method, most=MAX_SHOWN_PARTS)) or "Empty result")
     for plural in ("tools", "resources", "prompts"):
         if isinstance(result.get(plural), list):
             names = [_text(item.get("name"), 24) for item in result[plural][:4] if isinstance(item, Mapping)]

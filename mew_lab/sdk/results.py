@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.errors import OutcomeUnknown, ToolFailed
-from mew_lab.protocol.content import for_line, for_text, raw_text, read_parts
+from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, for_text, raw_text, read_parts
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.intake import SENT_UNKNOWN, answer_fault, first_unknown, unknown_outcome
 from mew_lab.protocol.text import cut
@@ -109,5 +109,7 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
         return raw
     result = ToolResult(raw)
     if isinstance(raw, dict) and raw.get("isError") is True:
-        raise ToolFailed(f"{what} failed: {for_line(read_parts(raw), MAX_SHOWN)}", data=raw)
+        raise ToolFailed(
+            f"{what} failed: {for_line(read_parts(raw, most=MAX_SHOWN_PARTS), MAX_SHOWN)}", data=raw
+        )
     return result

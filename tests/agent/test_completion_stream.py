@@ -208,6 +208,8 @@ def test_deep_arguments_are_arguments_or_a_fault_and_never_a_crash() -> None:
         (written,) = made.reply().tool_calls
         assert bool(written.fault) != bool(written.arguments)
         assert is_quoted(written.text, ["nothing", f"<tool_call>{written.text} </tool_call>"])
+        other = written.text.replace("1", "2")
+        assert is_quoted(written.text, [f"<tool_call>{other}</tool_call>"]) in (True, False)
         (call,) = of(calling(index=0, id="a", function={"name": "clock_now", "arguments": text})).tool_calls
         assert bool(call.fault) != bool(call.arguments)
 

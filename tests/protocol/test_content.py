@@ -368,5 +368,7 @@ def test_a_bomb_of_base64_costs_its_reading_and_is_named() -> None:
     assert for_text(parts) == "[no image/png, though sent as one, 22.5 MB]"
     assert for_model(parts, images=True) == ("[no image/png, though sent as one, 22.5 MB]", ())
     assert [block.kind for block in for_page(parts)] == ["note"]
+    few = read_parts({"content": [text("x")] * 100_000}, most=50)
+    assert len(few) == 51 and for_phrase(few) == "“x”, 49 more texts, 99 950 more parts"
     many = read_parts({"content": [{}] * 100_000})
     assert len(for_model(many).text) < 20_000 and len(for_text(many)) < 2_000 and len(for_page(many)) == 51

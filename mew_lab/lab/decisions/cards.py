@@ -23,7 +23,7 @@ from mew_lab.lab.decisions.risks import SHOWN_TO, read_alike, read_risks, risks,
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.ledger.calls import CallerState, Proposal, shown
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.content import for_line, read_parts
+from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, read_parts
 from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import middle, one_line, visible
@@ -597,4 +597,4 @@ def answer_of(response: Envelope, *, method: str, what: str) -> Answer:
     except OutcomeUnknown as fault:
         return Answer(one_line(str(fault), 300))
     raw = result.raw if isinstance(result, ToolResult) else result
-    return Answer(for_line(read_parts(raw, method), 160) or "no content")
+    return Answer(for_line(read_parts(raw, method, most=MAX_SHOWN_PARTS), 160) or "no content")

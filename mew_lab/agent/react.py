@@ -23,6 +23,7 @@ from mew_lab.protocol.visible import one_line
 
 __all__ = [
     "FAULTY",
+    "FILTERED",
     "SCRATCHPAD_HEAD",
     "CallTools",
     "FinalAnswer",

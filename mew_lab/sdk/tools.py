@@ -163,6 +163,8 @@ class ToolBox:
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator that offers a typed function as a tool and returns the function unchanged.
 
+        The function may return what a notebook shows, such as a figure or a DataFrame; see `ToolResult.of`.
+
         Raises:
             ConfigError: when its name or signature is not fit for a tool.
         """

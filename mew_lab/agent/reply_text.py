@@ -99,10 +99,12 @@ def _read_call(inner: str) -> TextCall:
 def is_quoted(call: str, texts: Iterable[str]) -> bool:
     """Whether the written call stands in one of these texts of others, or has the values of a call in one of them."""
     wanted, value = _squeeze(call), _read_call(call)
+    texts = list(texts)
+    # In a row, for a call may be spread over two answers.
+    if wanted in "".join(map(_squeeze, texts)):
+        return True
     compared = 0
     for text in texts:
-        if wanted in _squeeze(text):
-            return True
         for other in _calls_in(html.unescape(text)):
             compared += 1
             if compared > MAX_COMPARED:  # a text of nothing but calls is written to be repeated

@@ -353,7 +353,8 @@ class Run:
         """The texts of tools and participants that the model was shown, for calls that it writes as text."""
         told = [message.content for message in self._before() if message.role != "assistant"]
         tools = [
-            f"{tool.description}\n{json.dumps(tool.parameters, ensure_ascii=False)}" for tool in self._tools
+            f"{tool.name}: {tool.description}\n{json.dumps(tool.parameters, ensure_ascii=False)}"
+            for tool in self._tools
         ]
         answers = [answer for thought in self.thoughts for answer in thought.observations]
         return [self.request, *told, *tools, *answers]

@@ -15,7 +15,7 @@ Base64 that is none is named as that. Every text for a person is made visible, a
 is never described.
 
 A result may hold its value twice: as content, and as `structuredContent`. A model and a text get the structured value
-only where the content carries nothing. A page shows it unless a text holds the same value.
+only where the content holds nothing for them to read. A page shows it unless a text holds the same value.
 
 Spec: §3.1.2; MCP "Content", "Structured Content", "Resources", "Prompts".
 """
@@ -99,13 +99,6 @@ class ContentPart:
     name: str = ""
     size: int | None = None
     role: str = ""
-
-    @property
-    def carries(self) -> bool:
-        """Whether a reader gets anything from it."""
-        if self.kind in ("text", "resource"):
-            return bool((self.text or "").strip()) or bool(self.data)
-        return self.kind == "structured" or bool(self.data or self.uri)
 
     @property
     def is_table(self) -> bool:
@@ -334,7 +327,7 @@ def for_model(
 ) -> ModelContent:
     """What a model gets: texts, texts of resources with their addresses, and the names of all else.
 
-    The structured value comes only where the content carries nothing.
+    The structured value comes only where the content holds nothing that this model can read.
 
     Args:
         images: whether the model takes pictures; up to four come beside the text, which names them.
@@ -343,7 +336,7 @@ def for_model(
     texts: list[str] = []
     pictures: list[CheckedPicture] = []
     role = ""
-    chosen = [part for part in _either(parts) if part.kind != "note"]
+    chosen = [part for part in _either(parts, images=images) if part.kind != "note"]
     several = len(chosen) > 1
     for part in islice(chosen, MAX_MODEL_PARTS):
         if images and part.data is not None and len(pictures) < MAX_MODEL_PICTURES:
@@ -377,12 +370,21 @@ def _may_be_picture(part: ContentPart) -> bool:
     return part.kind == "image" or (part.kind == "resource" and part.mime.lower().startswith("image/"))
 
 
-def _either(parts: Sequence[ContentPart]) -> Sequence[ContentPart]:
-    """The content, or the structured value where the content carries nothing; never both."""
+def _either(parts: Sequence[ContentPart], *, images: bool = False) -> Sequence[ContentPart]:
+    """The content; or, where it holds nothing to read, the names of its bytes and the structured value."""
     if not parts or parts[-1].kind != "structured":
         return parts
     content = parts[:-1]
-    return content if any(part.carries for part in content) else parts[-1:]
+    if any(_carries(part, images=images) for part in content):
+        return content
+    return [*(part for part in content if part.data), parts[-1]]
+
+
+def _carries(part: ContentPart, *, images: bool) -> bool:
+    """Whether a reader gets anything from a part: a text, an address, or a picture where it takes pictures."""
+    if part.text is not None:
+        return bool(part.text.strip())
+    return bool(part.uri) if part.kind == "link" else images and bool(part.data) and _may_be_picture(part)
 
 
 # --- one line, and text -----------------------------------------------------------------------------------------------

@@ -122,6 +122,12 @@ def test_a_call_that_stands_in_a_text_of_another_is_found(source: str, quoted: b
     assert is_quoted(INNER, ["nothing", source]) is quoted
 
 
+@pytest.mark.threat(29)
+def test_a_call_that_is_spread_over_two_texts_is_found() -> None:
+    assert is_quoted(INNER, ["Note: " + CALL[:30], CALL[30:] + " End."])
+    assert not is_quoted(INNER, [CALL[:30], "and"])
+
+
 def shed() -> ToolBox:
     box = ToolBox(name="shed")
     box.add(lambda what="": f"took the {what}", name="take", input_schema={"type": "object"})

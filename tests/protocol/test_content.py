@@ -224,6 +224,8 @@ LINK = {"type": "resource_link", "uri": "https://a.example.org/b", "name": "b"}
         ({"content": [text("  \n")], "structuredContent": {"items": [1]}}, '{"items":[1]}'),
         ({"structuredContent": {"items": [1]}, "_meta": {"secret": 1}}, '{"items":[1]}'),
         ({"content": [{"type": "new"}], "structuredContent": {"items": [1]}}, '{"items":[1]}'),
+        ({"content": [PICTURE], "structuredContent": {"items": [1]}}, '[image/png, 29 bytes]\n{"items":[1]}'),
+        ({"content": [LINK], "structuredContent": {"items": [1]}}, "[link to b: https://a.example.org/b]"),
         ({"content": [], "_meta": {"secret": 1}}, "(no output)"),
         ({"sum": 8, "_meta": {"secret": 1}}, '{"sum":8}'),
         (8, "8"),
@@ -250,6 +252,8 @@ def test_a_model_that_takes_pictures_gets_checked_ones_and_their_names() -> None
         "[image/gif, 14 bytes, file:///c: picture 2]",
     ]  # fmt: skip
     assert len(for_model(read_parts({"content": [PICTURE] * 9}), images=True).pictures) == 4
+    both = {"content": [PICTURE], "structuredContent": {"items": [1]}}
+    assert for_model(read_parts(both), images=True).text == "[image/png, 29 bytes: picture 1]"
 
 
 def test_a_read_resource_and_a_filled_prompt_are_parts_too() -> None:

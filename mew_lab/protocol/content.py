@@ -79,6 +79,7 @@ _SAME_TYPE = {"image/jpg": "image/jpeg", "image/x-png": "image/png", "image/pjpe
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _NOUN = {"image": "picture", "audio": "sound", "resource": "resource"}
 TABLE = "text/csv"
+_EMPTY: tuple[Any, ...] = ("", [], {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +375,13 @@ def _either(parts: Sequence[ContentPart], *, images: bool = False) -> Sequence[C
     """The content; or, where it holds nothing to read, the names of its bytes and the structured value."""
     if not parts or parts[-1].kind != "structured":
         return parts
-    content = parts[:-1]
+    content, value = parts[:-1], parts[-1].value
     if any(_carries(part, images=images) for part in content):
+        return content
+    # An empty text, which FastMCP also sends as {"result": ""}, stays an empty text.
+    if content and (
+        value in _EMPTY or (isinstance(value, dict) and all(v in _EMPTY for v in value.values()))
+    ):
         return content
     return [*(part for part in content if part.data), parts[-1]]
 

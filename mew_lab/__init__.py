@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mew_lab.protocol.permit import permit as permit
     from mew_lab.sdk.client import MEWClient as MEWClient
     from mew_lab.sdk.participant import MEWParticipant as MEWParticipant
+    from mew_lab.sdk.results import ToolResult as ToolResult
     from mew_lab.sdk.stream import Stream as Stream
     from mew_lab.sdk.tools import ToolBox as ToolBox
     from mew_lab.space.core import Space as Space
@@ -52,6 +53,7 @@ _HOMES = {
     "Model": "agent.model",
     "OfflineModel": "agent.offline",
     "ToolBox": "sdk.tools",
+    "ToolResult": "sdk.results",
     "Stream": "sdk.stream",
     "Gateway": "gateway.gateway",
     "SpaceConfig": "gateway.config",
@@ -84,6 +86,7 @@ __all__ = [
     "SpaceConfig",
     "Stream",
     "ToolBox",
+    "ToolResult",
     "connect",
     "covers",
     "errors",

@@ -150,6 +150,11 @@ def test_the_ten_lines_do_what_they_say(tmp_path: Path) -> None:
     assert "the commit that must appear" in printed(script, tmp_path)
 
 
+def test_the_tool_of_a_notebook_returns_what_the_reference_says(tmp_path: Path) -> None:
+    script = f"import mew_lab\nlab = mew_lab.up(journal=None)\n{block('python', 'ToolResult.of(')}lab.down()"
+    assert "The bed north dries up.\nhour,moisture\n6,41\n7,38\n8,35" in printed(script, tmp_path)
+
+
 def test_the_agent_of_a_notebook_answers_what_it_is_asked(tmp_path: Path) -> None:
     make_repository(tmp_path / "garden")
     lines = textwrap.indent(block("python", "lab.agent("), "    ")

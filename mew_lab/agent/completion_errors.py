@@ -93,7 +93,7 @@ class CompletionFailure(NamedTuple):
     `retryable`: the same request may succeed later. `broken`: the connection broke. `empty`: the answer had no byte.
     The `about_` flags mark the subject of the server's text: `about_usage` the counting of tokens, `about_form` the
     form of the answer, `about_messages` a message, `about_sampling` the sampling figures, `about_limit` another name
-    for the greatest length.
+    for the greatest length, `about_images` pictures.
     """
 
     why: str
@@ -107,6 +107,7 @@ class CompletionFailure(NamedTuple):
     about_messages: bool = False
     about_sampling: bool = False
     about_limit: bool = False
+    about_images: bool = False
     empty: bool = False
 
     def error(self, *, model: str, host: str) -> ModelFailed:
@@ -140,6 +141,7 @@ def failure_of_status(
         about_form="response_format" in text or "json_schema" in text,
         about_messages="messages" in text and ("string" in text or "content" in text),
         about_limit="max_completion_tokens" in text,
+        about_images="image" in text,
         about_sampling=any(word in text for word in ("max_tokens", "temperature", "top_p")),
     )
 

@@ -30,7 +30,7 @@ class ServerSupport(NamedTuple):
 
     `usage`: it counts tokens on request. `null`: a message with only calls may have no content. `form`: the index of
     the way to request a schema. `sampling`: it takes the sampling figures. `limit`: its name for the greatest length
-    of a reply.
+    of a reply. `images`: a message may hold pictures.
     """
 
     usage: bool = True
@@ -38,6 +38,7 @@ class ServerSupport(NamedTuple):
     form: int = 0
     sampling: bool = True
     limit: str = "max_tokens"
+    images: bool = True
 
 
 def build_request(
@@ -55,7 +56,7 @@ def build_request(
     """The body of a request. `names` must know every tool, also those of calls made before."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": [_wire_message(message, names, null=support.null) for message in messages],
+        "messages": [_wire_message(message, names, support) for message in messages],
         "stream": True,
     }
     if support.usage:
@@ -91,7 +92,7 @@ def _tool_choice(
     return None
 
 
-def _wire_message(message: Message, names: ToolNames, *, null: bool) -> dict[str, Any]:
+def _wire_message(message: Message, names: ToolNames, support: ServerSupport) -> dict[str, Any]:
     """Spec: SDK "Native Format"."""
     if message.role == "tool":
         return {
@@ -100,8 +101,14 @@ def _wire_message(message: Message, names: ToolNames, *, null: bool) -> dict[str
             "content": mend_surrogates(message.content),
         }
     wire: dict[str, Any] = {"role": message.role, "content": mend_surrogates(message.content)}
+    if message.pictures and support.images:
+        addresses = [f"data:{picture.mime};base64,{picture.data}" for picture in message.pictures]
+        shown = [{"type": "image_url", "image_url": {"url": address}} for address in addresses]
+        wire["content"] = [{"type": "text", "text": wire["content"]}, *shown]
+    elif message.pictures:
+        wire["content"] += " This server takes no pictures, so they are not shown."
     if message.tool_calls:
-        wire["content"] = wire["content"] or (None if null else "")
+        wire["content"] = wire["content"] or (None if support.null else "")
         wire["tool_calls"] = [
             {
                 "id": call.id,
@@ -149,6 +156,9 @@ def ask_for_less(
         return support._replace(limit=OTHER_LIMIT)
     sampled = not (SAMPLING | {OTHER_LIMIT}).isdisjoint(body)
     nulls = any(message["content"] is None for message in body["messages"])
+    pictured = any(isinstance(message["content"], list) for message in body["messages"])
+    if pictured and (failure.about_images or (failure.about_messages and not nulls)):
+        return support._replace(images=False)
     if "stream_options" in body and failure.about_usage:
         return support._replace(usage=False)
     if failure.about_sampling and objects and support.sampling and sampled:
@@ -159,4 +169,6 @@ def ask_for_less(
         return support._replace(null=False)
     if objects and "stream_options" in body:
         return support._replace(usage=False)
-    return support._replace(sampling=False) if objects and support.sampling and sampled else None
+    if objects and support.sampling and sampled:
+        return support._replace(sampling=False)
+    return support._replace(images=False) if objects and pictured else None

@@ -25,6 +25,7 @@ from typing import Any
 
 from mew_lab.agent.completion_errors import CompletionFailure, Redaction, failure_of_error
 from mew_lab.agent.model import Reply, ToolCall, Usage
+from mew_lab.agent.reply_text import TextCall, split_calls, split_reasoning
 from mew_lab.protocol.text import ToolNames, mend_surrogates
 from mew_lab.protocol.visible import one_line
 
@@ -105,8 +106,10 @@ class ReplyAssembly:
         redaction: Redaction,
         new_id: Callable[[], str],
         on_text: Callable[[str], None] | None = None,
+        text_calls: bool = False,
     ) -> None:
         self._names = names
+        self._text_calls = text_calls
         self._offered = offered
         self._redaction = redaction
         self._new_id = new_id
@@ -145,12 +148,19 @@ class ReplyAssembly:
         """The whole reply. A call that cannot be made is in it, with its fault."""
         self._emit_text("", last=True)
         taken: set[str] = set()
+        thought, text = split_reasoning("".join(self._text))
+        reasoning = self._redaction.text(mend_surrogates("".join(self._reasoning)))
+        calls = [self._read_call(call, taken) for call in self._calls]
+        if self._text_calls and self._offered and not calls:
+            text, written = split_calls(text)
+            calls = [self._read_text_call(call) for call in written]
         return Reply(
-            text="".join(self._text),
-            reasoning=self._redaction.text(mend_surrogates("".join(self._reasoning))),
-            tool_calls=tuple(self._read_call(call, taken) for call in self._calls),
+            text=text,
+            reasoning="\n".join(filter(None, (reasoning, thought))),
+            tool_calls=tuple(calls),
             usage=self._usage,
             cut=self.finished == "length",
+            filtered=self.finished == "content_filter",
         )
 
     def _add_message(self, delta: dict[str, Any]) -> None:
@@ -223,6 +233,17 @@ class ReplyAssembly:
         except RecursionError:
             return ToolCall(id, name, {}, fault="the arguments are nested too deeply")
 
+    def _read_text_call(self, call: TextCall) -> ToolCall:
+        name = self._names.name.get(call.name, call.name)
+        arguments = parse_arguments(json.dumps(call.arguments))
+        fault = "" if isinstance(arguments, dict) else arguments
+        if not call.name:
+            name, fault = "tool_call", 'the call is no JSON object with a "name" and "arguments"'
+        elif name not in self._offered:
+            fault = self._describe_unknown()
+        known = arguments if isinstance(arguments, dict) and not fault else {}
+        return ToolCall(self._new_id(), name, known, fault=fault, text=call.text)
+
     def _describe_unknown(self) -> str:
         known = sorted(self._offered)
         more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
@@ -230,11 +251,16 @@ class ReplyAssembly:
 
 
 def parse_arguments(text: str) -> dict[str, Any] | str:
-    """The arguments in the text of a model, or a sentence about their fault. An empty text counts as `{}`."""
+    """The arguments in the text of a model, or a sentence about their fault.
+
+    An empty text counts as `{}`. Small models write the object as a JSON string, which counts as that object.
+    """
     if not text.strip():
         return {}
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            value = json.loads(value, parse_constant=_refuse_constant)
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return "the arguments hold half a character"

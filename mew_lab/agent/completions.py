@@ -59,6 +59,13 @@ _FULL = (
 _BACKOFF_S = 0.25
 _DRAIN_S = 0.2
 _ERROR = 64 << 10  # bytes of an error that are read
+# Names of models that take pictures, as their providers and the usual local servers write them.
+_SEEING = re.compile(
+    r"gpt-4o|gpt-4\.[1-9]|gpt-4-turbo|gpt-[5-9]|chatgpt-4o|(?:^|/)o(?:1|3|4-mini)(?!-mini|-preview)|claude-(?:3|[a-z]+-[4-9])"
+    r"|gemini|gemma-?(?:3(?!n)|[4-9])|llava|bakllava|moondream|pixtral|minicpm-v|internvl|molmo|smolvlm|idefics|cogvlm"
+    r"|phi-(?:3|3\.5|4)-(?:vision|multimodal)|llama-?4|mistral-small-?3\.[1-9]|mistral-medium|grok-[4-9]|nova-(?:lite|pro)"
+    r"|(?:^|[^a-z])(?:vl|vlm|vision|omni)(?:[^a-z]|$)"
+)
 _WIRE = ("openai", "httpx", "httpcore")
 _LOGGERS = [f"httpcore{n}.{part}" for n in ("", "2") for part in ("connection", "http11", "http2", "proxy")]
 
@@ -113,6 +120,9 @@ class CompletionsModel:
         tool_choice: "auto", "none", "required", or the `participant/tool` to call; None leaves it to the server.
             "required" and a name hold until the messages contain the answer of a tool.
         sampling: `temperature`, `top_p` and `max_tokens` (of one reply); omitted after a server objected to them.
+        images: whether it takes pictures; None judges by its name. They are left out after a server objected to them.
+        text_calls: whether calls count that it writes as `<tool_call>{"name": …, "arguments": {…}}</tool_call>` at the
+            end of its text, as small models do. Each is a proposal, even where a request is permitted.
 
     Raises:
         ConfigError: a key is missing where one is needed, or an argument is invalid.
@@ -130,6 +140,8 @@ class CompletionsModel:
         temperature: float | None = None,
         tool_choice: str | None = None,
         sampling: Mapping[str, float] | None = None,
+        images: bool | None = None,
+        text_calls: bool = False,
         new_id: Callable[[], str] = lambda: f"call_{uuid4().hex[:12]}",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -149,6 +161,8 @@ class CompletionsModel:
         self._temperature = temperature
         self._tool_choice = tool_choice
         self._sampling = {key: value for key, value in (sampling or {}).items() if key in SAMPLING}
+        self.images = takes_images(model) if images is None else images
+        self._text_calls = text_calls
         self._new_id = new_id
         self._clock = clock
         self._connection = _ServerConnection(base_url, self._key)
@@ -174,6 +188,10 @@ class CompletionsModel:
             other._temperature = None  # else it would win
         other._timeout = settings.timeout or self._timeout
         other._tool_choice = settings.tool_choice or self._tool_choice
+        if settings.images is not None:
+            other.images = settings.images
+        if settings.text_calls is not None:
+            other._text_calls = settings.text_calls
         return other
 
     async def measure(self) -> None:
@@ -236,6 +254,7 @@ class CompletionsModel:
                 redaction=Redaction(self._key),
                 new_id=self._new_id,
                 on_text=on_text,
+                text_calls=self._text_calls,
             )
             body = build_request(
                 messages,
@@ -264,7 +283,11 @@ class CompletionsModel:
                 retries += 1
             if failure.empty and size >= min(LARGE_PROMPT, (self.max_tokens or LARGE_PROMPT) // 2):
                 failure = failure._replace(help=_FULL.format(size=size))
-            if assembly.emitted or not again or loop.time() - started + wait > self._timeout:
+            too_long = again and loop.time() - started + wait > self._timeout
+            if too_long and failure.retry_after_s:
+                asks = f"It asks to wait {wait:g} s; this model waits {self._timeout:g} s in all (timeout=)."
+                failure = failure._replace(help=f"{asks} {failure.help}".rstrip())
+            if assembly.emitted or not again or too_long:
                 raise failure.error(model=self.name, host=self.host)
             await asyncio.sleep(wait)
 
@@ -338,6 +361,11 @@ def _causes(err: BaseException) -> list[BaseException]:
 
 def _is_unreachable(err: BaseException) -> bool:
     return any(type(cause).__name__ == "ConnectError" for cause in _causes(err))
+
+
+def takes_images(model: str) -> bool:
+    """Whether a model takes pictures, by its name; False for an unknown one."""
+    return _SEEING.search(model.lower()) is not None
 
 
 def context_length(listing: Any, model: str) -> int | None:

@@ -21,7 +21,7 @@ from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerEntry, PeerLists
 
-__all__ = ["GET_PROMPT", "READ_RESOURCE", "PeerContents", "content_request", "describe_content"]
+__all__ = ["GET_PROMPT", "READ_RESOURCE", "PeerContents", "content_request"]
 
 READ_RESOURCE, GET_PROMPT = "read_resource", "get_prompt"
 _METHOD = {READ_RESOURCE: "resources/read", GET_PROMPT: "prompts/get"}
@@ -113,29 +113,6 @@ def content_request(tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[
         if isinstance(filled, Mapping) and filled:
             params["arguments"] = {str(key): _text(value) for key, value in filled.items()}
     return _text(arguments.get("participant")), {"method": method, "params": params}
-
-
-def describe_content(result: Any) -> str:
-    """The content of a resource, or the messages of a prompt, as text; what is no text is named."""
-    found = result if isinstance(result, Mapping) else {}
-    contents, messages = found.get("contents"), found.get("messages")
-    texts = [_describe_block(item) for item in contents] if isinstance(contents, list) else []
-    for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, Mapping):
-            text = _describe_block(message.get("content"))
-            texts.append(f"{one_line(str(message.get('role')), MAX_SHOWN)}: {text}")
-    return "\n".join(texts) or "(nothing to read)"
-
-
-def _describe_block(block: Any) -> str:
-    if not isinstance(block, Mapping):
-        return "[no content]"
-    if isinstance(text := block.get("text"), str):
-        return text
-    if isinstance(inner := block.get("resource"), Mapping):
-        return _describe_block(inner)
-    kind = block.get("mimeType") or block.get("type") or "bytes"
-    return f"[{one_line(str(kind), MAX_SHOWN)}, which is no text]"
 
 
 def _list_entries(title: str, key: str, peers: list[PeerEntry]) -> list[str]:

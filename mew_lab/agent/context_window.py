@@ -192,9 +192,14 @@ class ContextWindow:
         return freed
 
     def shorten(self, messages: list[Message]) -> list[Message]:
-        """Shortens the longest message repeatedly, until all fit or each has its minimal length."""
+        """Leaves out pictures, the oldest first, then shortens the longest message repeatedly, until all fit or each
+        has its minimal length."""
         messages = list(messages)
         while self.excess(messages):
+            pictured = next((n for n, message in enumerate(messages) if message.pictures), None)
+            if pictured is not None:
+                del messages[pictured]  # its answer names them
+                continue
             longest = max(range(len(messages)), key=lambda n: len(messages[n].content))
             size = len(messages[longest].content)
             if size <= SHORTEST:

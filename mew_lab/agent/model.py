@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
+from mew_lab.protocol.content import CheckedPicture
 from mew_lab.protocol.text import utf8_size
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
 
 A_MESSAGE = 4  # tokens that a message costs beside its text
 CHARACTERS_A_TOKEN = 4
+A_PICTURE = 1_000  # tokens; models count 85 to some thousand, by the size
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -46,21 +48,30 @@ class ToolSpec(NamedTuple):
 
 
 class ToolCall(NamedTuple):
-    """One call in a reply of a model. `fault` is the reason why it cannot be made; then the arguments are empty."""
+    """One call in a reply of a model. `fault` is the reason why it cannot be made; then the arguments are empty.
+
+    `text` is the call as it stood in the text of the reply; empty for a call of the API. A call from a text is always
+    a proposal.
+    """
 
     id: str
     name: str
     arguments: Mapping[str, Any]
     fault: str = ""
+    text: str = ""
 
 
 class Message(NamedTuple):
-    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to the answer of a tool."""
+    """One message of a prompt. `tool_calls` belong to an assistant, `tool_call_id` to the answer of a tool.
+
+    Only a message of a user has `pictures`, and only for a model that takes them.
+    """
 
     role: Role
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    pictures: tuple[CheckedPicture, ...] = ()
 
 
 class Usage(NamedTuple):
@@ -73,7 +84,7 @@ class Usage(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Reply:
     """One reply of a model. `reasoning` is the reasoning beside its text, if the model shows any. `cut` is whether
-    the reply ended at its greatest length.
+    the reply ended at its greatest length, and `filtered` whether the filter of its provider ended it.
     """
 
     text: str = ""
@@ -81,19 +92,23 @@ class Reply:
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
     cut: bool = False
+    filtered: bool = False
 
 
 class ReplySettings(NamedTuple):
     """An agent's settings for each reply of its model; None leaves a setting to the model.
 
     `max_tokens` is the greatest length of one reply. `tool_choice` is "auto", "none", "required" or the
-    `participant/tool` to call; "required" and a name hold until a tool has answered.
+    `participant/tool` to call; "required" and a name hold until a tool has answered. `images` is whether the model
+    takes pictures, and `text_calls` whether calls at the end of a reply's text count.
     """
 
     temperature: float | None = None
     max_tokens: int | None = None
     timeout: float | None = None
     tool_choice: str | None = None
+    images: bool | None = None
+    text_calls: bool | None = None
 
 
 def estimate_tokens(*texts: str) -> int:
@@ -104,16 +119,18 @@ def estimate_tokens(*texts: str) -> int:
 
 
 def estimate_prompt(messages: Sequence[Message]) -> int:
-    """The estimated tokens of the texts of the messages, without their tool calls."""
-    return estimate_tokens(*[message.content for message in messages])
+    """The estimated tokens of the texts and pictures of the messages, without their tool calls."""
+    pictures = sum([len(message.pictures) for message in messages])
+    return estimate_tokens(*[message.content for message in messages]) + A_PICTURE * pictures
 
 
 class Model(Protocol):
     """The model of an agent.
 
-    `name` describes it, `max_tokens` is the length of its context (None: not known). A model may have two more
-    methods. `with_settings(ReplySettings)` returns a model with these settings that shares its connections.
-    `measure()` is awaited before the first reply and may set `max_tokens`.
+    `name` describes it, `max_tokens` is the length of its context (None: not known). A model whose attribute `images`
+    is true gets the pictures in the answers of tools. A model may have two more methods.
+    `with_settings(ReplySettings)` returns a model with these settings that shares its connections. `measure()` is
+    awaited before the first reply and may set `max_tokens`.
     """
 
     name: str

@@ -296,6 +296,7 @@ class FunctionModel:
             Reply, a ToolCall, or the text of an answer.
         name: the name of the model.
         max_tokens: the length of its context; None leaves it open.
+        images: whether it gets the pictures in the answers of tools.
     """
 
     def __init__(
@@ -304,8 +305,10 @@ class FunctionModel:
         *,
         name: str = "function",
         max_tokens: int | None = None,
+        images: bool = False,
     ) -> None:
         self.name = name
+        self.images = images
         self.max_tokens = max_tokens
         self._function = function
 

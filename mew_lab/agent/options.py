@@ -42,6 +42,10 @@ class AgentOptions:
         model_timeout: seconds of a server's silence after which a reply has failed; None is the model's own.
         tool_choice: `auto`, `none`, `required`, or the `participant/tool` to call first. `required` and a name
             hold until a tool has answered: an agent that must always call a tool can never answer.
+        images: whether the model gets the pictures in the answers of tools; None leaves it to the model, which judges by
+            its name.
+        text_calls: whether calls that the model writes into the end of its text (`<tool_call>`) count; each is a
+            proposal. None leaves it to the model.
         silence_notice: seconds of the model's silence after which the agent reports that it still waits; it reports
             again each time that the silence has doubled. None reports nothing.
         questions_per_minute: the number of questions of one sender that are answered, and five times as many of all
@@ -68,6 +72,8 @@ class AgentOptions:
     max_reply_tokens: int | None = None
     model_timeout: float | None = None
     tool_choice: str | None = None
+    images: bool | None = None
+    text_calls: bool | None = None
     silence_notice: float | None = 15.0
     questions_per_minute: int = 12
     call_timeout: float | None = 300.0
@@ -105,7 +111,14 @@ class AgentOptions:
     @property
     def reply_settings(self) -> ReplySettings:
         """The settings for each reply of the model."""
-        return ReplySettings(self.temperature, self.max_reply_tokens, self.model_timeout, self.tool_choice)
+        return ReplySettings(
+            self.temperature,
+            self.max_reply_tokens,
+            self.model_timeout,
+            self.tool_choice,
+            self.images,
+            self.text_calls,
+        )
 
     @property
     def templates(self) -> Prompts:
@@ -139,6 +152,8 @@ class AgentOptions:
         _number("context_window", self.habits.context_window, 0, 1000, whole=True)
         switches = {key: getattr(self.habits, key) for key in Habits._fields[:4]}
         switches |= {key: getattr(self, key) for key in ("reasoning_enabled", "reasoning_stream")}
+        optional = {"images": self.images, "text_calls": self.text_calls}
+        switches |= {key: value for key, value in optional.items() if value is not None}
         for key, value in switches.items():
             if not isinstance(value, bool):
                 raise _unfit(key, value, "true or false")

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.agent.model import Message, ToolSpec
-from mew_lab.agent.react import Format, Thought, write_scratchpad
+from mew_lab.agent.react import Format, Observation, Thought, write_scratchpad
 
 __all__ = [
     "ATTENTION",
@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 MAX_PARAMETERS = 20_000  # characters of one tool's schema that stand in the schema of a step
+MAX_PICTURES = 8  # in one prompt, the newest ones
+MAX_PICTURE_TEXT = 8_000_000  # characters of their base64
+PICTURES = "The pictures in the answer of"
 MAX_STEP_SCHEMA = 200_000  # characters of all of them
 
 # Whether to answer a chat message that is addressed to nobody.
@@ -161,7 +164,7 @@ def step_messages(
         messages.append(
             Message("user", fill_template(prompts.act, {"objective": request, "tools": described}))
         )
-    return messages
+    return _bound_pictures(messages)
 
 
 def response_messages(
@@ -223,8 +226,33 @@ def _native(thoughts: Sequence[Thought]) -> list[Message]:
         messages.append(Message("assistant", thought.reasoning, thought.calls))
         for call, observation in zip(thought.calls, thought.observations, strict=False):
             messages.append(Message("tool", observation, (), call.id))
+        messages += _picture_messages([thought])
     return messages
 
 
 def _scratchpad(thoughts: Sequence[Thought]) -> list[Message]:
-    return [Message("assistant", write_scratchpad(thoughts))] if thoughts else []
+    if not thoughts:
+        return []
+    return [Message("assistant", write_scratchpad(thoughts)), *_picture_messages(thoughts)]
+
+
+def _picture_messages(thoughts: Sequence[Thought]) -> list[Message]:
+    """The pictures in the answers of tools, one message an answer: the answer of a tool itself holds only text."""
+    return [
+        Message("user", f"{PICTURES} {call.name}.", pictures=observation.pictures)
+        for thought in thoughts
+        for call, observation in zip(thought.calls, thought.observations, strict=False)
+        if isinstance(observation, Observation) and observation.pictures
+    ]
+
+
+def _bound_pictures(messages: list[Message]) -> list[Message]:
+    """The messages without older pictures: all are sent again at each step."""
+    bounded: list[Message] = []
+    left, room = MAX_PICTURES, MAX_PICTURE_TEXT
+    for message in reversed(messages):
+        left -= len(message.pictures)
+        room -= sum(len(picture.data) for picture in message.pictures)
+        if not message.pictures or (left >= 0 and room >= 0):
+            bounded.append(message)
+    return bounded[::-1]

@@ -17,17 +17,20 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.agent.model import Reply, ToolCall
+from mew_lab.protocol.content import CheckedPicture
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.visible import one_line
 
 __all__ = [
     "FAULTY",
+    "FILTERED",
     "SCRATCHPAD_HEAD",
     "CallTools",
     "FinalAnswer",
     "Format",
     "GiveUp",
     "Move",
+    "Observation",
     "Think",
     "Thought",
     "find_json_object",
@@ -42,6 +45,23 @@ MAX_EMPTY = 2  # steps in a row that lead nowhere
 MAX_STARTS = 64  # braces at which an object may begin: each is read at most once
 FAULTY = "That reply could not be read"
 CUT = "it was cut off at the greatest length of a reply"
+FILTERED = "the content filter of the model's provider stopped its reply"
+
+
+class Observation(str):
+    """The answer of a call as text, with its pictures for a model that takes them.
+
+    It is a text with an attribute, so that an overridden `act` may pass it on as the text that it is.
+    """
+
+    pictures: tuple[CheckedPicture, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, pictures: tuple[CheckedPicture, ...]) -> Observation:
+        """A text with these pictures."""
+        observation = cls(text)
+        observation.pictures = pictures
+        return observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +113,8 @@ def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_i
     Args:
         max_iterations: the number of steps that a model may take in all, without its answer.
     """
+    if reply.filtered:
+        return _filtered(reply, format=format)
     move = _native(reply) if format == "native" else _scratchpad(reply)
     if isinstance(move, FinalAnswer):
         return move
@@ -104,6 +126,14 @@ def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_i
         names = ", ".join(call.name for call in move.calls)
         return GiveUp(f"the model asked for the same call of {one_line(names, 120)} {MAX_SAME + 1} times")
     return move
+
+
+def _filtered(reply: Reply, *, format: Format) -> Move:
+    """The end of a run whose reply was filtered: its calls may be parts of calls, so none is made."""
+    text = reply.text.strip()
+    if not text or format == "scratchpad":
+        return GiveUp(FILTERED)
+    return FinalAnswer(reply.reasoning.strip(), f"{text}\n(This answer is not whole: {FILTERED}.)")
 
 
 def _native(reply: Reply) -> Move:

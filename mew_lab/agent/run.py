@@ -26,20 +26,23 @@ import itertools
 import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent import prompts
-from mew_lab.agent.contents import PeerContents, content_request, describe_content
+from mew_lab.agent.contents import PeerContents, content_request
 from mew_lab.agent.context_window import ContextWindow
 from mew_lab.agent.delivery import is_paused, ready_to_send
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec, estimate_prompt, estimate_tokens
 from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.quotes import MAX_QUOTES, ToolOutputs
-from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Think, Thought, next_move
+from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Observation, Think, Thought, next_move
+from mew_lab.agent.reply_text import is_quoted, split_calls
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import MewError, ModelFailed, OutcomeUnknown, StillRunning
+from mew_lab.protocol.content import for_model, read_parts
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
@@ -72,6 +75,17 @@ Gate = Callable[[str, Mapping[str, Any] | None], str]
 Asks = Callable[[str, Mapping[str, Any]], bool]
 
 ERROR = "Error: "
+TEXT_CALL_NOTE = (
+    "\n(The model wrote a call as text, so it was not made. "
+    "The option text_calls=True takes such calls as proposals.)"
+)
+QUOTED = (
+    "a call in the text of a reply may not repeat what a tool or a participant wrote; "
+    "say in words what you want to do"
+)
+_FROM_TEXT: ContextVar[bool] = ContextVar(
+    "from_text", default=False
+)  # whether the call in work stood in a text
 UNKNOWN = "Outcome unknown: "
 MAX_TOOLS = 128  # what the usual APIs take
 MAX_DESCRIPTION = 2000
@@ -315,9 +329,16 @@ class Run:
                 Thought(move.reasoning, observations=(move.observation,) if move.observation else ())
             )
             return
+        sources = self._list_sources() if any(call.text for call in move.calls) else []
         # The answer of a tool must find its call.
         calls = tuple(
-            call if call.id else call._replace(id=f"call_{next(self._numbers)}") for call in move.calls
+            call if call.id else call._replace(id=f"call_{next(self._numbers)}")
+            for call in [
+                call._replace(arguments={}, fault=QUOTED)
+                if call.text and is_quoted(call.text, sources)
+                else call
+                for call in move.calls
+            ]
         )
         text = move.reasoning or f"Calling {', '.join(one_line(call.name, 120) for call in calls)}."
         self.trace.thought(text, action="tool_call", **self._list_quotes(calls))
@@ -327,6 +348,16 @@ class Run:
         for call, observation in zip(calls, observations, strict=True):
             self._outputs.add(call.name, observation)
         self.thoughts.append(Thought(move.reasoning, calls, tuple(observations)))
+
+    def _list_sources(self) -> list[str]:
+        """The texts of tools and participants that the model was shown, for calls that it writes as text."""
+        told = [message.content for message in self._before() if message.role != "assistant"]
+        tools = [
+            f"{tool.name}: {tool.description}\n{json.dumps(tool.parameters, ensure_ascii=False)}"
+            for tool in self._tools
+        ]
+        answers = [answer for thought in self.thoughts for answer in thought.observations]
+        return [self.request, *told, *tools, *answers]
 
     def _report_step(self, text: str) -> None:
         if self._on_step is not None:
@@ -346,6 +377,7 @@ class Run:
             return await self._observe(call)
 
     async def _observe(self, call: ToolCall) -> str:
+        _FROM_TEXT.set(bool(call.text))  # for the task of this call alone, whatever a hook makes of it
         if self._hooks is None or call.fault:
             return await self.execute_tool_call(call)
         try:
@@ -367,8 +399,9 @@ class Run:
             timeout=self._options.call_timeout,
             limit=self._options.max_observation,
             gate=self._gate,
-            propose=self._asks is not None and self._asks(call.name, call.arguments),
+            propose=_FROM_TEXT.get() or (self._asks is not None and self._asks(call.name, call.arguments)),
             context=self.context if self._shares_context else "",
+            images=getattr(self._model, "images", False) is True,
             on_end=lambda id, result: sent.append((id, result)),
         )
         id, result = sent[-1] if sent else ("", None)
@@ -470,6 +503,8 @@ class Run:
             text = await self._word_answer(text) or text
         elif move.cut:
             text += CUT_NOTE
+        elif self._options.reasoning_format == "native" and split_calls(text)[1]:
+            text += TEXT_CALL_NOTE
         steps = sum(len(thought.calls) for thought in self.thoughts)
         used = f"after {steps} tool call{'s' if steps != 1 else ''}" if steps else "without a tool"
         self.trace.conclude(move.reasoning or f"Ready to respond, {used}.")
@@ -526,6 +561,7 @@ async def execute_tool_call(
     gate: Gate | None = None,
     propose: bool = False,
     context: str = "",
+    images: bool = False,
     on_end: Callable[[str, Any], object] = lambda id, result: None,
 ) -> str:
     """Makes the call; returns its result or its failure as text of at most about `limit` characters.
@@ -535,6 +571,7 @@ async def execute_tool_call(
     Args:
         propose: whether it is a proposal even where a request is permitted.
         context: the sequence that the call belongs to; empty for none.
+        images: whether the model takes pictures: then the text is an `Observation` with them.
         on_end: called with the id of the message and its result; None as the result of a call that failed.
     """
     names = [tool.name for tool in known]
@@ -562,8 +599,13 @@ async def execute_tool_call(
             )
             result = await open_call
             on_end(open_call.id, result)
-            text = _describe_result(result) if reading is None else describe_content(result)
-            return abridge(mask(text), limit)
+            raw = result.raw if isinstance(result, ToolResult) else result
+            if reading is None:
+                content = for_model(read_parts(raw), images=images)
+            else:
+                parts = read_parts(raw, reading[1]["method"])
+                content = for_model(parts, images=images, empty="(nothing to read)")
+            return Observation.of(abridge(mask(content.text), limit), content.pictures)
         except asyncio.CancelledError:
             if open_call is not None:
                 await asyncio.shield(_withdraw(open_call))
@@ -584,12 +626,3 @@ async def _withdraw(call: Call) -> None:
         await call.withdraw("cancelled")
     except MewError:  # it ended meanwhile, or the connection did
         pass
-
-
-def _describe_result(result: Any) -> str:
-    if isinstance(result, ToolResult):
-        others = [
-            f"[{one_line(str(block.get('type')), 40)}]" for block in result.content if "text" not in block
-        ]
-        return "\n".join([part for part in (result.text, " ".join(others)) if part]) or "(no output)"
-    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

@@ -90,7 +90,7 @@ def _is_step(messages: Sequence[Message], place: int) -> bool:
     """Whether a message is a step: a call, its answer, the steps so far, or an invalid reply."""
     message = messages[place]
     if message.role == "user":
-        return message.content.startswith(FAULTY)
+        return bool(message.pictures) or message.content.startswith(FAULTY)
     if message.role == "assistant":
         faulty = place + 1 < len(messages) and messages[place + 1].content.startswith(FAULTY)
         return bool(message.tool_calls) or message.content.startswith(SCRATCHPAD_HEAD) or faulty

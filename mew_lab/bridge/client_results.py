@@ -23,10 +23,10 @@ from mcp.types.methods import serialize_server_result
 from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
 from mew_lab.bridge.offers import OWN_META, RESULT
+from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.text import letters
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.peer_lists import METHODS
-from mew_lab.sdk.results import raw_text
 
 __all__ = [
     "LISTS",

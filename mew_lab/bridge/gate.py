@@ -70,13 +70,13 @@ from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls,
 from mew_lab.errors import MewError, ProtocolError
 from mew_lab.ledger.unknown_calls import has_effect, may_repeat
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerLists
-from mew_lab.sdk.results import raw_text
 from mew_lab.sdk.scheduler import Pace
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.settings.waiting import (

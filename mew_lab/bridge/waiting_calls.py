@@ -55,13 +55,14 @@ from mew_lab.errors import MewError, OutcomeUnknown, ProposalWithdrawn, StillRun
 from mew_lab.ledger.calls import CallerState, CallLedger, Change
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.difference import equality_key
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.progress import Progress, read_progress
-from mew_lab.sdk.results import ToolResult, raw_text, result_of
+from mew_lab.sdk.results import ToolResult, result_of
 
 __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
 

@@ -196,5 +196,5 @@ def _propose(
         say(f"The decision: {ended}")
         return
     say(f"The decision: approved by {by}. The result, from git itself:")
-    for line in result.text.splitlines():
+    for line in str(result).splitlines():
         say(f"  {line}")

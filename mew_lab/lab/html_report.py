@@ -34,12 +34,12 @@ from mew_lab.log.entries import entry_of, number_after
 from mew_lab.log.log import Log
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.content import for_text, holds_content, raw_text, read_parts
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible, visible_json
-from mew_lab.sdk.results import raw_text
 from mew_lab.space.events import REPORTED
 from mew_lab.transport.scratch import path_beside
 
@@ -353,7 +353,9 @@ def _result(call: Request | Proposal, *, waiting: str) -> _Html:
     if lost:
         word = _tag("b", f"{SENT_UNKNOWN}{found}", css="bad")
     said = one_line(describe(response.kind, payload), 160)
-    return _tag("td", word, _tag("details", _tag("summary", said), _json(value)), css="who")
+    method = holds_content(value)
+    whole = _text(for_text(read_parts(value, method), limit=MOST_TEXT)) if method else _json(value)
+    return _tag("td", word, _tag("details", _tag("summary", said), whole), css="who")
 
 
 def _decisions(session: _Session, cards: Mapping[str, Card], me: str) -> _Html:

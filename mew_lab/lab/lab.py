@@ -609,7 +609,8 @@ class Lab(metaclass=_NamesOnly):
     ) -> Any:
         """Decorator: makes a typed function a tool of the seat `notebook`, or of `seat`.
 
-        Running the cell again replaces the tool.
+        Running the cell again replaces the tool. It may return what a notebook shows: a figure, a DataFrame, several of
+        them; see `mew_lab.ToolResult.of`.
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -55,6 +55,7 @@ from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import GATEWAYS, described_member
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, holds_content, read_parts
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope, digest, read_strict
 from mew_lab.protocol.intake import answer_fault, unknown_outcome
@@ -104,6 +105,7 @@ MAX_COMPARED = (
 )  # characters of proposals and their fulfilment, for one request: one large pair
 MAX_ANSWERS = 5  # kept of one request
 MAX_REASON = 1000  # characters
+MAX_ERROR = 2000  # characters of the text of a result that is an error
 OVERHEAD = 100  # characters for which a remark counts at least
 SHARE = MAX_WEIGHT // MAX_CALLS  # characters for which a call counts when the shares of senders are compared
 
@@ -992,13 +994,14 @@ def is_failure(payload: Mapping[str, Any]) -> bool:
 
 
 def error_text(response: Entry) -> str:
-    """The message of an answer that is an error; empty where it has none. For an error of a tool its first text."""
+    """The message of an answer that is an error, for an error of a tool its result in a line; empty without any."""
     error = response.payload.get("error")
     if error is not None or answer_fault(response.payload):
         message = error.get("message") if isinstance(error, dict) else error
         return message if isinstance(message, str) else ""
     result = response.payload.get("result")
-    content = result.get("content") if isinstance(result, dict) else None
-    parts = [part for part in (content if isinstance(content, list) else ()) if isinstance(part, dict)]
-    texts = (part.get("text") for part in parts)
-    return next((text for text in texts if isinstance(text, str) and text), "")
+    return (
+        for_line(read_parts(result, most=MAX_SHOWN_PARTS), MAX_ERROR)
+        if holds_content(result) == "tools/call"
+        else ""
+    )

@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.numbering import NumberedEntry, numbered
+from mew_lab.protocol.content import without_bytes
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.text import count_of
@@ -134,7 +135,7 @@ def _section(entry: Entry, began: float, parent: int | None) -> str:
     if not (entry.payload if entry.kind else entry.raw):
         return "\n\n".join(lines)
     body = (
-        visible_json(json.dumps(entry.payload, ensure_ascii=False, indent=1))
+        visible_json(json.dumps(without_bytes(entry.payload), ensure_ascii=False, indent=1))
         if entry.kind
         else visible(entry.raw)
     )

@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
 from mew_lab.notebook.safe_html import CODE, FAINT, MOST_TEXT, Html, bounded, box, lines, picture, table, tag
+from mew_lab.protocol.content import (
+    Block,
+    ContentPart,
+    describe_part,
+    for_page,
+    json_text,
+    pictures_of,
+    read_parts,
+)
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.sdk.results import raw_text
-from mew_lab.views.tools.blocks import Block, pictures_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -192,28 +199,39 @@ def _next_step(value: Any) -> str:
 
 
 def tool_result(value: Any) -> Html:
-    """The text of a result, its structured value, and the types of its other parts.
+    """The texts, pictures and tables of a result, its structured value, and the names of its other parts.
 
     A value that JSON cannot express, such as NaN, is shown as Python writes it, with a note.
     """
-    parts: list[Html] = []
-    if value.text:
-        parts.append(lines(value.text, whole=".text"))
-    if not isinstance(value.raw, str) and (why := raw_text(value.raw)[1]):
-        parts.append(tag("div", f"shown as Python writes it; .raw has it: {why}", style=FAINT))
-    if value.structured is not None:
-        text, why = raw_text(value.structured)
-        text = text if why else json.dumps(value.structured, ensure_ascii=False, indent=2)
-        parts.append(tag("details", tag("summary", "structured"), lines(text, whole=".structured")))
-    other_types = [block.get("type") for block in value.content if block.get("type") != "text"]
-    for kind in other_types[:MOST_PARTS]:
-        line = f"a part of type {one_line(str(kind), 40)} is not shown; see .content"
-        parts.append(tag("div", line, style=FAINT))
-    if len(other_types) > MOST_PARTS:
-        parts.append(
-            tag("div", f"Not shown: {count_of(len(other_types) - MOST_PARTS, 'more part')}", style=FAINT)
-        )
-    return box(*(parts or [tag("div", "an empty result", style=FAINT)]))
+    shown: list[Html] = []
+    parts, room = read_parts(value.raw), MOST_TEXT
+    for number, part in enumerate(parts[:MOST_PARTS], 1):
+        if part.kind == "structured":
+            shown += _structured(part, whole=".structured" if value.structured is not None else ".text")
+            continue
+        block = for_page((part,))[-1]
+        if block.kind == "image":
+            shown.append(picture(block.text, f"picture {number} of the result"))
+        elif block.kind == "table":
+            head, *rows = block.rows
+            shown.append(table(head, rows, notes=[block.text], whole=".text"))
+        elif part.text is not None:
+            shown.append(lines(part.text, limit=room, whole=".text"))
+            room = max(200, room - len(part.text))
+        else:
+            shown.append(tag("div", f"{describe_part(part)} is not shown; see .content", style=FAINT))
+    if len(parts) > MOST_PARTS:
+        shown.append(tag("div", f"Not shown: {count_of(len(parts) - MOST_PARTS, 'more part')}", style=FAINT))
+    return box(*(shown or [tag("div", "an empty result", style=FAINT)]))
+
+
+def _structured(part: ContentPart, *, whole: str) -> list[Html]:
+    text, why = json_text(part.value)
+    shown = [lines(text, whole=whole)]
+    if whole == ".structured":
+        shown = [tag("details", tag("summary", "structured"), *shown)]
+    note = f"shown as Python writes it; .raw has it: {why}"
+    return [*shown, tag("div", note, style=FAINT)] if why else shown
 
 
 def log(value: Any) -> Html:

@@ -11,9 +11,9 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
+from mew_lab.protocol.content import picture_of
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.views.tools.blocks import picture_of
 
 __all__ = [
     "CODE",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_phrase, holds_content, read_parts
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.visible import one_line
 
@@ -169,20 +170,8 @@ def _response(payload: Payload) -> str:
     if str(result.get("action")) in _ANSWERS and set(result) <= {"action", "content", "_meta"}:
         return _answer(result)
     failed = "Failed: " if result.get("isError") is True else ""
-    content = result.get("content")
-    if isinstance(content, list):
-        texts = [
-            part.get("text")
-            for part in content
-            if isinstance(part, Mapping) and isinstance(part.get("text"), str)
-        ]
-        others = len(content) - len(texts)
-        phrases = [f"“{_text(str(texts[0]).strip(), 90)}”"] if texts else []
-        if len(texts) > 1:
-            phrases.append(f"and {_count(len(texts) - 1, 'more text')}")
-        if others:
-            phrases.append(f"{'and ' if texts else ''}{_count(others, 'part')} without text")
-        return failed + (" ".join(phrases) or "Empty result")
+    if method := holds_content(result):
+        return failed + (for_phrase(read_parts(result, method, most=MAX_SHOWN_PARTS)) or "Empty result")
     for plural in ("tools", "resources", "prompts"):
         if isinstance(result.get(plural), list):
             names = [_text(item.get("name"), 24) for item in result[plural][:4] if isinstance(item, Mapping)]

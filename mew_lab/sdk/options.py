@@ -196,6 +196,8 @@ OPTIONS: Mapping[str, Option] = {
     "max_reply_tokens": Option("agent", _whole_number(1)),
     "model_timeout": Option("agent", _SECONDS, seconds=True),
     "tool_choice": Option("agent", _nonempty),
+    "images": Option("agent", _boolean),
+    "text_calls": Option("agent", _boolean),
     "silence_notice": Option("agent", _SECONDS, seconds=True),
     "questions_per_minute": Option("agent", _whole_number(1)),
     "max_concurrent": Option("agent", _whole_number(1)),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab.errors import OutcomeUnknown, ProtocolError, ToolFailed
+from mew_lab.errors import OutcomeUnknown, ToolFailed
+from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, for_text, raw_text, read_parts
 from mew_lab.protocol.difference import are_equal
-from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.intake import SENT_UNKNOWN, answer_fault, first_unknown, unknown_outcome
 from mew_lab.protocol.text import cut
-from mew_lab.protocol.visible import one_line, visible_lines
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.returned_values import blocks_of
 
-__all__ = ["ToolResult", "raw_text", "result_of"]
+__all__ = ["ToolResult", "result_of"]
 
 MAX_SHOWN = 500  # characters of a peer's words inside one of our sentences
 
@@ -21,7 +22,8 @@ class ToolResult:
     """The result of a tool.
 
     `content` is the list of MCP content blocks, `structured` the structured value or None, `raw` the unchanged
-    result, and `text` the text of its text blocks. `str()` is that text with invisible characters as escapes.
+    result, and `text` the text of its text blocks and embedded resources. `str()` is that text with invisible
+    characters as escapes, and with a line for each part that is no text, such as `[image/png, 34 kB]`.
 
     Spec: §3.1.2.
     """
@@ -30,6 +32,17 @@ class ToolResult:
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
+
+    @classmethod
+    def of(cls, *values: Any, error: bool = False) -> ToolResult:
+        """A result to return from a tool, of what a notebook shows, in this order.
+
+        Args:
+            values: texts, figures and pictures, DataFrames (as CSV, cut with a count), bytes or `(bytes, type)`; any
+                other value is written as JSON.
+            error: whether it is an error of the tool.
+        """
+        return cls({"content": blocks_of(*values), "isError": error})
 
     @property
     def content(self) -> list[dict[str, Any]]:
@@ -44,35 +57,23 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """The text blocks, separated by line ends. Without content, the result as JSON, or as Python writes values
-        that JSON does not have, such as NaN."""
+        """The texts of its blocks and of embedded resources, separated by line ends. Without content, the result as
+        JSON, or as Python writes values that JSON does not have, such as NaN."""
         if not isinstance(self.raw, dict) or not isinstance(self.raw.get("content"), list):
             return self.raw if isinstance(self.raw, str) else raw_text(self.raw)[0]
-        texts = [block.get("text") for block in self.content if block.get("type") == "text"]
-        return "\n".join(text for text in texts if isinstance(text, str))
+        return "\n".join(part.text for part in read_parts(self.raw) if part.text is not None)
 
     def __str__(self) -> str:
-        return visible_lines(self.text)
+        return for_text(read_parts(self.raw))
 
     def __repr__(self) -> str:
-        return f"<ToolResult {cut(self.text, 80)!r}>"
+        shown = repr(cut(self.text, 80)) if self.text else for_line(read_parts(self.raw), 80)
+        return f"<ToolResult {shown or 'without content'}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolResult) and are_equal(self.raw, other.raw)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def raw_text(value: Any) -> tuple[str, str]:
-    """A value as JSON text; where that is impossible, the text of Python with the reason. Never raises."""
-    try:
-        return compact(value), ""
-    except ProtocolError as fault:
-        why = one_line(str(fault), MAX_SHOWN)
-    try:
-        return repr(value), why
-    except Exception as fault:  # a number of too many digits, too deep a nesting, an object that fails
-        return f"<{type(value).__name__} without a text: {one_line(str(fault), MAX_SHOWN)}>", why
 
 
 def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
@@ -108,5 +109,7 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
         return raw
     result = ToolResult(raw)
     if isinstance(raw, dict) and raw.get("isError") is True:
-        raise ToolFailed(f"{what} failed: {one_line(result.text, MAX_SHOWN)}", data=raw)
+        raise ToolFailed(
+            f"{what} failed: {for_line(read_parts(raw, most=MAX_SHOWN_PARTS), MAX_SHOWN)}", data=raw
+        )
     return result

@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, Protocol, TypeVar, overload
 from urllib.parse import unquote
 
@@ -32,6 +33,7 @@ from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.results import ToolResult
+from mew_lab.sdk.returned_values import call_result_of, content_of, text_block
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.signature import BadArguments, GivenSchema, Signature, documentation
 from mew_lab.version import VERSION
@@ -160,6 +162,8 @@ class ToolBox:
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator that offers a typed function as a tool and returns the function unchanged.
+
+        The function may return what a notebook shows, such as a figure or a DataFrame; see `ToolResult.of`.
 
         Raises:
             ConfigError: when its name or signature is not fit for a tool.
@@ -399,7 +403,7 @@ class ToolBox:
             message = f"Invalid arguments for {tool.name}: {fault}"
             raise RpcError(INVALID_PARAMS, message, data=fault.faults) from None
         try:
-            return _wrapped(await _run(tool.function, *bound.args, **bound.kwargs))
+            return await _make_result(await _run(tool.function, *bound.args, **bound.kwargs))
         except (Exception, SystemExit, asyncio.CancelledError) as fault:
             task = asyncio.current_task()
             if task is not None and task.cancelling():  # the caller cancelled the call and reads no answer
@@ -450,24 +454,36 @@ def _template_pattern(uri: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
+async def _make_result(value: Any) -> dict[str, Any]:
+    """The return value of a tool as a CallToolResult of MCP. What may have to be drawn is drawn in a thread."""
+    if isinstance(value, NoneType | str | int | float | Mapping | ToolResult) or sys.platform == "emscripten":
+        return _wrapped(value)
+    drawn: dict[str, Any] = await _in_thread(lambda: _wrapped(value))
+    return drawn
+
+
 def _wrapped(value: Any) -> dict[str, Any]:
-    """The return value of a tool as a CallToolResult of MCP."""
     if isinstance(value, ToolResult):
-        return dict(value.raw)
+        return dict(value.raw) if isinstance(value.raw, Mapping) else _wrapped(value.raw)
     if value is None:
         return {"content": [], "isError": False}
+    if (result := call_result_of(value)) is not None:
+        dumped: dict[str, Any] = _any.dump_python(result, mode="json", fallback=str)
+        return dumped
     if isinstance(value, str):
-        return {"content": [{"type": "text", "text": value}], "isError": False}
+        return {"content": [text_block(value)], "isError": False}
+    if (content := content_of(value)) is not None:
+        return {"content": content, "isError": False}
     plain = _any.dump_python(value, mode="json", fallback=str)
     try:
         text = plain if isinstance(plain, str) else compact(plain)
     except ProtocolError as fault:
         message = f"the tool returned a {type(value).__name__} that JSON cannot carry: {fault}"
         raise TypeError(message) from None
-    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": False}
+    made: dict[str, Any] = {"content": [text_block(text)], "isError": False}
     if not isinstance(plain, str):
-        result["structuredContent"] = plain if isinstance(plain, dict) else {"result": plain}
-    return result
+        made["structuredContent"] = plain if isinstance(plain, dict) else {"result": plain}
+    return made
 
 
 async def _run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -24,6 +24,7 @@ from mew_lab.agent.context_window import ContextWindow, Memory
 from mew_lab.agent.model import Message, Model, Reply, ReplySettings, ToolSpec, Usage
 from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
+from mew_lab.agent.react import FILTERED
 from mew_lab.agent.run import CUT_NOTE, CallRecord, Run, RunOutcome
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
@@ -432,7 +433,8 @@ class Executor:
         replies = model.replies
         turns = tuple(text for reply in replies if (text := reply.text.strip()))
         structured: dict[str, Any] | None = None
-        if outcome is not None and outcome.how == "answered" and not (replies and replies[-1].cut):
+        broken = bool(replies) and (replies[-1].cut or replies[-1].filtered)
+        if outcome is not None and outcome.how == "answered" and not broken:
             text, is_error = "\n\n".join(turns) if self._texts == "all" else outcome.text, False
             if tool.output is not None:
                 text, structured = _read_answer(tool, mask(outcome.text))
@@ -472,6 +474,8 @@ class Executor:
             reason = f"I stopped without an answer: there was none in {most} turns, the maxChatTurns of this agent."
         else:
             reason = outcome.text.replace(CUT_NOTE, "")  # a cut is reported once, below
+            if outcome.how == "answered" and FILTERED in reason:
+                return f"{tool.name}: {reason}"
             if outcome.how == "answered":
                 return f"{tool.name}: the answer was cut off where the model's greatest length is. It began: {reason}"
         if cut:

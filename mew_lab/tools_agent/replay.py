@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.content import for_text, read_parts
 from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.results import ToolResult
 from mew_lab.tools_agent.executor import VERSION, Execution
 
 __all__ = ["RecordedCall", "read_call"]
@@ -95,6 +95,6 @@ def read_call(entries: Iterable[Entry], id: str) -> RecordedCall:
         request.to,
         request.tool,
         dict(arguments or {}),
-        mask(ToolResult(answer).text) if answer is not None else "",
+        mask(for_text(read_parts(answer))) if answer is not None else "",
         version if isinstance(version, Mapping) else {},
     )

@@ -21,6 +21,7 @@ from mew_lab.agent.completion_stream import (
     parse_arguments,
 )
 from mew_lab.agent.model import Reply, ToolCall, Usage
+from mew_lab.agent.reply_text import is_quoted
 from mew_lab.protocol.text import ToolNames
 
 TOOLS = ("clock/now", "weather-service/get_weather")
@@ -186,6 +187,11 @@ def test_an_id_given_twice_is_replaced_once() -> None:
         ('{"a": ' + "9" * 5000 + "}", "not JSON"),
         ('{"a": "\\ud800"}', "half a character"),
         ("[" * 100_000, "not JSON"),
+        (json.dumps('{"city": '), "not JSON"),
+        (json.dumps('{"a": NaN}'), "not JSON"),
+        (json.dumps('{"a": "\\ud800"}'), "half a character"),
+        (json.dumps(json.dumps('{"city": "Tokyo"}')), "must be a JSON object"),
+        (json.dumps("{" * 100_000), "not JSON"),
     ],
 )
 def test_arguments_that_are_no_object_make_a_fault_and_no_arguments(text: str, why: str) -> None:
@@ -197,8 +203,19 @@ def test_arguments_that_are_no_object_make_a_fault_and_no_arguments(text: str, w
 def test_deep_arguments_are_arguments_or_a_fault_and_never_a_crash() -> None:
     for depth in (10, 300, 450, 600, 900, 990, 5000):
         text = '{"a":' * depth + "1" + "}" * depth
+        made = assembly(text_calls=True)
+        made.add(delta(content=f'<tool_call>{{"name": "clock_now", "arguments": {text}}}</tool_call>'))
+        (written,) = made.reply().tool_calls
+        assert bool(written.fault) != bool(written.arguments)
+        assert is_quoted(written.text, ["nothing", f"<tool_call>{written.text} </tool_call>"])
+        other = written.text.replace("1", "2")
+        assert is_quoted(written.text, [f"<tool_call>{other}</tool_call>"]) in (True, False)
         (call,) = of(calling(index=0, id="a", function={"name": "clock_now", "arguments": text})).tool_calls
         assert bool(call.fault) != bool(call.arguments)
+
+
+def test_arguments_that_were_encoded_twice_are_taken() -> None:
+    assert parse_arguments(json.dumps('{"city": "Tokyo"}')) == {"city": "Tokyo"}
 
 
 @pytest.mark.parametrize("text", ["", "  ", "{}", "null"])

@@ -381,6 +381,7 @@ async def test_who_is_told_to_wait_longer_than_the_timeout_fails_at_once() -> No
     failed, requests = await failing(refused(429, "Rate limit reached", retry_after="3600"))
     assert (failed.status, failed.retry_after_s, requests) == (429, 3600.0, 1)
     assert "Rate limit reached" in str(failed)
+    assert "It asks to wait 3600 s; this model waits " in str(failed)
 
 
 async def test_a_date_to_wait_for_counts_from_now() -> None:

@@ -296,8 +296,11 @@ async def test_a_long_or_odd_question_is_answered(site: Site, text: str) -> None
         (None, "null"),
         ([1, {"a": None}], '[1,{"a":null}]'),
         ({"content": "no list"}, '{"content":"no list"}'),
-        ({"content": [7, {"type": 3}, {"type": "text", "text": 9}]}, "[3]"),
-        ({"content": [{"type": "image", "data": "AAAA", "mimeType": "x/y"}]}, "[image]"),
+        (
+            {"content": [7, {"type": 3}, {"type": "text", "text": 9}]},
+            "[a part that is no object]\n[a part of type 3]\n[a part of type text]",
+        ),
+        ({"content": [{"type": "image", "data": "AAAA", "mimeType": "x/y"}]}, "[x/y, 3 bytes]"),
         ({"content": []}, "(no output)"),
     ],
 )

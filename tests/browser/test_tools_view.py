@@ -60,7 +60,9 @@ offer(notes, "count_notes", "How many notes there are.", {{"type": "object", "pr
 boxed = weather.participant.tools.answer
 async def answer(method, params):
     if method == "tools/call" and params["name"] == "chart":
-        return {{"content": [{{"type": "image", "data": "{PIXEL}", "mimeType": "image/svg+xml"}}]}}
+        table = {{"uri": "t:1", "mimeType": "text/csv", "text": "day,high\\nMonday,<img src=x>\\n"}}
+        picture = {{"type": "image", "data": "{PIXEL}", "mimeType": "image/svg+xml"}}
+        return {{"content": [picture, {{"type": "resource", "resource": table}}]}}
     return await boxed(method, params)
 offer(weather, "chart", "Draws the temperatures.", {{"type": "object"}}, lambda: None, readOnlyHint=True)
 lab.loop.call(lambda: setattr(weather.participant.tools, "answer", answer))
@@ -199,6 +201,10 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     picture.wait_for()
     assert picture.get_attribute("src", timeout=1000).startswith("blob:")
     book.page.until(lambda: picture.evaluate("p => p.naturalWidth") == 1, "the picture to be drawn")
+    table = one.locator("table.mew-result-table")
+    assert table.locator("th").all_inner_texts() == ["day", "high"]
+    assert table.locator("td").all_inner_texts() == ["Monday", "<img src=x>"]
+    accessible(book, one)
     book.click(one.get_by_role("button", name="Use the arguments of call 1 again"))
     book.page.until(
         lambda: field(book, 1, "max_count").count() and field(book, 1, "max_count").input_value() == "3",

@@ -165,7 +165,7 @@ def test_a_run_with_approvals_waits_for_a_click_and_shows_the_picture_that_came(
     result = view.locator(".mew-result")
     until(book, lambda: "Answer" in result.inner_text(), "the answer")
     cells = result.locator("tbody tr").first.locator("th, td").all_inner_texts()
-    assert cells[1] == "odd/change" and cells[4].startswith("[image]")
+    assert cells[1] == "odd/change" and cells[4].startswith("[image/png, ")
     picture = result.locator("img.mew-picture")
     until(book, lambda: picture.evaluate("node => node.naturalWidth") == 1, "the picture")
     assert picture.count() == 1  # of three: the others are SVG, which may hold a script

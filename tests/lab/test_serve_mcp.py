@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable
 from typing import Any
 
 import httpx2
+import pandas as pd
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -14,6 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.mcp_access import McpSeat
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
 async def use(seat: McpSeat, work: Callable[[Client], Any]) -> Any:
@@ -51,6 +55,19 @@ async def test_a_coding_agent_calls_and_the_human_of_the_lab_decides(lab: Lab, a
     )
     verified = lab.log.verify()
     assert verified.ok, verified
+
+
+async def test_a_client_gets_the_pictures_and_tables_of_a_notebook_tool(lab: Lab) -> None:
+    @lab.tool
+    def look() -> object:
+        return "The beds:", PNG, pd.DataFrame({"bed": ["north"], "moisture": [41]})
+
+    seat = await asyncio.to_thread(lab.serve_mcp, "ann", can="human")
+    result = await use(seat, lambda client: client.call_tool("notebook_look", {}))
+    text, picture, table = result.content
+    assert text.text == "The beds:" and not result.is_error and result.structured_content is None
+    assert (picture.mime_type, base64.b64decode(picture.data)) == ("image/png", PNG)
+    assert (table.resource.mime_type, table.resource.text) == ("text/csv", "bed,moisture\nnorth,41\n")
 
 
 def test_the_line_for_a_coding_agent_names_the_file_of_the_token_and_not_the_token(lab: Lab) -> None:

@@ -560,12 +560,14 @@ def test_what_is_sent_is_what_was_shown(arguments: Any) -> None:
     ("payload", "text"),
     [
         ({"error": {"code": -32000, "message": "no such file"}}, "no such file"),
-        ({"result": {"isError": True, "content": [7, {"type": "image"}, {"text": ""}, {"text": "broken"}]}}, "broken"),
+        ({"result": {"isError": True, "content": [7, {"type": "image"}, {"text": ""}, {"text": "broken"}]}},
+         "broken [a part that is no object] [a picture without content]"),
+        ({"result": {"isError": True, "content": [{"type": "image", "data": "AAAA", "mimeType": "x/y"}]}}, "[x/y, 3 bytes]"),
         ({"result": {"isError": True, "content": {"text": "x"}}}, ""),
         ({"result": {"isError": True}}, ""),
     ],
 )  # fmt: skip
-def test_the_message_of_a_failed_answer_is_that_of_the_error_or_the_first_text_of_the_tool(
+def test_the_message_of_a_failed_answer_is_that_of_the_error_or_the_result_of_the_tool(
     payload: dict[str, Any], text: str
 ) -> None:
     assert is_failure(payload)

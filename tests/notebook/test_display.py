@@ -265,6 +265,25 @@ def tool_test(*parts: dict[str, Any], tool: str = "eye/look") -> ToolTest:
     return ToolTest(Execution("ask", "Seen.", calls=(record,)))
 
 
+def test_a_result_shows_its_pictures_and_tables_and_names_what_it_cannot_show(
+    loaded: InteractiveShell,
+) -> None:
+    picture = {"type": "image", "data": PNG, "mimeType": "text/html"}
+    csv = {"uri": "t:1", "mimeType": "text/csv", "text": "bed,<i>\nnorth,12\n"}
+    parts = [{"type": "text", "text": "before"}, picture, {"type": "resource", "resource": csv},
+             {"type": "image", "data": SVG, "mimeType": "image/svg+xml"}, {"type": "text", "text": "after"}]  # fmt: skip
+    html, plain = shown(loaded, ToolResult({"content": parts}))
+    assert f'<img src="data:image/png;base64,{PNG}" alt="picture 2 of the result"' in html
+    found = Elements(re.sub(r"<img [^>]*>", "", html))
+    assert found.tags <= TAGS and {"table", "th", "td"} <= found.tags and found.text.count("<i>") == 1
+    assert "image/svg+xml, 59 bytes is not shown; see .content" in found.text
+    assert found.text.index("before") < found.text.index("north") < found.text.index("after")
+    assert (
+        plain
+        == "before\n[image/png, 70 bytes, sent as text/html]\nbed,<i>\nnorth,12\n\n[image/svg+xml, 59 bytes]\nafter"
+    )
+
+
 @pytest.mark.threat(3, 9)
 @pytest.mark.parametrize(
     "mime",

@@ -173,12 +173,6 @@ def test_loading_starts_no_thread_opens_no_socket_and_patches_no_loop() -> None:
     assert out.splitlines()[-3:] == ["[]", "True True 0 []", "True"]
 
 
-def test_every_public_name_is_there_and_there_are_at_most_25() -> None:
-    assert len(mew_lab.__all__) <= 25
-    assert all(getattr(mew_lab, name) is not None for name in mew_lab.__all__)
-    assert set(mew_lab.__all__) <= set(dir(mew_lab))
-
-
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="mew_lab has no 'nonsense'"):
         mew_lab.nonsense  # noqa: B018

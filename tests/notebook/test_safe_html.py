@@ -131,7 +131,7 @@ def test_no_bytes_make_an_image_of_another_kind(body: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [base64_of(SVG), base64_of(b"<html><script>alert(1)</script>"), "https://example.org/a.png", None, 7, [],
-     "data:image/png;base64," + base64_of(PNG), base64_of(PNG) + '" onerror="alert(1)', "A" * 2_000_001],
+     "data:image/png;base64," + base64_of(SVG), "data:text/html,<script>", base64_of(PNG) + '" onerror="alert(1)', "A" * 2_000_001],
 )  # fmt: skip
 def test_what_is_no_picture_is_a_line_that_tells_why(data: object) -> None:
     found = Elements(picture(data, "x"))

@@ -138,7 +138,7 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
         (
             "mcp/response",
             {"result": {"content": [{"type": "text", "text": t} for t in "abc"] + [{"type": "image"}]}},
-            "“a” and 2 more texts and 1 part without text",
+            "“a”, 2 more texts, a picture without content",
         ),
         ("mcp/response", {"result": {"tools": [{"name": n} for n in "abcde"] + [7]}}, "6 tools: a, b, c, d…"),
         ("participant/forget", {"direction": "oldest", "entries": 10}, "Forget the oldest 10 entries"),

@@ -29,7 +29,8 @@ def test_a_tool_result_keeps_what_came_and_reads_as_its_text() -> None:
     }
     result = of({"result": raw})
     assert isinstance(result, ToolResult)
-    assert (result.raw, str(result), result.structured) == (raw, "a\nb", None)
+    assert (result.raw, str(result), result.structured) == (raw, "a\n[a picture without content]\nb", None)
+    assert result.text == "a\nb"
     assert of({"result": {"content": [], "structuredContent": {"n": 1}}}).structured == {"n": 1}
 
 

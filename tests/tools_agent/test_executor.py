@@ -368,6 +368,14 @@ async def test_the_turns_are_used_up_only_when_one_more_would_be_needed(site: Si
     assert (await desk.executor.execute("ask", {"what": "x"})).text == "At once."
 
 
+async def test_an_answer_that_a_filter_stopped_is_an_error_with_what_came_of_it(site: Site) -> None:
+    desk = await site.desk(Script(Reply("Once upon", filtered=True)))
+    done = await desk.executor.execute("ask", {"what": "x"})
+    assert done.is_error and done.text.startswith(
+        "ask: Once upon\n(This answer is not whole: the content filter"
+    )
+
+
 async def test_a_picture_of_a_tool_is_named_to_the_model(site: Site) -> None:
     def draw() -> ToolResult:
         return ToolResult({"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]})
@@ -376,7 +384,10 @@ async def test_a_picture_of_a_tool_is_named_to_the_model(site: Site) -> None:
     desk = await site.desk(Script(wants("pen/draw"), Reply("Drawn.")))
     done = await desk.executor.execute("ask", {"what": "x"})
     (record,) = done.calls
-    assert record.observation == "[image]" and record.result.content[0]["data"] == "AA=="
+    assert (
+        record.observation == "[no image/png, though sent as one, 1 byte]"
+        and record.result.content[0]["data"] == "AA=="
+    )
 
 
 async def test_a_session_that_goes_in_circles_is_not_said_to_be_out_of_turns(site: Site) -> None:

@@ -99,7 +99,12 @@ def test_a_tool_is_found_filled_in_called_and_its_result_read(page: Page) -> Non
     run = page.run(started["run"])
     assert run["said"].startswith("answered in 0.") and run["said"].endswith(" s by notebook")
     assert (run["target"], run["brief"], run["proposed"]) == ("notebook/add", '{"a": 40}', False)
-    assert page.value("result", run=started["run"])[0] == {"kind": "text", "text": "42", "mime": ""}
+    assert page.value("result", run=started["run"])[0] == {
+        "kind": "text",
+        "text": "42",
+        "mime": "",
+        "rows": (),
+    }
     assert page.value("again", run=started["run"]) == {
         "what": "tool",
         "tool": "notebook/add",

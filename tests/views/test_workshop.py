@@ -139,11 +139,11 @@ def test_a_picture_of_a_tool_is_shown_beside_its_call_and_nothing_that_could_hol
     save_agent_file({**DOCUMENT, "mcpServers": {"odd": painter}}, file)
     shop.open_file(file, model=ScriptedModel(SCRIPT))
     (call,) = page.value("run", tool=0, text='{"what": "x"}')["calls"]
-    assert call["answer"].startswith("[image]")
+    assert call["answer"].startswith("[image/png, 70 bytes]\n")
     kinds = [(block["kind"], block["mime"]) for block in call["pictures"]]
     assert kinds == [("image", "image/png"), ("note", ""), ("note", "")]
     assert base64.b64decode(call["pictures"][0]["text"]).startswith(b"\x89PNG")
-    assert "svg" not in json.dumps(call["pictures"])
+    assert "<svg" not in json.dumps(call["pictures"]) and "PHN2" not in json.dumps(call["pictures"])
 
 
 def test_a_failed_test_tells_why(page: Page, shop: WorkshopView) -> None:

@@ -23,7 +23,8 @@ from mew_lab.lab.decisions.risks import SHOWN_TO, read_alike, read_risks, risks,
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.ledger.calls import CallerState, Proposal, shown
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.envelope import Envelope, compact, read_canonical
+from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, read_parts
+from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.decisions import request_of
@@ -37,7 +38,7 @@ from mew_lab.sdk.request_rows import (
     row_name,
     rows_of,
 )
-from mew_lab.sdk.results import result_of
+from mew_lab.sdk.results import ToolResult, result_of
 
 __all__ = [
     "ARMING",
@@ -595,6 +596,5 @@ def answer_of(response: Envelope, *, method: str, what: str) -> Answer:
         return Answer(one_line(str(fault), 160), failed=True)
     except OutcomeUnknown as fault:
         return Answer(one_line(str(fault), 300))
-    text = result if isinstance(result, str) else getattr(result, "text", None)
-    text = text or compact(response.payload.get("result"))
-    return Answer(one_line(text, 160))
+    raw = result.raw if isinstance(result, ToolResult) else result
+    return Answer(for_line(read_parts(raw, method, most=MAX_SHOWN_PARTS), 160) or "no content")

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from mew_lab.lab.rows import Row, Rows
 from mew_lab.log.line import read_members
 from mew_lab.protocol.describe import reword_refusal
+from mew_lab.protocol.layout import lay_out
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.views.ui.layout import lay_out
 
 __all__ = ["SHOWN", "Chain", "ChainLink", "chain_of", "detail", "why"]
 

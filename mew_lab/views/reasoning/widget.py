@@ -22,6 +22,7 @@ from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.ledger.reasoning import ReasoningSequence
 from mew_lab.log.line import read_members
+from mew_lab.protocol.content import for_text, holds_content, read_parts
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.reasoning.model import REASONS, ReasoningModel
@@ -343,14 +344,10 @@ def _indent(value: Any) -> str:
 
 
 def _result(payload: Mapping[str, Any]) -> str:
-    """The answer of a tool: its texts, else its JSON."""
+    """The answer of a tool as text, else its JSON."""
     result = payload.get("result")
-    content = result.get("content") if isinstance(result, dict) else None
-    texts = (
-        [part.get("text") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    )
-    if texts and all(isinstance(text, str) for text in texts):
-        return "\n".join(map(str, texts))
+    if "error" not in payload and (method := holds_content(result)):
+        return for_text(read_parts(result, method))
     return _indent(payload.get("error", result))
 
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.image_head import image_type
 from mew_lab.sdk.stream import Stream
 from mew_lab.views.streams.model import StreamsModel
 from mew_lab.views.streams.readers import last_picture
 from mew_lab.views.streams.row import Kind, StreamRow
-from mew_lab.views.ui.image_head import image_type
 
 __all__ = ["SavedStream", "StreamActions", "file_name", "write_new"]
 

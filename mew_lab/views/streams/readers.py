@@ -23,9 +23,9 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from mew_lab.protocol.image_head import image_size, image_type
 from mew_lab.protocol.visible import visible
 from mew_lab.views.streams.row import FLOATS
-from mew_lab.views.ui.image_head import image_size, image_type
 
 __all__ = [
     "HEX_LINES",

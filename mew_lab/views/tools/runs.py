@@ -23,10 +23,11 @@ from typing import Any
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.ledger.calls import Change
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.progress import Progress, read_progress
-from mew_lab.sdk.results import ToolResult, raw_text
+from mew_lab.sdk.results import ToolResult
 
 __all__ = ["MAX_RUNS", "ToolRun", "ToolRuns"]
 

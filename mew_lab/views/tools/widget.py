@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
+from mew_lab.protocol.content import for_page, read_parts
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovery import DiscoveredTool
-from mew_lab.views.tools.blocks import answer_blocks
 from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools, words_of
 from mew_lab.views.tools.offers import TABS, Offer, OfferList, Tab, find_offers
 from mew_lab.views.tools.runs import ToolRun
@@ -283,7 +283,9 @@ class ToolsView(ActingWidget):
         run, raw = self._run_of(number), self._catalog.runs.result(number)
         if raw is None or run is None:
             raise MewError("That result is no longer held in this view; lab.log.df has it.")
-        return ActResult("the result", [block._asdict() for block in answer_blocks(run.method, raw)])
+        empty = "The resource is empty." if run.method == "resources/read" else ""
+        blocks = for_page(read_parts(raw, run.method), empty=empty)
+        return ActResult("the result", [block._asdict() for block in blocks])
 
     def _run_of(self, number: int) -> ToolRun | None:
         return next((run for run in self._catalog.runs.all if run.number == number), None)

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from mew_lab.errors import MewError, ProtocolError
 from mew_lab.lab.local_participants import LocalParticipants
 from mew_lab.lab.session import Session
+from mew_lab.protocol.content import pictures_of
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.text import count_of
@@ -31,7 +32,6 @@ from mew_lab.settings.faults import Fault, place
 from mew_lab.tools_agent.agent_file import parse_agent, read_agent_document, save_agent_file, write_first_file
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.schema import wire_schema
-from mew_lab.views.tools.blocks import pictures_of
 from mew_lab.views.tools.schema_form import plan
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end

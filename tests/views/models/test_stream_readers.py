@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mew_lab.protocol.image_head import image_size, image_type
 from mew_lab.views.streams.readers import (
     HEX_LINES,
     LINE,
@@ -29,7 +30,6 @@ from mew_lab.views.streams.readers import (
     last_picture,
 )
 from mew_lab.views.streams.row import kind_of
-from mew_lab.views.ui.image_head import image_size, image_type
 
 
 def read(reader: FrameDecoder, *frames: bytes) -> FrameDecoder:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mew_lab.views.ui.layout import lay_out
+from mew_lab.protocol.layout import lay_out
 
 
 def test_members_and_elements_get_a_line_each() -> None:

@@ -35,7 +35,9 @@ def run(options: argparse.Namespace) -> None:
         MewError: As the functions below.
     """
     if options.heads != "check" and options.resume is None:
-        raise ConfigError("--heads concerns a journal that is resumed; add --resume FILE, or leave it out", key="heads")
+        raise ConfigError(
+            "--heads concerns a journal that is resumed; add --resume FILE, or leave it out", key="heads"
+        )
     enrolled = [
         (name, profile or "proposer")
         for name, _, profile in (option.partition("=") for option in options.enrol)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mew_lab.bridge.call_memory import CallMemory
 from mew_lab.bridge.gate import McpGate
+from mew_lab.bridge.list_memory import ListMemory
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import serve_stdio
 from mew_lab.cli import shell
@@ -55,6 +56,8 @@ def run(options: argparse.Namespace) -> None:
             grace=options.grace,
             withdraw_after=options.withdraw_after,
             memory=memory,
+            lists=ListMemory(state_folder, space=options.space or "", token=token, name=options.as_id or ""),
+            bare_names=options.bare_names,
         )
         try:
             await serve(

@@ -33,8 +33,7 @@ def run(options: argparse.Namespace) -> None:
         MewError: As the functions below.
     """
     enrolled = [
-        (name, profile or "proposer")
-        for name, _, profile in (option.partition("=") for option in options.enrol)
+        (name, profile or "agent") for name, _, profile in (option.partition("=") for option in options.enrol)
     ]
     more: dict[str, Any] = {
         "enrolled": enrolled,

@@ -306,13 +306,22 @@ class LocalParticipants:
         self.seats[name] = seat
         return seat
 
-    async def serve_mcp(self, name: str, can: Can, *, port: int, **limits: float) -> McpSeat:
+    async def serve_mcp(self, name: str, can: Can, *, port: int, bare_names: str, **limits: float) -> McpSeat:
         """Enrols and seats a participant that MCP clients speak through, and serves it."""
         host = self._check_free(name, f"Cannot serve MCP clients as {name[:80]!r}")
         host.enrol(name, with_lists(can))
         participant = self.participant(host.client_for(name), tools=ToolBox(name=name))
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
-        seat = await open_mcp_seat(self._session, host, participant, name=name, port=port, **limits)
+        seat = await open_mcp_seat(
+            self._session,
+            host,
+            participant,
+            name=name,
+            port=port,
+            state=self._find_state,
+            bare_names=bare_names,
+            **limits,
+        )
         seat.tools_of = self.known_tools
         self.seats[name] = seat
         return seat

@@ -165,6 +165,12 @@ class Discovery:
         """Every known tool, grouped by participant. A list stays while it is being requested again."""
         return [tool for known in self._known.values() for tool in known.reading.tools]
 
+    def get_whole_lists(self) -> dict[str, tuple[dict[str, Any], ...]]:
+        """The callable entries of each participant that has listed its tools to the end, by name."""
+        return {
+            name: known.reading.entries for name, known in self._known.items() if known.told_at is not None
+        }
+
     def get_discovery_status(self) -> dict[str, DiscoveryStatus]:
         """The status of each participant that was asked or may be asked, by name."""
         known = {name: known.status for name, known in self._known.items()}

@@ -445,8 +445,8 @@ async def test_clients_are_told_that_lists_have_changed(desk: Desk) -> None:
     async with desk.gate() as gate:
         async with Client(gate.server, mode="legacy", message_handler=note) as client:
             assert client.server_capabilities.tools.list_changed
-            await client.list_tools()
-            await client.list_resources()
+            for list_all in (client.list_tools, client.list_resources, client.list_prompts):
+                await list_all()
             library = await seat_library(desk)
             other = await desk.seat("calc2")
             await until(lambda: {f"notifications/{one}/list_changed" for one in LISTED} <= set(told))
@@ -482,6 +482,8 @@ async def test_a_flood_of_changes_is_told_a_few_times(desk: Desk) -> None:
 
     async with desk.gate() as gate:
         async with Client(gate.server, mode="legacy", message_handler=note) as client:
+            await client.list_tools()
+            await client.list_resources()
             library = await seat_library(desk)
             for _ in range(200):
                 await library.notify("notifications/resources/list_changed")

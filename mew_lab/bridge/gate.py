@@ -478,13 +478,13 @@ class McpGate:
         if tool is None:  # its participant may have joined just now
             await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
         elif tool.tool.participant in self._remembered:
-            await self._check_remembered(tool.tool)
+            await self._check_offer(tool.tool)
         else:
             return tool
         self._read_tools()
         return self._tools.find(name)
 
-    async def _check_remembered(self, tool: DiscoveredTool) -> None:
+    async def _check_offer(self, tool: DiscoveredTool) -> None:
         try:
             await self.participant.discovery.discover_tools(tool.participant, cached=True)
         except MewError as fault:

@@ -32,6 +32,7 @@ from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovery import ToolReading, read_tools
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.scheduler import AT_ONCE
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.settings.environment import state_folder
 from mew_lab.tools_agent.definition import AgentDefinition
@@ -135,8 +136,17 @@ class LocalParticipants:
     def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
         """A participant of this process, which notes what it has executed."""
         participant = MEWParticipant(client, tools=tools, state=self._find_state, **self._on_repeat)
+        self._hasten(participant)
         participant.adopt_unknown(self._unknown_calls())
         return participant
+
+    def _hasten(self, participant: MEWParticipant) -> None:
+        """Has a participant ask all others for their tools at once, where the space is that of this process.
+
+        The participants of one process are few. In a space that runs elsewhere, many may join at the same time.
+        """
+        if self.host is not None:
+            participant.discovery.pace = AT_ONCE
 
     def set_repeats(self, *, strict_unknown: bool, repeats_within: float) -> None:
         """Sets what the participants take for a repeat of a call of unknown outcome, before any is made. Spec: R35.
@@ -290,6 +300,7 @@ class LocalParticipants:
                     await self.bridge(server_name, command, can="tool", **options)
                     started.append(server_name)
             agent.participant.adopt_unknown(self._unknown_calls())
+            self._hasten(agent.participant)
             agent.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
             await agent.start()
         except BaseException:

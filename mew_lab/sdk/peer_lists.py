@@ -20,15 +20,12 @@ from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.sdk.discovery import may_answer
 from mew_lab.sdk.group import run_all
+from mew_lab.sdk.list_pages import LISTED
 from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["METHODS", "PeerEntry", "PeerLists"]
 
-METHODS = {
-    "resources/list": "resources",
-    "resources/templates/list": "resourceTemplates",
-    "prompts/list": "prompts",
-}
+METHODS = {method: member for method, member in LISTED.items() if method != "tools/list"}
 MAX_AGE = 300.0  # seconds
 ANSWER_WITHIN = 5.0  # seconds
 ASK_AGAIN = 10.0  # seconds after a failure

@@ -751,13 +751,13 @@ class Lab(metaclass=_NamesOnly):
         """The tools of every participant that answers within a few seconds, or of `participant`."""
 
         async def ask() -> Listing:
-            tools, silent, left_out = await report.gather_tools(self, participant, patience=DISCOVERY)
+            found = await report.gather_tools(self, participant, patience=DISCOVERY)
             asked = (
                 [participant] if participant is not None else list(self.me.participant.client.participants)
             )
-            for name in {*asked} - {*silent}:
-                self.local.note_tools(name, [tool for who, tool in tools if who == name])
-            return report.tools(tools, silent, left_out)
+            for name in {*asked} - {*found.silent, *found.failed}:
+                self.local.note_tools(name, [tool for who, tool in found.listed if who == name])
+            return report.tools(found)
 
         return self._run(ask(), "asking for tools")
 

@@ -11,7 +11,7 @@ from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.remote import is_url
 from mew_lab.cli import shell
 from mew_lab.errors import MewError
-from mew_lab.lab.labs import token_from
+from mew_lab.gateway.auth import token_from
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.token import Token

@@ -14,12 +14,10 @@ from pathlib import Path
 from mew_lab.bridge.call_memory import CallMemory
 from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.list_memory import ListMemory
-from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import serve_stdio
 from mew_lab.cli import shell
 from mew_lab.errors import MewError, NotAdmitted
-from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
-from mew_lab.lab.labs import token_from
+from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed, token_from
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
@@ -99,6 +97,10 @@ async def serve(
         if http is None:
             await serve_stdio(gate.server, ended=ended)
         else:
+            from mew_lab.bridge.mcp_http import (
+                McpHttpServer,  # what it needs takes a client over stdio too long
+            )
+
             place = token_file or _token_file(client.id)
             token = read_token_file(place, short=short_allowed())
             named = "the token in the file that mew-lab mcp prints"

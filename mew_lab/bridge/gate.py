@@ -195,6 +195,7 @@ class McpGate:
         )
         self._list_memory = lists
         self._remembered: dict[str, ToolReading] = {}  # of participants that have not answered this gate yet
+        self._was_served = False  # whether lists were remembered when it started
         self._is_settled = False  # whether the first answers have come, or were waited for
         self._tasks: set[asyncio.Task[None]] = set()
         self._keeping: asyncio.Task[None] | None = None
@@ -223,6 +224,7 @@ class McpGate:
         self._remembered = {
             name: remembered[name] for name in discovery.get_undiscovered_participants() if name in remembered
         }
+        self._was_served = bool(self._remembered)
         self._begin(self._settle())
         for name in self._remembered:
             self._begin(self._confirm(name))
@@ -298,6 +300,7 @@ class McpGate:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.calls.close()
+        await self._lists.close()
         await self.announcer.close()
         if self._list_memory is not None:
             await self._list_memory.keep(self.participant.discovery.get_whole_lists())
@@ -346,7 +349,7 @@ class McpGate:
 
     async def wait_for_first_list(self) -> None:
         """Waits until each participant has answered, or was waited for; not at all where their lists are remembered."""
-        if self._is_settled or not self._remembered:
+        if self._is_settled or not self._was_served:
             await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
 
     def _own_tools(self) -> list[dict[str, Any]]:

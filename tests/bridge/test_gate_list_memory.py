@@ -142,6 +142,20 @@ async def test_a_client_that_has_listed_nothing_yet_is_not_told_of_changes(space
         assert await names(client) == OWN | {"one_b", "two_a", "three_a"}
 
 
+async def test_one_that_never_answers_holds_up_no_first_list_of_a_known_token(space: Space) -> None:
+    await space.seat("one", Peer("t"))
+    silent = Peer("t")
+    silent.is_ready.clear()
+    await space.seat("silent", silent)
+    await space.serve_once()
+    begun = time.perf_counter()
+    async with space.gate() as made:
+        await until(lambda: made.participant.discovery.get_undiscovered_participants() == ["silent"])
+        async with space.client(made) as client:
+            assert await names(client) == OWN | {"one_t"}
+            assert time.perf_counter() - begun < gate.DISCOVER_WITHIN / 2
+
+
 async def test_slow_answers_are_announced_together_once(space: Space) -> None:
     peers = {name: Peer("a") for name in ("one", "two", "three")}
     for name, peer in peers.items():

@@ -9,7 +9,8 @@ and the gate has no rights of its own to give.
 - `offers` names the tools of the other participants, `sdk/peer_lists` reads their resources and prompts, and
   `announcements` tells the client when a list has changed.
 - The first list has the tools of all participants that answer within `DISCOVER_WITHIN`. Where the gate before this one
-  has left its lists (`list_memory`), these stand in for the answers, so the first list waits for nobody.
+  has left its lists (`list_memory`), these stand in for the answers, so the first list waits for nobody. Over stdio,
+  `early_answers` has answered the first requests before.
 - `waiting_calls` keeps the calls while they wait, `client_request` is one request of the client while it waits.
 - An answer after `answer_after` seconds says that the call is pending, with its id. The same call made again attaches
   to it where nobody else holds it, and so does the tool `proposal_result`.

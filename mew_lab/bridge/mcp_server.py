@@ -15,7 +15,8 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol, cast
 
 import mcp.server.stdio
@@ -27,6 +28,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 
 from mew_lab.bridge.client_results import misfit
 from mew_lab.bridge.delivery import STDIO_ANSWERS
+from mew_lab.bridge.early_answers import EarlyAnswers, write_all
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
@@ -144,13 +146,18 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
     )
 
 
-async def serve_stdio(server: Server[Any], *, ended: asyncio.Event) -> None:
+async def serve_stdio(
+    server: Server[Any], *, ended: asyncio.Event, early: EarlyAnswers | None = None
+) -> None:
     """Serves one client on stdin and stdout, until it closes stdin or `ended` is set.
 
     Meanwhile, all printed output of this process goes to stderr.
+
+    Args:
+        early: what has read stdin and answered some requests until now; None where nothing has.
     """
 
-    lines, written = cast(Any, _StdinLines(0)), _StdoutLines()
+    lines, written = cast(Any, _StdinLines(0, early)), _StdoutLines(early)
 
     async def serve() -> None:
         async with mcp.server.stdio.stdio_server(stdin=lines, stdout=cast(Any, written)) as (reader, writer):
@@ -172,16 +179,16 @@ async def serve_stdio(server: Server[Any], *, ended: asyncio.Event) -> None:
 class _StdinLines:
     """The lines of a file descriptor, read by a daemon thread, so that shutdown never waits for a blocked read."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, early: EarlyAnswers | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
         self._rest = b""
-        descriptor = os.dup(descriptor)
-        threading.Thread(target=self._read, args=(descriptor,), name="mew-lab-stdin", daemon=True).start()
+        read = partial(os.read, os.dup(descriptor), CHUNK) if early is None else early.read
+        threading.Thread(target=self._read, args=(read,), name="mew-lab-stdin", daemon=True).start()
 
-    def _read(self, descriptor: int) -> None:
+    def _read(self, read: Callable[[], bytes]) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed
-            while data := os.read(descriptor, CHUNK):
+            while data := read():
                 self._loop.call_soon_threadsafe(self._chunks.put_nowait, data)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._chunks.put_nowait, b"")
@@ -202,21 +209,25 @@ class _StdinLines:
 class _StdoutLines:
     """Writes lines to stdout, and notes each that the operating system has taken; other output goes to stderr."""
 
-    def __init__(self) -> None:
+    def __init__(self, early: EarlyAnswers | None) -> None:
         sys.stdout.flush()
+        self._early = early
+        if early is not None:
+            early.end()
         self._descriptor = os.dup(1)
         os.dup2(2, 1)
         STDIO_ANSWERS.serves = True
 
     async def write(self, line: str) -> None:
         """Writes one line; a client that reads slowly holds up nothing else."""
-        await asyncio.to_thread(self._write_all, line.encode())
+        await asyncio.to_thread(self._write, line)
         STDIO_ANSWERS.note_sent(line)
 
-    def _write_all(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+    def _write(self, line: str) -> None:
+        if self._early is None:
+            write_all(self._descriptor, line.encode())
+        elif not self._early.take_answer(line):
+            self._early.write(line.encode(), self._descriptor)
 
     async def flush(self) -> None:
         """Does nothing: a line is written when `write` returns."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import os
 import sys
 import threading
@@ -145,10 +144,8 @@ def _run_bridge(options: argparse.Namespace) -> None:
 
 
 def _run_mcp(options: argparse.Namespace) -> None:
-    gc.disable()  # a collection finds nothing while modules are loaded, and the client waits
     from mew_lab.cli.mcp import run
 
-    gc.enable()
     run(options)
 
 

@@ -87,9 +87,8 @@ class EarlyAnswers:
         return self._chunks.get()
 
     def end(self) -> None:
-        """Ends the early answers: from now on, the gate answers."""
-        with self._lock:
-            self._is_early = False
+        """Ends the early answers: from now on, the gate answers. It waits for no client that reads slowly."""
+        self._is_early = False
 
     def write(self, data: bytes, to: int) -> None:
         """Writes a line of the gate, never into the middle of an early one."""
@@ -100,7 +99,7 @@ class EarlyAnswers:
         """Notes a line of the gate, in a thread; returns whether it is to be left out, as its request was answered."""
         answered = ANSWER.match(line)
         with self._lock:
-            asked = self._asked.pop(answered[1], None) if answered else None
+            asked = self._asked.pop(_write_id(json.loads(answered[1])), None) if answered else None
         if asked is None:
             return False
         key, listed, was_early, early = asked
@@ -163,7 +162,7 @@ class EarlyAnswers:
         if not isinstance(id, str | int) or isinstance(id, bool) or request.get("jsonrpc") != "2.0":
             return
         key = _key_of(request["method"], params if isinstance(params, dict) else {})
-        written = json.dumps(id, ensure_ascii=False)
+        written = _write_id(id)
         with self._lock:
             if written in self._asked or len(self._asked) >= MAX_ASKED:
                 return
@@ -204,6 +203,10 @@ def _key_of(method: str, params: Mapping[str, Any]) -> str:
     if not rest.get("_meta"):
         rest.pop("_meta", None)
     return hashlib.sha256(json.dumps([method, rest], sort_keys=True).encode()).hexdigest()
+
+
+def _write_id(id: str | int) -> str:
+    return json.dumps(id)
 
 
 def write_all(sink: int, data: bytes) -> None:

@@ -348,6 +348,14 @@ class McpGate:
 
         return end
 
+    def note_other_list(self, listed: Listed) -> None:
+        """Notes that a client has got another list than the one that this gate has answered with."""
+        if listed == "tools":
+            self._tools.note_listed(self._tools.now, is_other=True)
+            self._announce_tools()
+        else:
+            self.announcer.announce(listed)
+
     async def wait_for_first_list(self) -> None:
         """Waits until each participant has answered, or was waited for; not at all where their lists are remembered."""
         if self._is_settled or not self._was_served:

@@ -167,11 +167,11 @@ class OfferedTools:
         """The tools by name; they do not change any more."""
         return self._tools
 
-    def note_listed(self, listed: Mapping[str, OfferedTool]) -> None:
-        """Notes that a client has got a list of these tools."""
+    def note_listed(self, listed: Mapping[str, OfferedTool], *, is_other: bool = False) -> None:
+        """Notes that a client has got a list of these tools; `is_other` if it has got another one in its place."""
         if self._listed is None:
             self._listed = listed
-        self._is_mixed |= _differ(self._listed, listed)
+        self._is_mixed |= is_other or _differ(self._listed, listed)
 
     def take_change(self) -> bool:
         """Whether some client knows other tools than those of now; from now on, these are what clients know.

@@ -114,7 +114,7 @@ async def serve(
 
     client, loop = gate.participant.client, asyncio.get_running_loop()
     if early is not None:
-        early.on_difference = lambda listed: loop.call_soon_threadsafe(gate.announcer.announce, listed)
+        early.on_difference = lambda listed: loop.call_soon_threadsafe(gate.note_other_list, listed)
     client.on_disconnected(lambda _: ended.set() if client.state == "disconnected" else None)
     async with gate:
         if http is None:

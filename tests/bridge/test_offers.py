@@ -126,3 +126,11 @@ def test_clients_are_told_once_of_a_change_and_never_before_a_first_list() -> No
     assert tools.take_change()
     tools.put([(tool("calc", "add", "another"), False), (tool("git", "log"), False)])
     assert not tools.take_change()
+
+
+def test_a_client_that_got_an_earlier_list_is_told_once() -> None:
+    tools = OfferedTools()
+    tools.put([(tool("calc", "add"), False)])
+    tools.note_listed(tools.now, is_other=True)
+    tools.note_listed(tools.now)
+    assert tools.take_change() and not tools.take_change()

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 
-from mew_lab.bridge import gate
+from mew_lab.bridge import announcements, gate
 from mew_lab.bridge.list_memory import ListMemory
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.participant import MEWParticipant
@@ -156,7 +156,10 @@ async def test_one_that_never_answers_holds_up_no_first_list_of_a_known_token(sp
             assert time.perf_counter() - begun < gate.DISCOVER_WITHIN / 2
 
 
-async def test_slow_answers_are_announced_together_once(space: Space) -> None:
+async def test_slow_answers_are_announced_together_once(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcements, "ANNOUNCE_EVERY", 0)
     peers = {name: Peer("a") for name in ("one", "two", "three")}
     for name, peer in peers.items():
         await space.seat(name, peer)
@@ -166,9 +169,10 @@ async def test_slow_answers_are_announced_together_once(space: Space) -> None:
         peer.is_ready.clear()
     async with space.gate() as made, space.client(made) as client:
         assert await names(client) == OWN | {f"{name}_a" for name in peers}
-        for peer in peers.values():
+        discovery = made.participant.discovery
+        for name, peer in peers.items():
             peer.is_ready.set()
-            await asyncio.sleep(0.05)
+            await until(lambda name=name: name in discovery.get_whole_lists())
         await until(lambda: CHANGED in space.told)
         assert await names(client) == OWN | {f"{name}_z" for name in peers}
         assert space.told.count(CHANGED) == 1

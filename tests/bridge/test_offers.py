@@ -105,8 +105,9 @@ def test_a_tool_that_found_the_hash_of_another_gets_neither_its_name_nor_its_cal
     tools.put([(tool("files-of-ann", "read"), False)])
     tools.put([(tool("files-of-ann", "read"), False), (tool("a-thief", "read"), False)])
     assert targets(tools) == {"files_read-0badc0de": "files-of-ann/read"}
-    tools.put([(tool("a-thief", "read"), False)])
-    assert targets(tools) == {}
+    for _ in range(2):  # nor later, when it is alone
+        tools.put([(tool("a-thief", "read"), False)])
+        assert targets(tools) == {}
     assert reports[0] == (
         "MCP clients are not offered a-thief/read, because its name for them is that of files-of-ann/read"
     )

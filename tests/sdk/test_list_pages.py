@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mew_lab.protocol.envelope import MAX_MESSAGE
@@ -75,6 +75,7 @@ def entries(sizes: list[int]) -> list[dict[str, Any]]:
         ]
     ),
 )
+@example([2700] * 4, "tools/list", {})
 def test_the_pages_hold_each_entry_once_in_its_order_and_as_many_as_fit(
     sizes: list[int], method: str, others: dict[str, Any]
 ) -> None:

@@ -304,7 +304,7 @@ class McpGate:
         await self._lists.close()
         await self.announcer.close()
         if self._list_memory is not None:
-            await self._list_memory.keep(self.participant.discovery.get_whole_lists())
+            self._list_memory.keep_last(self.participant.discovery.get_whole_lists())
         await self.participant.stop()
         if self._memory is not None:
             await asyncio.to_thread(self._memory.close)

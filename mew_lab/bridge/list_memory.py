@@ -63,10 +63,18 @@ class ListMemory:
 
     async def keep(self, lists: Mapping[str, Entries]) -> None:
         """Keeps the whole lists of these participants in place of their earlier ones."""
+        self._take(lists)
+        await asyncio.to_thread(self._write, tuple(self._kept.items()))
+
+    def keep_last(self, lists: Mapping[str, Entries]) -> None:
+        """As `keep`, at once: at the end of a process no thread can be started."""
+        self._take(lists)
+        self._write(tuple(self._kept.items()))
+
+    def _take(self, lists: Mapping[str, Entries]) -> None:
         # The newest come last, and the oldest are left out first.
         earlier = {name: entries for name, entries in self._kept.items() if name not in lists}
         self._kept = earlier | dict(lists)
-        await asyncio.to_thread(self._write, tuple(self._kept.items()))
 
     def _read(self) -> tuple[dict[str, Entries], str]:
         folder = self._state()

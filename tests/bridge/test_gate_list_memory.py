@@ -272,6 +272,24 @@ async def test_lists_are_kept_when_they_change_not_only_at_the_end(space: Space)
         await until(lambda: '"u"' in space.files()[0].read_text())
 
 
+async def test_a_gate_that_ends_with_its_process_keeps_its_lists_and_leaves(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    human = await space.site.seat("human")
+    await space.seat("one", Peer("t"))
+    async with space.gate() as made:
+        await made.wait_for_first_list()
+        name = made.participant.client.id
+
+        async def start_no_thread(*work: Any) -> None:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+        monkeypatch.setattr(asyncio, "to_thread", start_no_thread)
+    monkeypatch.undo()
+    assert set(await space.memory().load()) >= {"one"}
+    await until(lambda: name not in human.client.participants)
+
+
 DAMAGE = st.one_of(
     st.binary(max_size=60),
     st.sampled_from(

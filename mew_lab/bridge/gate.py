@@ -97,7 +97,7 @@ __all__ = ["PENDING", "REFUSED", "McpGate"]
 
 logger = logging.getLogger(__name__)
 DISCOVER_WITHIN = 2.0  # seconds that a list waits for a participant that was not asked before
-KEEP_AFTER = 0.5  # seconds after a change before the lists are kept
+KEEP_AFTER = 2.0  # seconds after a change before the lists are kept
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
 MAX_VIOLATIONS = 5
 MAX_LEFT_OUT = 1000  # participants of which a list left something out

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +64,22 @@ class ListMemory:
     async def keep(self, lists: Mapping[str, Entries]) -> None:
         """Keeps the whole lists of these participants in place of their earlier ones."""
         self._take(lists)
-        await asyncio.to_thread(self._write, tuple(self._kept.items()))
+        fitting = await asyncio.to_thread(self._write, tuple(self._kept.items()))
+        self._forget_others(fitting)
 
     def keep_last(self, lists: Mapping[str, Entries]) -> None:
         """As `keep`, at once: at the end of a process no thread can be started."""
         self._take(lists)
-        self._write(tuple(self._kept.items()))
+        self._forget_others(self._write(tuple(self._kept.items())))
 
     def _take(self, lists: Mapping[str, Entries]) -> None:
         # The newest come last, and the oldest are left out first.
         earlier = {name: entries for name, entries in self._kept.items() if name not in lists}
         self._kept = earlier | dict(lists)
+
+    def _forget_others(self, fitting: Set[str]) -> None:
+        """Forgets those that the file has no room for: whoever joins under many names fills no memory."""
+        self._kept = {name: entries for name, entries in self._kept.items() if name in fitting}
 
     def _read(self) -> tuple[dict[str, Entries], str]:
         folder = self._state()
@@ -90,11 +95,9 @@ class ListMemory:
             return {}, ""
         return dict(_lists_in(found)), text
 
-    def _write(self, lists: Sequence[tuple[str, Entries]]) -> None:
-        folder = self._state()
-        if folder is None:
-            return
-        parts: list[str] = []
+    def _write(self, lists: Sequence[tuple[str, Entries]]) -> Set[str]:
+        """Writes the newest lists that the file has room for; returns their names."""
+        parts: dict[str, str] = {}
         room = MAX_FILE - 2
         for name, entries in reversed(lists[-MAX_PARTICIPANTS:]):
             try:
@@ -103,17 +106,18 @@ class ListMemory:
                 continue
             if (size := len(part.encode()) + 1) <= room:
                 room -= size
-                parts.append(part)
-        text = f"{{{','.join(reversed(parts))}}}"
-        if text == self._text:
-            return
+                parts[name] = part
+        text = f"{{{','.join(reversed(parts.values()))}}}"
+        folder = self._state()
+        if folder is None or text == self._text:
+            return parts.keys()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_small(folder, self._name, text.encode())
+            self._text = text
         except OSError as fault:
             logger.info("the lists of tools are not kept in %s: %s", folder / self._name, _why(fault))
-            return
-        self._text = text
+        return parts.keys()
 
 
 def _lists_in(found: object) -> Iterator[tuple[str, Entries]]:

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 
-from mew_lab.bridge import announcements, gate
+from mew_lab.bridge import announcements, gate, list_memory
 from mew_lab.bridge.list_memory import ListMemory
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.participant import MEWParticipant
@@ -362,6 +363,22 @@ async def test_a_large_memory_keeps_the_newest_lists(tmp_path: Path) -> None:
         await memory.keep({f"p{n}": entries})
     loaded = await ListMemory(lambda: tmp_path, space="demo", token=TOKEN).load()
     assert "p11" in loaded and "p0" not in loaded and all(len(one.tools) == 100 for one in loaded.values())
+
+
+async def test_one_that_joins_under_many_names_fills_neither_file_nor_memory(tmp_path: Path) -> None:
+    memory = ListMemory(lambda: tmp_path, space="demo", token=TOKEN)
+    held: list[weakref.ref[Any]] = []
+    for n in range(2 * list_memory.MAX_PARTICIPANTS):
+        entries = Entries([{"name": "t"}])
+        held.append(weakref.ref(entries))
+        await memory.keep({f"p{n}": entries})
+        del entries
+    kept = await ListMemory(lambda: tmp_path, space="demo", token=TOKEN).load()
+    assert sum(one() is not None for one in held) == len(kept) == list_memory.MAX_PARTICIPANTS
+
+
+class Entries(list[Any]):
+    """A list that can be referred to weakly."""
 
 
 # --- what holds without a memory ---

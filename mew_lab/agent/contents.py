@@ -54,6 +54,7 @@ class PeerContents:
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.wait({self._refreshing})
+        await self._lists.close()
 
     def list_tools(self, gate: Gate | None = None) -> list[ToolSpec]:
         """The tools with which a model reads them; none where there is nothing that it may read."""

@@ -1,9 +1,9 @@
 """Tells MCP clients that a list has changed, in both forms of the protocol.
 
-A client of the handshake era has a session, to which notifications are sent. A client of the 2026-07-28 revision listens
-with `subscriptions/listen`, which the library serves. Changes of one moment are announced once, and at most once in
-`ANNOUNCE_EVERY` seconds, whatever the participants of the space send. A client that does not read is told no more, and
-holds up no other.
+A client of the handshake era has a session, to which notifications are sent once it has listed. A client of the
+2026-07-28 revision listens with `subscriptions/listen`, which the library serves. Changes of one moment are announced
+once, and at most once in `ANNOUNCE_EVERY` seconds, whatever the participants of the space send. A client that does not
+read is told no more, and holds up no other.
 
 Spec: MCP "List Changed Notification", 2026-07-28 "Subscriptions".
 """
@@ -11,12 +11,9 @@ Spec: MCP "List Changed Notification", 2026-07-28 "Subscriptions".
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from mcp import types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
@@ -29,6 +26,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.sdk.group import run_all
 
 __all__ = ["AnnouncingServer", "ListAnnouncer", "Listed"]
@@ -60,20 +58,27 @@ class ListAnnouncer:
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
         self.listen = ListenHandler(self._bus)
-        self._sessions: deque[ServerSession] = deque(maxlen=MAX_SESSIONS)
+        # Those that have listed it: a client that is told before its first list would list twice.
+        self._sessions: Mapping[Listed, BoundedDict[int, ServerSession]] = {
+            listed: BoundedDict(MAX_SESSIONS) for listed in _EVENTS
+        }
+        self._counts: dict[Listed, int] = dict.fromkeys(_EVENTS, 0)
         self._changed: dict[Listed, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def register(self, server: Server[Any]) -> None:
-        """Adds the sessions of a server as they are opened."""
+    def count(self, listed: Listed) -> int:
+        """How often a change of that list was announced; for `note`."""
+        return self._counts[listed]
 
-        async def note(context: Any, params: Any) -> None:
-            self._sessions.append(context.session)
-
-        server.add_notification_handler("notifications/initialized", types.NotificationParams, note)
+    def note(self, session: ServerSession, listed: Listed, *, since: int) -> None:
+        """Adds the session of a client that has got a list; it is told of what was announced `since` that was made."""
+        self._sessions[listed][id(session.client_params)] = session
+        if self._counts[listed] != since:
+            self.announce(listed)
 
     def announce(self, listed: Listed) -> None:
         """Announces that a list has changed, soon."""
+        self._counts[listed] += 1
         self._changed[listed] = None
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._announce())
@@ -90,17 +95,17 @@ class ListAnnouncer:
             changed, self._changed = self._changed, {}
             for listed in changed:
                 await self._bus.publish(_EVENTS[listed])
-                await run_all(self._tell(session, listed) for session in tuple(self._sessions))
+                await run_all(self._tell(*pair, listed) for pair in tuple(self._sessions[listed].items()))
             await asyncio.sleep(ANNOUNCE_EVERY)
 
-    async def _tell(self, session: ServerSession, listed: Listed) -> None:
+    async def _tell(self, key: int, session: ServerSession, listed: Listed) -> None:
         """Tells one session, and forgets it where it reads nothing; the library drops what an ended one would get."""
         try:
             async with asyncio.timeout(TAKE_WITHIN):
                 await _SENDERS[listed](session)
         except TimeoutError:
-            with contextlib.suppress(ValueError):  # it was the oldest of too many meanwhile
-                self._sessions.remove(session)
+            for sessions in self._sessions.values():
+                sessions.pop(key, None)
 
 
 _SENDERS = {

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mcp import types
+from mcp.server.session import ServerSession
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mew_lab.bridge.delivery import ANSWER_DELIVERY, STDIO, STDIO_ANSWERS, AnswerDelivery, ClientSession
@@ -111,6 +112,13 @@ class ClientRequest:
     def version(self) -> str:
         """The revision of MCP in which its client is answered."""
         return str(self._context.protocol_version)
+
+    @property
+    def notified(self) -> ServerSession | None:
+        """The session over which its client is notified; None in the latest revision, where a client listens itself."""
+        is_modern = self._context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        session: ServerSession = self._context.session
+        return None if is_modern or session.client_params is None else session
 
     @property
     def wants_progress(self) -> bool:

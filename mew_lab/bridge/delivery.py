@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 __all__ = [
+    "ANSWER",
     "ANSWER_DELIVERY",
     "SESSION_HEADER",
     "STDIO",
@@ -28,7 +29,7 @@ ANSWER_DELIVERY: Final = "mew_lab.answer_delivery"  # a key of an ASGI scope
 SESSION_HEADER: Final = "mcp-session-id"
 ERRORS = 400  # the lowest status of an error
 # The id of the request in a line with its answer, in the order in which the library writes the members.
-_ANSWER = re.compile(r'\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d+),"(?:result|error)"')
+ANSWER: Final = re.compile(r'\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d+),"(?:result|error)"')
 GONE = 404  # the status of a request for a session that has ended
 
 
@@ -151,7 +152,7 @@ class LineAnswers:
 
     def note_sent(self, line: str) -> None:
         """Notes that a line was written."""
-        answered = _ANSWER.match(line)
+        answered = ANSWER.match(line)
         for then in self._then.pop(answered[1], ()) if answered else ():
             then()
 

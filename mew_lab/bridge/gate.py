@@ -8,6 +8,9 @@ and the gate has no rights of its own to give.
 
 - `offers` names the tools of the other participants, `sdk/peer_lists` reads their resources and prompts, and
   `announcements` tells the client when a list has changed.
+- The first list has the tools of all participants that answer within `DISCOVER_WITHIN`. Where the gate before this one
+  has left its lists (`list_memory`), these stand in for the answers, so the first list waits for nobody. Over stdio,
+  `early_answers` has answered the first requests before.
 - `waiting_calls` keeps the calls while they wait, `client_request` is one request of the client while it waits.
 - An answer after `answer_after` seconds says that the call is pending, with its id. The same call made again attaches
   to it where nobody else holds it, and so does the tool `proposal_result`.
@@ -26,10 +29,11 @@ Spec: §3.1, §3.2, §3.3, rulings R17, R18; MCP "Tools", "Resources", "Prompts"
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Literal
 
 from mcp import MCPError, types
@@ -37,7 +41,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
-from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer
+from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer, Listed
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.bridge.caller_status import CallerStatus
 from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, session_of
@@ -51,6 +55,7 @@ from mew_lab.bridge.client_results import (
     without_own_meta,
 )
 from mew_lab.bridge.library_log import quiet_library
+from mew_lab.bridge.list_memory import ListMemory
 from mew_lab.bridge.offers import (
     GATE,
     PENDING,
@@ -62,7 +67,6 @@ from mew_lab.bridge.offers import (
     OfferedTool,
     OfferedTools,
     offered_entry,
-    offered_name,
     offered_uri,
     own_uri,
 )
@@ -74,10 +78,11 @@ from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.discovery import DiscoveredTool, ToolReading
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerLists
-from mew_lab.sdk.scheduler import Pace
+from mew_lab.sdk.scheduler import AT_ONCE
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.settings.waiting import (
     ANSWER_AFTER,
@@ -93,7 +98,7 @@ __all__ = ["PENDING", "REFUSED", "McpGate"]
 
 logger = logging.getLogger(__name__)
 DISCOVER_WITHIN = 2.0  # seconds that a list waits for a participant that was not asked before
-PACE = Pace(stagger=0.0)  # a gate is one newcomer, and its client waits
+KEEP_AFTER = 2.0  # seconds after a change before the lists are kept
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
 MAX_VIOLATIONS = 5
 MAX_LEFT_OUT = 1000  # participants of which a list left something out
@@ -147,6 +152,8 @@ class McpGate:
         grace: seconds that a call of a client that is gone still waits for it.
         withdraw_after: seconds after which a call that its client cancelled is withdrawn.
         memory: what outlives a crash of this process; None keeps nothing.
+        lists: the lists of tools that the gate before this one has read; None keeps none.
+        bare_names: the participant whose tools have their own names for clients, without its name; empty for none.
 
     Raises:
         ConfigError: one of these times is not above 0, or is longer than 30 days.
@@ -162,6 +169,8 @@ class McpGate:
         grace: float = GRACE,
         withdraw_after: float = WITHDRAW_AFTER,
         memory: CallMemory | None = None,
+        lists: ListMemory | None = None,
+        bare_names: str = "",
     ) -> None:
         check_seconds(answer_after, key="answer_after")
         check_seconds(decide_within, key="decide_within")
@@ -182,8 +191,16 @@ class McpGate:
         self._limits = TimeLimits()
         self._memory = memory
         self._answer_after = answer_after
-        self._tools = OfferedTools()
         self._left_out: BoundedDict[tuple[str, str], str] = BoundedDict(MAX_LEFT_OUT)  # the sentences
+        self._tools = OfferedTools(
+            bare=bare_names, report=lambda who, text: self._report_left_out("names", who, text)
+        )
+        self._list_memory = lists
+        self._remembered: dict[str, ToolReading] = {}  # of participants that have not answered this gate yet
+        self._was_served = False  # whether lists were remembered when it started
+        self._is_settled = False  # whether the first answers have come, or were waited for
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._keeping: asyncio.Task[None] | None = None
         self.announcer = ListAnnouncer()
         self._lists = PeerLists(participant, on_change=self.announcer.announce)
         self.server = _make_server(self, ttl=answer_after + grace)
@@ -204,15 +221,60 @@ class McpGate:
         self.participant.client.on_message(self.calls.note_response, kinds=["mcp/response"])
         self.participant.on_ready(lambda _: self.calls.resume())
         self.participant.discovery.on_tools_changed(lambda _: self._note_tools())
-        self.participant.rights.on_capabilities_changed(lambda _: self._note_tools())
+        self.participant.rights.on_capabilities_changed(lambda _: self._note_rights())
+        remembered = {} if self._list_memory is None else await self._list_memory.load()
         await self.participant.start()
-        self.participant.discovery.enable_auto_discovery(PACE)
+        discovery = self.participant.discovery
+        discovery.enable_auto_discovery(AT_ONCE)
+        self._remembered = {
+            name: remembered[name] for name in discovery.get_undiscovered_participants() if name in remembered
+        }
+        self._was_served = bool(self._remembered)
+        self._begin(self._settle())
+        for name in self._remembered:
+            self._begin(self._confirm(name))
         await self._restore()
-        if not self.participant.can_send("mcp/request", {"method": "tools/list"}):
-            name = self.participant.client.id
-            logger.warning(
-                "%s may not send tools/list, so it has no tools to offer; the profile agent may", name
-            )
+        if why := self._instruct():
+            logger.warning("%s", why)
+
+    def _note_rights(self) -> None:
+        self._instruct()
+        self._note_tools()
+
+    def _instruct(self) -> str:
+        """Writes the instructions for the clients that come now; returns what is missing, or an empty text."""
+        why = self.why_no_lists()
+        self.server.instructions = f"{_INSTRUCTIONS} {why}." if why else _INSTRUCTIONS
+        return why
+
+    def why_no_lists(self) -> str:
+        """A sentence where the participant may not ask what the others offer; else empty."""
+        if self.participant.can_send("mcp/request", {"method": "tools/list"}):
+            return ""
+        name = one_line(self.participant.client.id, 80)
+        return (
+            f"{name} may not send tools/list in this space, so it has no tools of others to offer; the owner can enrol "
+            "it with the profile agent, or grant it that request"
+        )
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _settle(self) -> None:
+        """Waits for the first answers; from then on, a change is announced as it comes, and those before it at once."""
+        await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
+        self._is_settled = True
+        self._note_tools()
+        self._tools.note_listed(self._tools.now)  # of clients that listen and have not listed
+
+    async def _confirm(self, name: str) -> None:
+        """Takes the list of a participant in place of the remembered one; none where it gives none."""
+        with contextlib.suppress(MewError):
+            await self.participant.discovery.discover_tools(name, cached=True)
+        self._remembered.pop(name, None)
+        self._note_tools()
 
     async def _restore(self) -> None:
         """Withdraws what waited when a gate was killed, and keeps what its client does not know yet."""
@@ -239,22 +301,75 @@ class McpGate:
 
     async def stop(self) -> None:
         """Withdraws the undecided calls and leaves the space."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.calls.close()
+        await self._lists.close()
         await self.announcer.close()
+        if self._list_memory is not None:
+            self._list_memory.keep_last(self.participant.discovery.get_whole_lists())
         await self.participant.stop()
         if self._memory is not None:
             await asyncio.to_thread(self._memory.close)
 
     # --- lists ---
 
-    async def list_tools(self, version: str = LATEST_HANDSHAKE_VERSION) -> types.ListToolsResult:
+    async def list_tools(
+        self, version: str = LATEST_HANDSHAKE_VERSION, *, request: ClientRequest | None = None
+    ) -> types.ListToolsResult:
         """The tools of the participants that the client's participant may call or propose, and the gate's own."""
-        await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
+        await self.wait_for_first_list()
+        end = self._begin_list(request, "tools")
         self._read_tools()
         described = [(tool.tool, tool.described()) for tool in self._tools]
         offered = [(tool.participant, tool.name, entry, entry) for tool, entry in described]
-        entries = [*_OWN_TOOLS, *self._fitting("tools/list", offered, version)]
+        entries = [*self._own_tools(), *self._fitting("tools/list", offered, version)]
+        end()
         return types.ListToolsResult.model_validate({"tools": entries})
+
+    def _begin_list(self, request: ClientRequest | None, listed: Listed) -> Callable[[], None]:
+        """Begins the answer to a client with a list; what is returned is called when the list is whole.
+
+        From the answer on the client is told of changes, those included that come while it is on its way.
+        """
+        since = self.announcer.count(listed)
+
+        def end() -> None:
+            tools = self._tools.now
+
+            def note() -> None:
+                if request is not None and (session := request.notified) is not None:
+                    self.announcer.note(session, listed, since=since)
+                if listed == "tools":
+                    self._tools.note_listed(tools)
+                    self._announce_tools()
+
+            if request is None:
+                note()
+            else:
+                request.when_delivered(note)
+
+        return end
+
+    def note_other_list(self, listed: Listed) -> None:
+        """Notes that a client has got another list than the one that this gate has answered with."""
+        if listed == "tools":
+            self._tools.note_listed(self._tools.now, is_other=True)
+            self._announce_tools()
+        else:
+            self.announcer.announce(listed)
+
+    async def wait_for_first_list(self) -> None:
+        """Waits until each participant has answered, or was waited for; not at all where their lists are remembered."""
+        if self._is_settled or not self._was_served:
+            await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
+
+    def _own_tools(self) -> list[dict[str, Any]]:
+        if not (why := self.why_no_lists()):
+            return _OWN_TOOLS
+        first, *others = _OWN_TOOLS
+        return [{**first, "description": f"{first['description']} There are no other tools: {why}."}, *others]
 
     def _fitting(
         self, method: str, offered: Iterable[tuple[str, str, Mapping[str, Any], dict[str, Any]]], version: str
@@ -279,33 +394,62 @@ class McpGate:
                 f"The {method} of MCP clients leaves out {one_line(participant, 80)}/{reasons[0]}, which MCP {version} "
                 f"does not allow{more}"
             )
-            if self._left_out.get((method, participant)) != sentence:
-                self._left_out[method, participant] = sentence
-                self.participant.client.report(ProtocolError(sentence))
+            self._report_left_out(method, participant, sentence)
         return fitting
 
+    def _report_left_out(self, what: str, participant: str, sentence: str) -> None:
+        if self._left_out.get((what, participant)) != sentence:
+            self._left_out[what, participant] = sentence
+            self.participant.client.report(ProtocolError(sentence))
+
     def _note_tools(self) -> None:
-        if self._read_tools():
+        """Announces a difference from the list that a client has; before the first answers have come, none is."""
+        self._read_tools()
+        self._announce_tools()
+        if (
+            self._is_settled
+            and self._list_memory is not None
+            and (self._keeping is None or self._keeping.done())
+        ):
+            self._keeping = asyncio.get_running_loop().create_task(self._keep(self._list_memory))
+            self._tasks.add(self._keeping)
+            self._keeping.add_done_callback(self._tasks.discard)
+
+    def _announce_tools(self) -> None:
+        if self._is_settled and self._tools.take_change():
             self.announcer.announce("tools")
 
-    async def list_entries(self, method: str, version: str = LATEST_HANDSHAKE_VERSION) -> dict[str, Any]:
+    async def _keep(self, memory: ListMemory) -> None:
+        await asyncio.sleep(KEEP_AFTER)  # changes come in numbers
+        await memory.keep(self.participant.discovery.get_whole_lists())
+
+    async def list_entries(
+        self, method: str, version: str = LATEST_HANDSHAKE_VERSION, *, request: ClientRequest | None = None
+    ) -> dict[str, Any]:
         """The result of a list of resources, resource templates or prompts, under the names for clients."""
+        end = self._begin_list(request, "prompts" if method == "prompts/list" else "resources")
         offered = [
             (peer.participant, str(peer.entry.get("name")), peer.entry, without_own_meta(offered_entry(peer)))
             for peer in await self._lists.read(method)
         ]
+        end()
         return {METHODS[method]: self._fitting(method, offered, version)}
 
-    def _read_tools(self) -> bool:
-        """Reads the discovered tools; returns whether a client sees a difference."""
-        tools = []
-        for tool in self.participant.discovery.get_available_tools():
+    def _read_tools(self) -> None:
+        """Reads the discovered tools, and of participants that have not answered yet the remembered ones."""
+        discovery = self.participant.discovery
+        tools = discovery.get_available_tools()
+        if self._remembered:
+            awaited = discovery.get_undiscovered_participants()
+            self._remembered = {name: self._remembered[name] for name in awaited if name in self._remembered}
+            tools += [tool for reading in self._remembered.values() for tool in reading.tools]
+        offered = []
+        for tool in tools:
             payload = {"method": "tools/call", "params": {"name": tool.name, "arguments": {}}}
             requests = self.participant.can_send("mcp/request", payload, tool.participant)
             if requests or self.participant.can_send("mcp/proposal", payload, tool.participant):
-                name = offered_name(tool.participant, tool.name)
-                tools.append(OfferedTool(name, tool, asks=not requests))
-        return self._tools.put(tools)
+                offered.append((tool, not requests))
+        self._tools.put(offered)
 
     # --- calls ---
 
@@ -319,7 +463,10 @@ class McpGate:
         """
         if name in (RESULT, WITHDRAW):
             return await self._call_own_tool(request, name, arguments)
-        tool = await self._find_tool(name)
+        try:
+            tool = await self._find_tool(name)
+        except MewError as fault:
+            return refused(str(fault))
         if tool is None:
             raise MCPError(INVALID_PARAMS, self._tools.why_absent(name))
         payload = {"method": "tools/call", "params": {"name": tool.tool.name, "arguments": dict(arguments)}}
@@ -337,11 +484,30 @@ class McpGate:
         return await self._answer(request, waiting, name)
 
     async def _find_tool(self, name: str) -> OfferedTool | None:
+        """The tool of that name as its participant lists it; None where it lists none.
+
+        Raises:
+            MewError: its participant does not list its tools, so that only an earlier list is known.
+        """
         self._read_tools()
-        if self._tools.find(name) is None:  # its participant may have joined just now
+        tool = self._tools.find(name)
+        if tool is None:  # its participant may have joined just now
             await self.participant.discovery.wait_for_first_answers(DISCOVER_WITHIN)
-            self._read_tools()
+        elif tool.tool.participant in self._remembered:
+            await self._check_offer(tool.tool)
+        else:
+            return tool
+        self._read_tools()
         return self._tools.find(name)
+
+    async def _check_offer(self, tool: DiscoveredTool) -> None:
+        try:
+            await self.participant.discovery.discover_tools(tool.participant, cached=True)
+        except MewError as fault:
+            what = one_line(f"{tool.participant}/{tool.name}", MAX_SHOWN)
+            raise MewError(
+                f"{what} was not called: it is known from an earlier list alone, and a new one did not come: {fault}"
+            ) from None
 
     async def request(
         self, request: ClientRequest, participant: str, method: str, params: Mapping[str, Any]
@@ -568,7 +734,7 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
     quiet_library()
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
-        return await gate.list_tools(context.protocol_version)
+        return await gate.list_tools(context.protocol_version, request=ClientRequest(context))
 
     async def call_tool(
         context: Any, params: types.CallToolRequestParams
@@ -576,7 +742,9 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
         return await gate.call_tool(ClientRequest(context), params.name, params.arguments or {})
 
     async def list_entries(context: Any, params: Any) -> Any:
-        entries = await gate.list_entries(context.method, context.protocol_version)
+        entries = await gate.list_entries(
+            context.method, context.protocol_version, request=ClientRequest(context)
+        )
         return LISTS[context.method].model_validate(entries)
 
     async def read_resource(context: Any, params: types.ReadResourceRequestParams) -> Any:
@@ -600,12 +768,19 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
         on_get_prompt=get_prompt,
         on_subscriptions_listen=gate.announcer.listen,
     )
-    gate.announcer.register(server)
     server.add_notification_handler(
         "notifications/cancelled", types.CancelledNotificationParams, gate.note_cancelled
     )
     security = RequestStateSecurity.ephemeral(ttl=ttl)
     server.middleware.append(RequestStateBoundary(security, default_audience="mew-lab"))
+
+    async def hold_handshake(ctx: Any, call_next: Any) -> Any:
+        # Some clients begin their turn with what the server offers soon after the handshake, and list only once.
+        if ctx.method == "initialize":
+            await gate.wait_for_first_list()
+        return await call_next(ctx)
+
+    server.middleware.append(hold_handshake)
     return server
 
 

@@ -24,11 +24,10 @@ from mew_lab.bridge.remote import RemoteServer, is_lost_answer
 from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
 from mew_lab.bridge.subscriptions import ChangeLimit, LogLimit, Subscriptions
-from mew_lab.errors import ConfigError, MewError, ProtocolError
+from mew_lab.errors import ConfigError, MewError
 from mew_lab.ledger.unknown_calls import DAY, UnknownCall, check_repeats_within, has_effect
-from mew_lab.protocol.envelope import MAX_MESSAGE, compact
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.intake import unknown_outcome
-from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovery import CHANGED, ToolReader, ToolReading
@@ -75,11 +74,10 @@ LOGGED = "notifications/message"
 UPDATED = "notifications/resources/updated"
 ENDED = -32000
 CLOSED = (-32000, "Connection closed")  # code and message of the library where the session ended
-MAX_LIST = MAX_MESSAGE - 64 * 1024  # bytes of all tools in one answer
-MAX_NAMED = 5
 TELL_AFTER = 3.0  # seconds of a start after which it is told of
 QUIET = 20.0  # seconds more before it is told again that it goes on
 TOLD_MOST = 100  # lines of a start that are told
+MAX_READINGS = 32  # lists of several pages of which the next page is awaited
 SETTLE = 1.0  # seconds for sending the last answers
 MINUTE = 60.0  # seconds
 ASK_AGAIN_AFTER = (1.0, 5.0, 30.0)  # seconds, each time that the server gave no list of its tools
@@ -147,7 +145,8 @@ class McpBridge:
         self._unknown = None if unknown is None else tuple(unknown)
         self._state = state or (lambda: state_folder(outside=self.folders))
         self.listed = ToolReading()
-        self._pages: ToolReader | None = None  # of a list that a participant reads page by page
+        # The lists that participants read page by page: a list is whole when one of them has its last page.
+        self._readings: BoundedDict[str, ToolReader] = BoundedDict(MAX_READINGS, refresh=True)
         self.participant: MEWParticipant | None = None
         folder = Path(cwd) if cwd is not None else Path.cwd()
         named = () if isinstance(command, str) else command[1:]
@@ -302,7 +301,7 @@ class McpBridge:
     # --- answering ---
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The server's result, unchanged but for tools that no message can hold; a warning names them.
+        """The server's result, unchanged.
 
         Raises:
             RpcError: the error of the server; -32601 for a method that is not passed on; -32000 when the server has
@@ -324,13 +323,9 @@ class McpBridge:
                 return {}
             with self._requests.during(ASKED.get(), method):
                 result = await session.request(method, own, on_progress=on_progress)
-            if method != "tools/list":
-                return result
-            await self._read_page(params.get("cursor"), result)
-            fitting, left_out = _fit(result)
-            if left_out:
-                await self._warn(f"tools left out, because no message can hold them: {left_out}")
-            return fitting
+            if method == "tools/list":
+                await self._read_page(params.get("cursor"), result)
+            return result
         except RpcError as fault:
             if run.ended.is_set() and (fault.code, fault.message) == CLOSED:
                 why = await self._describe_end(run)
@@ -414,13 +409,15 @@ class McpBridge:
         self._asking_again = asyncio.get_running_loop().create_task(ask())
 
     async def _read_page(self, cursor: object, page: Mapping[str, Any]) -> None:
-        """Reads a page of the server's tools that a participant asked for; the last one completes a list."""
-        reader, self._pages = self._pages if cursor else ToolReader(self.name), None
+        """Reads a page of the server's tools that a participant asked for; its last one completes a list."""
+        asked = ASKED.get()
+        who = "" if asked is None else asked.sender
+        reader = self._readings.pop(who, None) if cursor else ToolReader(self.name)
         if reader is None or (cursor and reader.next_cursor != cursor):
             return
         await in_slices(reader.take(page))
         if reader.next_cursor:
-            self._pages = reader
+            self._readings[who] = reader
         else:
             self.listed = reader.reading()
 
@@ -436,6 +433,10 @@ class McpBridge:
         self._requests.roots = [root_of(root) for root in roots]
         if self._run.session is not None:
             await self._run.session.announce_roots()
+
+    async def note_left_out(self, text: str) -> None:
+        """Warns of entries of a list that no message can hold."""
+        await self._warn(text)
 
     async def _warn(self, text: str) -> None:
         """Reports a sentence about the server as a log message of it."""
@@ -574,33 +575,3 @@ def _passed_on(initialized: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(declared, Mapping) and isinstance(part := declared.get(name), Mapping)
     }
     return {**initialized, "capabilities": capabilities}
-
-
-def _fit(listed: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """A list of tools without those that a message cannot hold, the largest first, and the names of those."""
-    entries = listed.get("tools")
-    if not isinstance(entries, list):
-        return dict(listed), ""
-    sizes = {at: _size(entry) for at, entry in enumerate(entries)}
-    order = sorted(sizes, key=sizes.__getitem__)
-    total = sum(sizes.values())
-    left_out = set[int]()
-    while order and total > MAX_LIST:
-        left_out.add(order[-1])
-        total -= sizes[order.pop()]
-    names = [
-        entry.get("name") if isinstance(entry := entries[at], dict) else entry for at in sorted(left_out)
-    ]
-    shown = ", ".join(one_line(str(name), 60) for name in names[:MAX_NAMED])
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return {
-        **listed,
-        "tools": [entry for at, entry in enumerate(entries) if at not in left_out],
-    }, shown + more
-
-
-def _size(entry: object) -> int:
-    try:
-        return utf8_size(compact(entry))
-    except ProtocolError:
-        return MAX_MESSAGE  # it is left out

@@ -15,7 +15,8 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, cast
 
@@ -28,6 +29,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 
 from mew_lab.bridge.client_results import misfit
 from mew_lab.bridge.delivery import STDIO_ANSWERS
+from mew_lab.bridge.early_answers import EarlyAnswers, write_all
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
@@ -146,14 +148,19 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
     )
 
 
-async def serve_stdio(server: Server[Any], *, ended: asyncio.Event) -> None:
+async def serve_stdio(
+    server: Server[Any], *, ended: asyncio.Event, early: EarlyAnswers | None = None
+) -> None:
     """Serves one client on stdin and stdout, until it closes one of them or `ended` is set.
 
     A client that has closed stdin gets the answers that it still reads. Meanwhile, all printed output of this process
     goes to stderr.
+
+    Args:
+        early: what has read stdin and answered some requests until now; None where nothing has.
     """
 
-    lines, written = _StdinLines(0), _StdoutLines()
+    lines, written = _StdinLines(0, early), _StdoutLines(early)
 
     async def serve() -> None:
         streams = mcp.server.stdio.stdio_server(stdin=cast(Any, lines), stdout=cast(Any, written))
@@ -184,17 +191,17 @@ class _StdinLines:
     `ended` is set when the descriptor has no more to read, whatever has been taken of it.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, early: EarlyAnswers | None) -> None:
         self.ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
         self._rest = b""
-        descriptor = os.dup(descriptor)
-        threading.Thread(target=self._read, args=(descriptor,), name="mew-lab-stdin", daemon=True).start()
+        read = partial(os.read, os.dup(descriptor), CHUNK) if early is None else early.read
+        threading.Thread(target=self._read, args=(read,), name="mew-lab-stdin", daemon=True).start()
 
-    def _read(self, descriptor: int) -> None:
+    def _read(self, read: Callable[[], bytes]) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed
-            while data := os.read(descriptor, CHUNK):
+            while data := read():
                 self._loop.call_soon_threadsafe(self._chunks.put_nowait, data)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._chunks.put_nowait, b"")
@@ -220,14 +227,17 @@ class _StdoutLines:
     set when the client cannot read any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, early: EarlyAnswers | None) -> None:
         self.lost = asyncio.Event()
         sys.stdout.flush()
+        self._early = early
+        if early is not None:
+            early.end()
         self._descriptor, own = os.dup(1), os.dup(1)
         os.dup2(2, 1)
         STDIO_ANSWERS.serves = True
         self._loop = asyncio.get_running_loop()
-        self._lines: SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = SimpleQueue()
+        self._lines: SimpleQueue[tuple[str, asyncio.Future[None]] | None] = SimpleQueue()
         threading.Thread(target=self._write, args=(own,), name="mew-lab-stdout", daemon=True).start()
 
     async def write(self, line: str) -> None:
@@ -236,7 +246,7 @@ class _StdoutLines:
         A client that reads slowly holds up nothing else.
         """
         taken: asyncio.Future[None] = self._loop.create_future()
-        self._lines.put((line.encode(), taken))
+        self._lines.put((line, taken))
         await taken
         STDIO_ANSWERS.note_sent(line)
 
@@ -244,13 +254,17 @@ class _StdoutLines:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             try:
                 while (item := self._lines.get()) is not None:
-                    rest, taken = memoryview(item[0]), item[1]
-                    while rest:
-                        rest = rest[os.write(descriptor, rest) :]
-                    self._loop.call_soon_threadsafe(_set, taken)
+                    self._write_line(item[0], descriptor)
+                    self._loop.call_soon_threadsafe(_set, item[1])
             except OSError:
                 self._loop.call_soon_threadsafe(self.lost.set)
         os.close(descriptor)
+
+    def _write_line(self, line: str, descriptor: int) -> None:
+        if self._early is None:
+            write_all(descriptor, line.encode())
+        elif not self._early.take_answer(line):
+            self._early.write(line.encode(), descriptor)
 
     async def flush(self) -> None:
         """Does nothing: a line is written when `write` returns."""

@@ -1,21 +1,21 @@
-"""Names the tools, resources and prompts of a space for MCP clients: one name for each, the same in every space.
+"""Names the tools, resources and prompts of a space for MCP clients, and keeps which tools are offered.
 
-A client knows a tool by one name of at most 64 characters of `[a-zA-Z0-9_-]`. A name depends on its participant and its
-tool alone. So it stays what it is while others join and leave, and no participant can choose a tool name that takes the
-name of another's tool.
+A name depends on its participant and its tool alone. So it stays what it is while others join and leave, and no
+participant can choose a tool name that takes the name of another's tool. Only a participant whose names are bare, and
+a hash that somebody searched for, can make two tools ask for one name. The one that has it keeps it, as long as the
+gate lives.
 
 Spec: §3.1, SDK "Tool Preparation and Namespacing"; MCP "Tools".
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from mew_lab.protocol.difference import are_equal
-from mew_lab.protocol.text import MAX_API_NAME
+from mew_lab.protocol.text import client_names
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.peer_lists import PeerEntry
@@ -54,28 +54,17 @@ LISTING: Final[list[dict[str, Any]]] = [
 
 SCHEME = "mew://"
 _OFFERED_URI = re.compile(r"mew://([^/]+)/(.+)", re.DOTALL)
-_SEPARATOR = "--"
-_HASHED = 16  # hexadecimal digits: nobody finds a second name with the same ones
-# The first underscore of such a name was the slash, and none has the separator: two of these never read the same.
-_PLAIN = re.compile(r"[a-zA-Z0-9-]+/[a-zA-Z0-9_-]+")
-_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_SHOWN = 80
 
 
 def offered_name(participant: str, name: str) -> str:
-    """The name of `participant/name` for MCP clients. Distinct tools get distinct names.
+    """The name of `participant/name` for MCP clients; see `client_names`."""
+    return _names_of(participant, name)[0]
 
-    `git/git_log` becomes `git_git_log`. A name that is too long, has other characters, or could be read as that of
-    another participant gets a separator and a hash at its end.
-    """
-    full = f"{participant}/{name}"
-    form = full.replace("/", "_")
-    plain = _PLAIN.fullmatch(full) and _SEPARATOR not in form and len(form) <= MAX_API_NAME
-    if plain and form not in (RESULT, WITHDRAW):
-        return form
-    digits = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASHED]
-    stem = _FOREIGN.sub("_", form)[: MAX_API_NAME - _HASHED - len(_SEPARATOR)].rstrip("-")
-    return f"{stem}{_SEPARATOR}{digits}"
+
+def _names_of(participant: str, name: str, *, bare: bool = False) -> list[str]:
+    names = client_names(participant, name, bare=bare)
+    return [form for form in names if form not in (RESULT, WITHDRAW)]
 
 
 def offered_uri(participant: str, uri: str) -> str:
@@ -123,6 +112,13 @@ class OfferedTool(NamedTuple):
         return entry
 
 
+def _differ(one: Mapping[str, OfferedTool], other: Mapping[str, OfferedTool]) -> bool:
+    """Whether a client sees a difference."""
+    if one is other:
+        return False
+    return len(one) != len(other) or not all(map(_look_alike, one.values(), other.values()))
+
+
 def _look_alike(before: OfferedTool, now: OfferedTool) -> bool:
     """Whether a client sees the same of two tools. A list that was not read anew has the same tools, as a rule."""
     if before.tool is now.tool and (before.name, before.asks) == (now.name, now.asks):
@@ -131,26 +127,84 @@ def _look_alike(before: OfferedTool, now: OfferedTool) -> bool:
 
 
 class OfferedTools:
-    """The tools that are offered now, by name; names of earlier tools are remembered, to say why they are gone."""
+    """The tools that are offered now, by name; names of earlier tools are remembered, and mean no other tool later.
 
-    def __init__(self, *, most_gone: int = 1000) -> None:
+    Args:
+        bare: the participant whose tools have their own names; empty for none.
+        report: called with a sentence about a tool that has no name of its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        bare: str = "",
+        report: Callable[[str, str], object] = lambda who, text: None,
+        most_gone: int = 1000,
+    ) -> None:
         self._tools: Mapping[str, OfferedTool] = {}
         self._gone: dict[str, str] = {}
         self._most_gone = most_gone
+        self._bare = bare
+        self._report = report
+        self._listed: Mapping[str, OfferedTool] | None = None  # as clients know them
+        self._is_mixed = False  # whether some know others
 
     def __iter__(self) -> Any:
         return iter(self._tools.values())
 
-    def put(self, tools: Iterable[OfferedTool]) -> bool:
-        """Replaces the tools; returns whether a client sees a difference."""
-        before, self._tools = self._tools, {tool.name: tool for tool in tools}
-        for name in before.keys() - self._tools.keys():
+    def put(self, tools: Iterable[tuple[DiscoveredTool, bool]]) -> None:
+        """Replaces the tools, each with whether its calls need an approval."""
+        before, named = self._tools, dict[str, OfferedTool]()
+
+        def place(pair: tuple[DiscoveredTool, bool]) -> tuple[bool, str]:
+            # The order does not depend on who answers first. Those of the bare participant come last: no tool of another
+            # loses its name to one.
+            return pair[0].participant == self._bare, pair[0].participant
+
+        for tool, asks in sorted(tools, key=place):
+            self._name(tool, asks, named)
+        self._tools = named
+        for name in before.keys() - named.keys():
             self._gone[name] = before[name].target
         while len(self._gone) > self._most_gone:
             del self._gone[next(iter(self._gone))]
-        if len(before) != len(self._tools):
-            return True
-        return not all(map(_look_alike, before.values(), self._tools.values()))
+
+    @property
+    def now(self) -> Mapping[str, OfferedTool]:
+        """The tools by name; they do not change any more."""
+        return self._tools
+
+    def note_listed(self, listed: Mapping[str, OfferedTool], *, is_other: bool = False) -> None:
+        """Notes that a client has got a list of these tools; `is_other` if it has got another one in its place."""
+        if self._listed is None:
+            self._listed = listed
+        self._is_mixed |= is_other or _differ(self._listed, listed)
+
+    def take_change(self) -> bool:
+        """Whether some client knows other tools than those of now; from now on, these are what clients know.
+
+        Never before a first client has got a list.
+        """
+        if self._listed is None:
+            return False
+        changed = self._is_mixed or _differ(self._listed, self._tools)
+        self._listed, self._is_mixed = self._tools, False
+        return changed
+
+    def _name(self, tool: DiscoveredTool, asks: bool, named: dict[str, OfferedTool]) -> None:
+        """Adds a tool under the first of its names that is no other's."""
+        target = holder = f"{tool.participant}/{tool.name}"
+        for name in _names_of(tool.participant, tool.name, bare=tool.participant == self._bare):
+            known = named.get(name) or self._tools.get(name)
+            holder = known.target if known is not None else self._gone.get(name, target)
+            if holder == target:
+                named[name] = OfferedTool(name, tool, asks)
+                return
+        target, other = one_line(target, _MAX_SHOWN), one_line(holder, _MAX_SHOWN)
+        self._report(
+            tool.participant,
+            f"MCP clients are not offered {target}, because its name for them is that of {other}",
+        )
 
     def find(self, name: str) -> OfferedTool | None:
         """The tool of that name, or None."""

@@ -244,7 +244,8 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--as", dest="as_id", metavar="ID", help=about)
     about = "does not start the agents and bridges of the space.yaml"
     serve.add_argument("--no-auto-start", action="store_true", help=about)
-    about = "enrols another participant as human, proposer, agent, tool, observer or admin; may be repeated"
+    profiles = "human, proposer, agent, tool, observer or admin; default: agent"
+    about = f"enrols another participant as {profiles}; may be repeated"
     serve.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
     _add_mcp_config(serve)
     serve.add_argument(
@@ -494,6 +495,8 @@ def _add_mcp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
     about = "with --http: the file with the token of the clients; default: a new one below .mew"
     parser.add_argument("--client-token-file", metavar="PATH", type=Path, help=about)
+    about = "the participant whose tools have their own names, without its name before them"
+    parser.add_argument("--bare-names", metavar="PARTICIPANT", default="", help=about)
     abouts = {
         "--answer-after": (
             ANSWER_AFTER,

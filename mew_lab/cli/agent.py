@@ -15,7 +15,7 @@ from typing import Any
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.lab.labs import token_from
+from mew_lab.gateway.auth import token_from
 from mew_lab.sdk.settings import Settings, read_settings
 
 __all__ = ["read_agent_settings", "run", "run_agent"]

@@ -16,9 +16,8 @@ from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.remote import is_url
 from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.gateway.auth import token_path
+from mew_lab.gateway.auth import token_from, token_path
 from mew_lab.lab.config_bridges import admit_file
-from mew_lab.lab.labs import token_from
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.text import count_of

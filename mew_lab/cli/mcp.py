@@ -3,35 +3,37 @@
 Over stdio it ends with its client, and the calls that wait are withdrawn at once. Over HTTP it runs until it is
 interrupted, and a client that is gone may come back for its calls. With `--config` it starts nothing, and prints the
 settings with which a client starts it.
+
+The library of MCP loads for most of a second, and a client over stdio waits. So `EarlyAnswers` begins before that, and
+what is imported here takes no time.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mew_lab.bridge.call_memory import CallMemory
-from mew_lab.bridge.gate import McpGate
-from mew_lab.bridge.mcp_http import McpHttpServer
-from mew_lab.bridge.mcp_server import serve_stdio
+from mew_lab.bridge.early_answers import EarlyAnswers
 from mew_lab.cli import shell
 from mew_lab.cli.client_settings import write_settings
 from mew_lab.errors import MewError, NotAdmitted
-from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
-from mew_lab.lab.labs import token_from
+from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed, token_from
 from mew_lab.protocol.address import Address
-from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.connection import identify_gateway
-from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.settings.environment import state_folder
 from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, RUN_WITHIN, WITHDRAW_AFTER
 from mew_lab.transport.folder import hide
+from mew_lab.version import VERSION
+
+if TYPE_CHECKING:
+    from mew_lab.bridge.call_memory import CallMemory
+    from mew_lab.bridge.gate import McpGate
 
 __all__ = ["run", "serve"]
 
@@ -55,10 +57,21 @@ def run(options: argparse.Namespace) -> None:
     """
     shell.check_address(options.url, options)
     token = token_from(file=options.token_file, variable=options.token_env)
-
     if options.config is not None:
         _print_settings(options)
         return
+    early = None
+    if options.http is None:
+        key = [VERSION, options.space, token.reveal(), options.as_id, options.bare_names]
+        early = EarlyAnswers(state_folder(), key=key, url=options.url)
+        early.start()
+    gc.disable()  # a collection finds nothing while modules are loaded
+    from mew_lab.bridge.gate import McpGate
+    from mew_lab.bridge.list_memory import ListMemory
+    from mew_lab.sdk.client import MEWClient
+    from mew_lab.sdk.participant import MEWParticipant
+
+    gc.enable()
     memory = _memory(options.url, options.space, token, options.as_id)
 
     async def work() -> None:
@@ -73,6 +86,8 @@ def run(options: argparse.Namespace) -> None:
             grace=options.grace,
             withdraw_after=options.withdraw_after,
             memory=memory,
+            lists=ListMemory(state_folder, space=options.space or "", token=token, name=options.as_id or ""),
+            bare_names=options.bare_names,
         )
         try:
             await serve(
@@ -81,6 +96,7 @@ def run(options: argparse.Namespace) -> None:
                 token_file=options.client_token_file,
                 ended=shell.end_on_signal(),
                 say=shell.say,
+                early=early,
             )
         except NotAdmitted as fault:
             holder = memory.find_holder() if fault.close_code == TAKEN else ""
@@ -135,21 +151,32 @@ async def serve(
     ended: asyncio.Event,
     say: Callable[[str], object],
     token_file: Path | None = None,
+    early: EarlyAnswers | None = None,
 ) -> None:
     """Serves clients until the one over stdio ends, `ended` is set, or the space is lost for good.
 
     Over HTTP, on the port `http`, every request must carry the token in `token_file`; None means a file below `.mew`,
     which is created where it is missing.
 
+    `early` has read stdin until now.
+
     Raises:
         MewError: The gateway does not admit the participant, or removes it; the port is taken.
     """
-    client = gate.participant.client
+    from mew_lab.bridge.mcp_server import serve_stdio
+
+    client, loop = gate.participant.client, asyncio.get_running_loop()
+    if early is not None:
+        early.on_difference = lambda listed: loop.call_soon_threadsafe(gate.note_other_list, listed)
     client.on_disconnected(lambda _: ended.set() if client.state == "disconnected" else None)
     async with gate:
         if http is None:
-            await serve_stdio(gate.server, ended=ended)
+            await serve_stdio(gate.server, ended=ended, early=early)
         else:
+            from mew_lab.bridge.mcp_http import (
+                McpHttpServer,  # what it needs takes a client over stdio too long
+            )
+
             place = token_file or _token_file(client.id)
             token = read_token_file(place, short=short_allowed())
             named = "the token in the file that mew-lab mcp prints"
@@ -162,6 +189,10 @@ async def serve(
 
 def _memory(url: str, space: str, token: Token, as_id: str | None) -> CallMemory:
     """What this participant's gate remembers over a crash, in a file below `.mew`."""
+    from mew_lab.bridge.call_memory import CallMemory
+    from mew_lab.protocol.envelope import digest
+    from mew_lab.sdk.connection import identify_gateway
+
     folder = Path.cwd() / ".mew"
     folder.mkdir(mode=0o700, exist_ok=True)
     hide(folder)

@@ -39,8 +39,7 @@ def run(options: argparse.Namespace) -> None:
             "--heads concerns a journal that is resumed; add --resume FILE, or leave it out", key="heads"
         )
     enrolled = [
-        (name, profile or "proposer")
-        for name, _, profile in (option.partition("=") for option in options.enrol)
+        (name, profile or "agent") for name, _, profile in (option.partition("=") for option in options.enrol)
     ]
     bridges: ConfigBridges | None = None
     if options.mcp_config is not None:

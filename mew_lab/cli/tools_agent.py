@@ -16,8 +16,7 @@ from typing import Any
 
 from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError
-from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
-from mew_lab.lab.labs import token_from
+from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed, token_from
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient

@@ -34,6 +34,7 @@ __all__ = [
     "read_token_file",
     "remark_tracked",
     "short_allowed",
+    "token_from",
     "token_path",
     "write_token_file",
 ]
@@ -250,6 +251,32 @@ def remark_tracked(path: Path) -> str:
 def short_allowed() -> bool:
     """Whether the environment allows short tokens in token files of other programs."""
     return os.environ.get(SHORT_TOKENS, "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def token_from(
+    token: str | None = None, *, file: str | Path | None = None, variable: str | None = None
+) -> Token:
+    """The token from the argument, a file or an environment variable.
+
+    Raises:
+        ConfigError: Not exactly one of them is set, or the token in the file is too short (unless MEW_SHORT_TOKENS
+            permits it).
+    """
+    sources = [source for source in (token, file, variable) if source is not None]
+    if len(sources) != 1:
+        raise ConfigError(
+            "Give exactly one of token_file, token_env and token: the gateway needs it to identify you"
+        )
+    if token is not None:
+        return Token(token)
+    if file is not None:
+        return read_token_file(file, short=short_allowed())
+    secret = os.environ.get(variable or "", "")
+    if not secret:
+        raise ConfigError(
+            f"The environment variable {variable!r} holds no token", path="environment", key=variable or ""
+        )
+    return Token(secret)
 
 
 def read_token_file(path: Path | str, *, short: bool = True) -> Token:

@@ -267,8 +267,12 @@ class Lab(metaclass=_NamesOnly):
         """
         return self._run(self.local.join(name, can), f"seating {name!r}")
 
-    def enrol(self, name: str, can: Can = "proposer") -> Note:
-        """Enrols a participant of another process: writes its token file and returns the shell line that joins."""
+    def enrol(self, name: str, can: Can = "agent") -> Note:
+        """Enrols a participant of another process: writes its token file and returns the shell line that joins.
+
+        An agent, or `mew-lab mcp` for a coding agent, needs the right to ask for the tools of the others. The profile
+        `agent` has it, and `proposer` has it not.
+        """
 
         async def enrol() -> Note:
             self.local.own_host(f"Cannot enrol {name[:80]!r}").enrol(name, can)
@@ -549,6 +553,7 @@ class Lab(metaclass=_NamesOnly):
         *,
         can: Can = "proposer",
         port: int = 0,
+        bare_names: str = "",
         answer_after: float = ANSWER_AFTER,
         decide_within: float = DECIDE_WITHIN,
         run_within: float = RUN_WITHIN,
@@ -561,6 +566,7 @@ class Lab(metaclass=_NamesOnly):
 
         Args:
             port: 0 takes a free one.
+            bare_names: The participant whose tools have their own names for the clients, without its name before them.
             answer_after: Seconds after which a call that still waits is answered as pending.
             decide_within: Seconds after which a call that nobody decided is refused.
             run_within: Seconds after which an approved call that its tool has not answered ends as unknown.
@@ -578,7 +584,7 @@ class Lab(metaclass=_NamesOnly):
             "grace": grace,
             "withdraw_after": withdraw_after,
         }
-        work = self.local.serve_mcp(name, can, port=port, **limits)
+        work = self.local.serve_mcp(name, can, port=port, bare_names=bare_names, **limits)
         return self._run(work, f"serving MCP clients as {name!r}", timeout=max(self.timeout, SERVED_WITHIN))
 
     def agents(self) -> Listing:
@@ -839,13 +845,13 @@ class Lab(metaclass=_NamesOnly):
         """The tools of every participant that answers within a few seconds, or of `participant`."""
 
         async def ask() -> Listing:
-            tools, silent, left_out = await report.gather_tools(self, participant, patience=DISCOVERY)
+            found = await report.gather_tools(self, participant, patience=DISCOVERY)
             asked = (
                 [participant] if participant is not None else list(self.me.participant.client.participants)
             )
-            for name in {*asked} - {*silent}:
-                self.local.note_tools(name, [tool for who, tool in tools if who == name])
-            return report.tools(tools, silent, left_out)
+            for name in {*asked} - {*found.silent, *found.failed}:
+                self.local.note_tools(name, [tool for who, tool in found.listed if who == name])
+            return report.tools(found)
 
         return self._run(ask(), "asking for tools")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
@@ -17,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mew_lab import find_above
-from mew_lab.errors import ConfigError, JournalError, MewError
-from mew_lab.gateway.auth import read_token_file, short_allowed
+from mew_lab.errors import JournalError, MewError
+from mew_lab.gateway.auth import token_from
 from mew_lab.gateway.space_file import names_file, read_space_file
 from mew_lab.lab.decisions.policies import policy_from_environment
 from mew_lab.lab.entry_feed import EntryFeed
@@ -34,13 +33,12 @@ from mew_lab.log.log import Log
 from mew_lab.log.moment import Moment
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import Envelope, compact
-from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.connection import address
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Record
 
-__all__ = ["close_all", "connect", "current", "forget", "labs", "record_received", "token_from", "up", "use"]
+__all__ = ["close_all", "connect", "current", "forget", "labs", "record_received", "up", "use"]
 
 
 TIMEOUT = 10.0
@@ -328,32 +326,6 @@ def connect(
         return lab
 
     return loop.run(start(), timeout=timeout, doing=f"joining the space {space!r} at {shown}")
-
-
-def token_from(
-    token: str | None = None, *, file: str | Path | None = None, variable: str | None = None
-) -> Token:
-    """The token from the argument, a file or an environment variable.
-
-    Raises:
-        ConfigError: Not exactly one of them is set, or the token in the file is too short (unless MEW_SHORT_TOKENS
-            permits it).
-    """
-    sources = [source for source in (token, file, variable) if source is not None]
-    if len(sources) != 1:
-        raise ConfigError(
-            "Give exactly one of token_file, token_env and token: the gateway needs it to identify you"
-        )
-    if token is not None:
-        return Token(token)
-    if file is not None:
-        return read_token_file(file, short=short_allowed())
-    secret = os.environ.get(variable or "", "")
-    if not secret:
-        raise ConfigError(
-            f"The environment variable {variable!r} holds no token", path="environment", key=variable or ""
-        )
-    return Token(secret)
 
 
 def close_all() -> None:

@@ -33,6 +33,7 @@ from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovery import ToolReading, read_tools
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.scheduler import AT_ONCE
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.settings.environment import state_folder
 from mew_lab.tools_agent.definition import AgentDefinition
@@ -136,8 +137,17 @@ class LocalParticipants:
     def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
         """A participant of this process, which notes what it has executed."""
         participant = MEWParticipant(client, tools=tools, state=self._find_state, **self._on_repeat)
+        self._hasten(participant)
         participant.adopt_unknown(self._unknown_calls())
         return participant
+
+    def _hasten(self, participant: MEWParticipant) -> None:
+        """Has a participant ask all others for their tools at once, where the space is that of this process.
+
+        The participants of one process are few. In a space that runs elsewhere, many may join at the same time.
+        """
+        if self.host is not None:
+            participant.discovery.pace = AT_ONCE
 
     def set_repeats(self, *, strict_unknown: bool, repeats_within: float) -> None:
         """Sets what the participants take for a repeat of a call of unknown outcome, before any is made. Spec: R35.
@@ -315,6 +325,7 @@ class LocalParticipants:
                     await self.bridge(server_name, command, can="tool", on_start=on_start, **options)
                     started.append(server_name)
             agent.participant.adopt_unknown(self._unknown_calls())
+            self._hasten(agent.participant)
             agent.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
             await agent.start()
         except BaseException:
@@ -331,13 +342,22 @@ class LocalParticipants:
         self.seats[name] = seat
         return seat
 
-    async def serve_mcp(self, name: str, can: Can, *, port: int, **limits: float) -> McpSeat:
+    async def serve_mcp(self, name: str, can: Can, *, port: int, bare_names: str, **limits: float) -> McpSeat:
         """Enrols and seats a participant that MCP clients speak through, and serves it."""
         host = self._check_free(name, f"Cannot serve MCP clients as {name[:80]!r}")
         host.enrol(name, with_lists(can))
         participant = self.participant(host.client_for(name), tools=ToolBox(name=name))
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
-        seat = await open_mcp_seat(self._session, host, participant, name=name, port=port, **limits)
+        seat = await open_mcp_seat(
+            self._session,
+            host,
+            participant,
+            name=name,
+            port=port,
+            state=self._find_state,
+            bare_names=bare_names,
+            **limits,
+        )
         seat.tools_of = self.known_tools
         self.seats[name] = seat
         return seat

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -69,25 +69,42 @@ def with_lists(can: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 
 async def open_mcp_seat(
-    session: Session, host: Host, participant: MEWParticipant, *, name: str, port: int, **limits: float
+    session: Session,
+    host: Host,
+    participant: MEWParticipant,
+    *,
+    name: str,
+    port: int,
+    state: Callable[[], Path | None],
+    bare_names: str = "",
+    **limits: float,
 ) -> McpSeat:
     """Joins the space with a gate and serves it.
 
     Args:
         port: 0 takes a free one.
+        state: gives the user's folder for state, where no server of this lab has access to it.
+        bare_names: as `McpGate` has it.
         limits: `answer_after`, `decide_within`, `run_within`, `grace` and `withdraw_after` of the gate.
 
     Raises:
         ConfigError: The port is taken, or the token file cannot be used.
     """
-    gate_type, server_type = await asyncio.to_thread(_load)
+    gate_type, memory_type, server_type = await asyncio.to_thread(_load)
     folder = host.folder / ".mew"
     file = ensure_token_file(folder, OFFERED, name)
     hide(folder)
     token = read_token_file(file, short=short_allowed())
     remember(token)
     async with AsyncExitStack() as parts:
-        gate = await parts.enter_async_context(gate_type(participant, **limits))
+        gate = await parts.enter_async_context(
+            gate_type(
+                participant,
+                lists=memory_type(state, space=session.space, token=token, name=name),
+                bare_names=bare_names,
+                **limits,
+            )
+        )
         named = f"the token in {file}"
         server = await parts.enter_async_context(
             server_type(gate.server, token=token, token_name=named, port=port)
@@ -98,6 +115,7 @@ async def open_mcp_seat(
 
 def _load() -> Any:
     from mew_lab.bridge.gate import McpGate
+    from mew_lab.bridge.list_memory import ListMemory
     from mew_lab.bridge.mcp_http import McpHttpServer
 
-    return McpGate, McpHttpServer
+    return McpGate, ListMemory, McpHttpServer

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from mew_lab.errors import MewError
+from mew_lab.errors import MewError, NoReply, ToolFailed
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.decisions.text import ListedProposal, Proposals
 from mew_lab.lab.listing import Listing, Note
@@ -14,10 +14,14 @@ from mew_lab.lab.session import Session
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import ToolReading, list_tools
+from mew_lab.sdk.tools import METHOD_NOT_FOUND
 
-__all__ = ["farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
+__all__ = ["GatheredTools", "farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
 
 MOST_NAMED = 20  # proposals that a farewell names
+MOST_ERROR = 200  # characters of an error in place of a list
+NONE = "No tools yet. Add an MCP server with %mew bridge NAME -- COMMAND, or a function with @lab.tool."
+UNKNOWN = "No tools are known, because not every participant has listed its own."
 
 
 def _kinds(patterns: Any) -> str:
@@ -119,10 +123,28 @@ def status(session: Session) -> Listing:
     return Listing(f"{session.name}", ("what", "is"), rows)
 
 
-async def gather_tools(
-    session: Session, participant: str | None, *, patience: float
-) -> tuple[list[tuple[str, dict[str, Any]]], list[str], list[str]]:
-    """(participant, tool) pairs, the participants that did not answer, and a sentence about each tool that is left out.
+class GatheredTools(NamedTuple):
+    """The tools that participants listed when they were asked.
+
+    `listed` are pairs of a participant and an entry of its list, `silent` those that did not answer, `failed` the
+    errors of the others that gave no list, and `left_out` a sentence about each list with entries that do not count.
+    """
+
+    listed: list[tuple[str, dict[str, Any]]]
+    silent: list[str]
+    failed: Mapping[str, str]
+    left_out: list[str]
+
+    @property
+    def remarks(self) -> list[str]:
+        """A sentence about each list that is not there, or not whole."""
+        silent = [f"no answer from {', '.join(self.silent)}"] if self.silent else []
+        failed = [f"{one_line(name, 80)} did not list its tools: {why}" for name, why in self.failed.items()]
+        return [*silent, *failed, *self.left_out]
+
+
+async def gather_tools(session: Session, participant: str | None, *, patience: float) -> GatheredTools:
+    """The tools of all participants that may have some, or of one.
 
     Sends requests, as any participant would.
     """
@@ -139,18 +161,20 @@ async def gather_tools(
         return await list_tools(session.me.participant.correlations, name, timeout=patience)
 
     answers = await asyncio.gather(*(ask(name) for name in targets), return_exceptions=True)
-    tools: list[tuple[str, dict[str, Any]]] = []
-    silent: list[str] = []
-    left_out: list[str] = []
+    found = GatheredTools([], [], failed := {}, [])
     for name, answer in zip(targets, answers, strict=True):
-        if isinstance(answer, MewError):
-            silent.append(name)
+        if isinstance(answer, NoReply):
+            found.silent.append(name)
+        elif isinstance(answer, ToolFailed) and answer.code == METHOD_NOT_FOUND:
+            pass  # it has no tools
+        elif isinstance(answer, MewError):
+            failed[name] = one_line(str(answer), MOST_ERROR)
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            tools += [(name, tool) for tool in answer.entries]
-            left_out += [f"of {one_line(name, 80)}: {answer.omitted}"] if answer.omitted else []
-    return tools, silent, left_out
+            found.listed.extend((name, tool) for tool in answer.entries)
+            found.left_out.extend([f"of {one_line(name, 80)}: {answer.omitted}"] if answer.omitted else [])
+    return found
 
 
 def _may_have_tools(session: Session, name: str) -> bool:
@@ -158,12 +182,10 @@ def _may_have_tools(session: Session, name: str) -> bool:
     return seat is None or seat.what != "seat" or bool(seat.participant.tools.tools)
 
 
-def tools(
-    listed: list[tuple[str, dict[str, Any]]], silent: list[str], left_out: Sequence[str] = ()
-) -> Listing:
+def tools(found: GatheredTools) -> Listing:
     """Tools: participant/tool, arguments, description."""
     rows = []
-    for name, tool in listed:
+    for name, tool in found.listed:
         schema = tool.get("inputSchema")
         properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
         required = schema.get("required", []) if isinstance(schema, dict) else []
@@ -176,8 +198,8 @@ def tools(
         "tools",
         ("tool", "arguments", "what it does"),
         rows,
-        empty="No tools yet. Add an MCP server with %mew bridge NAME -- COMMAND, or a function with @lab.tool.",
-        note="; ".join([*([f"no answer from {', '.join(silent)}"] if silent else []), *left_out]),
+        empty=UNKNOWN if found.silent or found.failed else NONE,
+        note="; ".join(found.remarks),
     )
 
 

@@ -18,11 +18,12 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
 __all__ = [
-    "MAX_API_NAME",
+    "MAX_CLIENT_NAME",
     "MAX_NAME",
     "TOOL_NAME",
     "ToolNames",
     "abridge",
+    "client_names",
     "compared",
     "count_of",
     "cut",
@@ -203,6 +204,31 @@ def _form(name: str, *, alone: bool, taken: set[str]) -> str:
     texts = (f"{salt}:{name}" if salt else name for salt in itertools.count())
     digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts)
     return next(form for digest in digests if (form := f"{stem}-{digest[:_HASHED]}") not in taken)
+
+
+# An MCP client puts a prefix before a name, such as `mcp__demo__`, and passes both on to an API of models.
+MAX_CLIENT_NAME = 44
+_CUT_PARTICIPANT, _CUT_TOOL = 8, 26
+_HASH_AT_END = re.compile(rf"-[0-9a-f]{{{_HASHED}}}\Z")
+
+
+def client_names(participant: str, tool: str, *, bare: bool = False) -> tuple[str, ...]:
+    """The names of `participant/tool` for MCP clients, the first of which is the better one.
+
+    `git/git_log` becomes `git_git_log`. A name that is longer than `MAX_CLIENT_NAME`, has other characters, or could be
+    read as that of another participant has both parts cut and a hash at its end. Only such names end like that. So two
+    names are the same where an attacker searched for the hash, or where one of them is `bare`.
+
+    Args:
+        bare: whether the tool's own name comes first, where it can be used.
+    """
+    full = f"{participant}/{tool}"
+    form = tool if bare else _readable(full)
+    fits = (_FITS.fullmatch(form) if bare else _PLAIN.fullmatch(full)) and len(form) <= MAX_CLIENT_NAME
+    parts = _FOREIGN.sub("_", participant)[:_CUT_PARTICIPANT], _FOREIGN.sub("_", tool)[:_CUT_TOOL]
+    digits = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:_HASHED]
+    hashed = f"{'_'.join(parts)}-{digits}"
+    return (form, hashed) if fits and not _HASH_AT_END.search(form) else (hashed,)
 
 
 # --- likeness ---

@@ -71,7 +71,7 @@ MAX_EXAMPLE = 60  # characters of a name in the sentence about what was left out
 MAX_DESCRIPTION = 4096  # characters; what is longer is cut
 MAX_SCHEMA = 65_536  # bytes of JSON
 MAX_ANNOTATIONS = 4096  # bytes of JSON
-MAX_BYTES = 2_000_000  # of all entries of one participant
+MAX_BYTES = 4_000_000  # of all entries of one participant
 BEYOND = f"beyond {MAX_TOOLS}"
 AT_MOST_EVERY = 1.0  # seconds between two attempts that notifications of one participant cause
 MAX_PAGES = 100  # bounds a list without an end
@@ -165,6 +165,12 @@ class Discovery:
     def get_available_tools(self) -> list[DiscoveredTool]:
         """Every known tool, grouped by participant. A list stays while it is being requested again."""
         return [tool for known in self._known.values() for tool in known.reading.tools]
+
+    def get_whole_lists(self) -> dict[str, tuple[dict[str, Any], ...]]:
+        """The callable entries of each participant that has listed its tools to the end, by name."""
+        return {
+            name: known.reading.entries for name, known in self._known.items() if known.told_at is not None
+        }
 
     def get_discovery_status(self) -> dict[str, DiscoveryStatus]:
         """The status of each participant that was asked or may be asked, by name."""

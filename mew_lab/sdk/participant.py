@@ -17,6 +17,7 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +35,7 @@ from mew_lab.ledger.ledger import Ledger
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.ledger.streams import StreamChange
 from mew_lab.ledger.unknown_calls import DAY, UnknownCall, UnknownCalls, has_effect, may_repeat
-from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
 from mew_lab.protocol.token import Token
@@ -50,6 +51,7 @@ from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdra
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.executions import ExecutionFile, Executions, SpaceIdentity
+from mew_lab.sdk.list_pages import PagedLists
 from mew_lab.sdk.repeats import FirstCall, Repeats
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import AnswerMethod, MethodAnswerer, RequestServer
@@ -64,6 +66,7 @@ from mew_lab.sdk.tools import Answerer, ToolBox
 
 __all__ = ["Call", "MEWParticipant"]
 
+logger = logging.getLogger(__name__)
 BY_SCRIPT: Mapping[str, Any] = MappingProxyType({"how": "script", "by": "a script"})
 NOTES_WITHIN = 2.0  # seconds that `stop` waits for notes that are on their way
 
@@ -114,7 +117,8 @@ class MEWParticipant:
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
-        self._answerer = MethodAnswerer(self.tools)
+        pages = PagedLists(self.tools, room=self._find_room, on_left_out=self._note_left_out)
+        self._answerer = MethodAnswerer(pages)
         self.request_server = RequestServer(self._answerer, post=self.client.post)
         self._repeats = Repeats(
             server=self.request_server,
@@ -212,6 +216,17 @@ class MEWParticipant:
         self._executions.stop()
         await self.client.disconnect()
         await self.discovery.close()
+
+    def _find_room(self) -> int:
+        """The bytes of a message that both this client and its gateway take."""
+        told = self.client.extension.get("message_bytes")
+        return min(told, MAX_MESSAGE) if isinstance(told, int) else MAX_MESSAGE
+
+    async def _note_left_out(self, text: str) -> None:
+        if (note := getattr(self.tools, "note_left_out", None)) is not None:
+            await note(text)
+        else:
+            logger.warning("%s: %s", one_line(self.client.id or "", 80), text)
 
     # --- handlers; each method returns a function that removes the handler ---
 

@@ -2,7 +2,7 @@
 
 A list is asked for when somebody wants it, of participants whose capabilities permit `mcp/response`. It is kept until
 its participant announces a change or leaves, or it is `MAX_AGE` seconds old. A participant that does not answer in time,
-or has no such list, offers nothing.
+or has no such list, offers nothing. One that answers later than its reader waits is a change.
 
 Spec: §3.1; MCP "Resources", "Prompts".
 """
@@ -19,18 +19,15 @@ from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.sdk.discovery import may_answer
-from mew_lab.sdk.group import run_all
+from mew_lab.sdk.list_pages import LISTED
 from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["METHODS", "PeerEntry", "PeerLists"]
 
-METHODS = {
-    "resources/list": "resources",
-    "resources/templates/list": "resourceTemplates",
-    "prompts/list": "prompts",
-}
+METHODS = {method: member for method, member in LISTED.items() if method != "tools/list"}
 MAX_AGE = 300.0  # seconds
 ANSWER_WITHIN = 5.0  # seconds
+WAIT = 2.0  # seconds that a reader waits for those that have not answered
 ASK_AGAIN = 10.0  # seconds after a failure
 MAX_PAGES = 20
 MAX_ENTRIES = 500  # of one list
@@ -54,6 +51,8 @@ class PeerLists:
         self._participant = participant
         self._on_change = on_change
         self._kept: dict[tuple[str, str], tuple[float, list[PeerEntry]]] = {}
+        self._asked: dict[tuple[str, str], asyncio.Task[list[PeerEntry]]] = {}
+        self._running: set[asyncio.Task[list[PeerEntry]]] = set()
         participant.dispatcher.on(McpRequest, self._note_request)
         participant.dispatcher.on(SystemPresence, self._note_presence)
 
@@ -61,8 +60,37 @@ class PeerLists:
         """The entries of one list of every participant, by the names of the participants."""
         present = self._participant.client.participants
         names = sorted(name for name, patterns in present.items() if may_answer(patterns))
-        lists = await run_all(self._read_of(name, method) for name in names)
-        return [entry for entries in lists for entry in entries]
+        tasks = [self._ask(name, method) for name in names]
+        if not tasks:
+            return []
+        answered, late = await asyncio.wait(tasks, timeout=WAIT)
+        for task in late:
+            task.add_done_callback(lambda done: self._note_late(done, method))
+        return [entry for task in tasks if task in answered for entry in task.result()]
+
+    async def close(self) -> None:
+        """Ends the requests that wait for an answer."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _ask(self, participant: str, method: str) -> asyncio.Task[list[PeerEntry]]:
+        """The one task that reads that list now, for all readers."""
+        key = (participant, method)
+        if (task := self._asked.get(key)) is None:
+            task = self._asked[key] = asyncio.get_running_loop().create_task(self._read_of(*key))
+            self._running.add(task)
+            task.add_done_callback(lambda done: self._note_end(key, done))
+        return task
+
+    def _note_end(self, key: tuple[str, str], task: asyncio.Task[list[PeerEntry]]) -> None:
+        self._running.discard(task)
+        if self._asked.get(key) is task:
+            del self._asked[key]
+
+    def _note_late(self, done: asyncio.Task[list[PeerEntry]], method: str) -> None:
+        if not done.cancelled() and done.exception() is None and done.result():
+            self._on_change("prompts" if method == "prompts/list" else "resources")
 
     def kept(self, method: str) -> list[PeerEntry]:
         """The entries of that list that were read last, without asking anybody."""
@@ -80,7 +108,7 @@ class PeerLists:
                 entries = await self._pages(participant, method)
         except (MewError, TimeoutError):
             entries, now = [], now - MAX_AGE + ASK_AGAIN
-        if participant in self._participant.client.participants:
+        if self._asked.get((participant, method)) is asyncio.current_task():  # else it has changed meanwhile
             self._kept[participant, method] = (now, entries)
         return entries
 
@@ -122,6 +150,7 @@ class PeerLists:
         for method in METHODS:
             if method.startswith(listed):
                 self._kept.pop((participant, method), None)
+                self._asked.pop((participant, method), None)
 
 
 def _size(entry: Any) -> int:

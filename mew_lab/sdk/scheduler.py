@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-__all__ = ["KeyedScheduler", "NextStep", "Pace", "StartSpacing"]
+__all__ = ["AT_ONCE", "KeyedScheduler", "NextStep", "Pace", "StartSpacing"]
 
 
 class NextStep(NamedTuple):
@@ -124,7 +124,7 @@ class Pace(NamedTuple):
     The example of the specification waits 3 to 5 s for each participant, whatever their number. An agent waits 5 s for
     discovery before it thinks, so with two participants it would think without tools. Here the first is asked at
     once, ten within 4.5 s, and from the thirtieth on it is the 3 s of the example: fifty take 104 s. The gaps keep
-    many newcomers from asking everybody together. A single newcomer with a user who waits sets `stagger` to 0.
+    many newcomers from asking everybody together. A single newcomer with a user who waits takes `AT_ONCE`.
     """
 
     stagger: float = 0.1
@@ -134,6 +134,10 @@ class Pace(NamedTuple):
     retries: tuple[float, ...] = (5.0, 10.0, 15.0)
     ttl: float = 300.0
     timeout: float = 10.0
+
+
+AT_ONCE = Pace(stagger=0.0)
+"""The pace of a gate, whose client waits, and of the seats of one lab, which are few: only `at_once` bounds it."""
 
 
 class StartSpacing:

@@ -15,6 +15,7 @@ from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.bridge.gate import PENDING, REFUSED, McpGate
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.offers import LISTING
+from mew_lab.sdk import peer_lists
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
@@ -445,8 +446,8 @@ async def test_clients_are_told_that_lists_have_changed(desk: Desk) -> None:
     async with desk.gate() as gate:
         async with Client(gate.server, mode="legacy", message_handler=note) as client:
             assert client.server_capabilities.tools.list_changed
-            await client.list_tools()
-            await client.list_resources()
+            for list_all in (client.list_tools, client.list_resources, client.list_prompts):
+                await list_all()
             library = await seat_library(desk)
             other = await desk.seat("calc2")
             await until(lambda: {f"notifications/{one}/list_changed" for one in LISTED} <= set(told))
@@ -482,6 +483,8 @@ async def test_a_flood_of_changes_is_told_a_few_times(desk: Desk) -> None:
 
     async with desk.gate() as gate:
         async with Client(gate.server, mode="legacy", message_handler=note) as client:
+            await client.list_tools()
+            await client.list_resources()
             library = await seat_library(desk)
             for _ in range(200):
                 await library.notify("notifications/resources/list_changed")
@@ -612,3 +615,42 @@ async def test_a_connection_that_breaks_leaves_the_call_alone_and_its_outcome_fo
             assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
             assert waiting.delivered
     assert desk.executed == [(2, 3)]
+
+
+class Greeter:
+    """Lists one prompt, once it may; never tools."""
+
+    def __init__(self) -> None:
+        self.may = asyncio.Event()
+        self.asked = 0
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        if method != "prompts/list":
+            return {}
+        self.asked += 1
+        await self.may.wait()
+        return {"prompts": [{"name": "greet"}]}
+
+
+async def test_a_slow_list_of_prompts_holds_up_no_other_and_is_told_when_it_comes(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    async def note(message: Any) -> None:
+        told.append(message.method)
+
+    monkeypatch.setattr(peer_lists, "WAIT", 0.2)
+    slow, quick = Greeter(), Greeter()
+    quick.may.set()
+    for name, library in (("slow", slow), ("quick", quick)):
+        participant = MEWParticipant(desk.site.client(name, "tool"), tools=library)
+        desk.site.seated.append(participant)
+        await participant.start()
+    async with desk.gate() as gate, Client(gate.server, mode="legacy", message_handler=note) as client:
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["quick_greet"]
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["quick_greet"]
+        assert slow.asked == 1
+        slow.may.set()
+        await until(lambda: "notifications/prompts/list_changed" in told)
+        assert len((await client.list_prompts()).prompts) == 2

@@ -83,7 +83,7 @@ async def test_silent_participants_keep_no_tool_of_another_out_of_the_first_list
 ) -> None:
     dice = Random(seed)
     delays = [dice.choice([None, None, 0.0, 0.02, 0.2]) for _ in range(dice.randint(4, 24))]
-    monkeypatch.setattr(gate, "PACE", Pace(stagger=0.0, at_once=3, slow=0.02))
+    monkeypatch.setattr(gate, "AT_ONCE", Pace(stagger=0.0, at_once=3, slow=0.02))
     Lister.asked_now = Lister.asked_most = 0
     offered = await seat_all(site, delays)
     async with gate.McpGate(MEWParticipant(site.client("coder", PROPOSER))) as made:
@@ -99,7 +99,7 @@ async def test_silent_participants_keep_no_tool_of_another_out_of_the_first_list
 async def test_only_so_many_participants_are_asked_at_once(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "PACE", Pace(stagger=0.0, at_once=3, slow=60.0))
+    monkeypatch.setattr(gate, "AT_ONCE", Pace(stagger=0.0, at_once=3, slow=60.0))
     Lister.asked_now = Lister.asked_most = 0
     offered = await seat_all(site, [0.01] * 12)
     _, tools = await first_list(site, "coder")

@@ -6,13 +6,11 @@ import asyncio
 import math
 import random
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 from mcp import Client
-from mcp.server.lowlevel import Server
 
 from mew_lab.bridge import announcements
 from mew_lab.bridge.mcp_http import McpHttpServer
@@ -154,6 +152,7 @@ class Listener:
 
     def __init__(self, takes: float) -> None:
         self.takes = takes
+        self.client_params = object()
         self.told: list[str] = []
 
     async def send_notification(self, notification: Any, *more: Any) -> None:
@@ -168,13 +167,9 @@ async def test_a_client_that_never_reads_what_has_changed_holds_up_no_other(
     monkeypatch.setattr(announcements, "ANNOUNCE_EVERY", 0)
     monkeypatch.setattr(announcements, "TAKE_WITHIN", 0.1)
     announcer = announcements.ListAnnouncer()
-    server = Server("server")
-    announcer.register(server)
-    opened = server.get_notification_handler("notifications/initialized")
-    assert opened is not None
     silent, reading = Listener(takes=1), Listener(takes=math.inf)
     for session in (silent, reading):
-        await opened.handler(SimpleNamespace(session=session), None)
+        announcer.note(session, "tools", since=0)  # type: ignore[arg-type]
     for count in (1, 2, 3):
         announcer.announce("tools")
         await until(lambda count=count: len(reading.told) == count)

@@ -179,6 +179,7 @@ def test_tools_are_looked_up_and_rows_of_one_holder_chosen(notebook: Callable[..
 
 HOSTILE = """
 import mew_lab.views.grants.widget as part
+from mew_lab.lab.report import GatheredTools
 from mew_lab.lab.decisions.limited_grants import Example
 from mew_lab.views.grants.model import Holding
 from mew_lab.views.grants.probe import Probe
@@ -193,7 +194,7 @@ async def probe(lab, to, text, *, wanted):
         examples=tuple(Example(1.0, p, (p,), p, p) for p in PAYLOADS), barred=PAYLOADS[4], warnings=tuple(PAYLOADS))
 part.probe = probe
 async def gather(lab, who, *, patience):
-    return [(p, {'name': p}) for p in PAYLOADS], list(PAYLOADS), list(PAYLOADS)
+    return GatheredTools([(p, {'name': p}) for p in PAYLOADS], list(PAYLOADS), {p: p for p in PAYLOADS}, list(PAYLOADS))
 part.gather_tools = gather
 view.wake()
 """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -238,3 +240,46 @@ async def test_a_result_that_no_client_has_outlives_a_killed_gate(desk: OpenDesk
     async with HttpGate(words, tmp_path) as gate, gate.client() as client:
         assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
     assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1
+
+
+HANDSHAKE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+
+
+async def test_a_client_over_stdio_has_its_tools_before_its_gate_is_in_the_space(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
+    words = desk.words(tmp_path)
+    environment = {**ENVIRONMENT, "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    async def list_tools(words: list[str]) -> list[Any]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, env=environment, cwd=tmp_path,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        got = []
+        for id, method, params in ((0, "initialize", HANDSHAKE), (1, "tools/list", {})):
+            request = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            got.append(json.loads(await asyncio.wait_for(process.stdout.readline(), 60)))
+            process.stdin.write(
+                b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n' if not id else b""
+            )
+        if words[3] == desk.url:
+            call = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+            process.stdin.write(json.dumps(call).encode() + b"\n")
+            got.append(json.loads(await asyncio.wait_for(process.stdout.readline(), 60)))
+            process.stdin.close()
+            rest, _ = await asyncio.wait_for(process.communicate(), 60)
+            assert rest == b""  # no answer came twice
+        else:
+            process.kill()
+            await process.wait()
+        return got
+
+    first, again = await list_tools(words), await list_tools(words)
+    assert [one["id"] for one in first] == [0, 1, 2] and again == first
+    assert "calc_add" in json.dumps(first[1])
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a gateway that admits nobody
+        elsewhere = f"ws://127.0.0.1:{silent.getsockname()[1]}/ws"
+        assert await list_tools([*words[:3], elsewhere, *words[4:]]) == first[:2]

@@ -67,7 +67,7 @@ def test_a_schema_of_more_than_64_kib_is_left_out_and_so_is_what_is_too_much_tog
     assert [one.name for one in found.tools] == ["fits"]
     assert found.omitted == "tools left out: 1 with a schema that is too large (such as not)"
     many = read_tools("c", [tool(f"t{n}", inputSchema=of(65_536)) for n in range(100)])
-    assert (len(many.tools), many.omitted) == (30, "tools left out: 70 beyond 2000000 bytes (such as t30)")
+    assert (len(many.tools), many.omitted) == (61, "tools left out: 39 beyond 4000000 bytes (such as t61)")
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
@@ -76,8 +76,8 @@ def test_a_schema_of_more_than_64_kib_is_left_out_and_so_is_what_is_too_much_tog
 
 def test_a_long_description_is_cut_and_large_annotations_are_dropped() -> None:
     assert (
-        read_tools("c", [tool(description="d" * 2_000_000)]).omitted
-        == "tools left out: 1 beyond 2000000 bytes (such as add)"
+        read_tools("c", [tool(description="d" * 4_000_000)]).omitted
+        == "tools left out: 1 beyond 4000000 bytes (such as add)"
     )
     [one] = read_tools("c", [tool(description="d" * 5000, annotations={"a": "b" * 5000})]).tools
     assert (len(one.description), one.annotations) == (4096, {})

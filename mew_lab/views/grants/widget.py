@@ -196,13 +196,12 @@ class GrantsView(ActingWidget):
         return self._session.loop.submit(self._look_up())
 
     async def _look_up(self) -> ActResult:
-        tools, silent, left_out = await gather_tools(self._session, None, patience=PATIENCE)
+        found = await gather_tools(self._session, None, patience=PATIENCE)
         names = [
             [owner, str(tool.get("name"))[:128], one_line(f"{owner}/{tool.get('name')}", 80)]
-            for owner, tool in tools[:MOST_TOOLS]
+            for owner, tool in found.listed[:MOST_TOOLS]
         ]
-        without = [f"no answer from {', '.join(silent)}"] if silent else []
-        text = "; ".join([count_of(len(tools), "tool"), *without, *left_out])
+        text = "; ".join([count_of(len(found.listed), "tool"), *found.remarks])
         return ActResult(one_line(text, 200), names)
 
     def _of(self, params: Mapping[str, Any]) -> ActResult:

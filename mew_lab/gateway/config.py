@@ -27,7 +27,7 @@ from pydantic import (
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.shares import JournalLimits
-from mew_lab.protocol.envelope import MAX_MESSAGE
+from mew_lab.protocol.envelope import MAX_MESSAGE, MOST_MESSAGE
 from mew_lab.protocol.filename import MAX_SPACE, is_space_id
 from mew_lab.protocol.permit import CLOSED, Capability
 from mew_lab.protocol.token import LEAST_TOKEN, Token
@@ -341,7 +341,7 @@ class SpaceSettings(Section):
     hosts: list[str] = Field(default_factory=list)
     origins: list[str] = Field(default_factory=list)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
-    message_bytes: int = Field(default=MAX_MESSAGE, ge=1024, le=64 * 1024 * 1024)
+    message_bytes: int = Field(default=MAX_MESSAGE, ge=1024, le=MOST_MESSAGE)
     queue_bytes: int = Field(default=8 * 1024 * 1024, ge=64 * 1024)
 
 

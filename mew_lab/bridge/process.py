@@ -25,13 +25,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from mew_lab.bridge import line_judge
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import inherited_environment
-from mew_lab.transport import keeper
+from mew_lab.transport import keeper, line_judge
 
 __all__ = ["LineJudge", "LongLine", "ServerProcess", "Spool", "environment"]
 

@@ -32,12 +32,13 @@ from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
-from mew_lab.protocol.own import KEPT_METHODS
+from mew_lab.protocol.kept import KEPT_METHODS
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.result_store import UnreadResult
 from mew_lab.sdk.tools import INTERNAL_ERROR, INVALID_PARAMS, RpcError
+from mew_lab.transport.line_judge import MAX_CONTAINERS, MAX_VALUES
 from mew_lab.version import VERSION
 
 __all__ = ["McpSession", "OnNotification", "OnRequest", "open_session"]
@@ -60,7 +61,6 @@ class OnRequest(Protocol):
 
 
 LARGE = 256 * 1024  # bytes of a line that another process judges before it is parsed
-MAX_VALUES, MAX_CONTAINERS = 40_000, 20_000  # of a line: what becomes of it costs the loop some µs for each
 HANDSHAKE_VERSION = "2025-11-25"  # the last revision with `initialize`, which is that of MCP in a space
 MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -700,7 +700,7 @@ class _LineReader:
         try:
             found = await self._judge.take_result(line.path)
             if found is not None and "size" in found:
-                about = {name: found[name] for name in ("size", "sha256", "is_error", "kinds")}
+                about = {name: found[name] for name in ("size", "sha256", "is_error", "is_costly", "kinds")}
                 result = UnreadResult(line.path, **about)
                 return types.JSONRPCResponse.model_construct(jsonrpc="2.0", id=found["id"], result=result)
         finally:

@@ -47,6 +47,7 @@ from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, Welcome, read_wel
 from mew_lab.protocol import frames
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, compact, too_deep
+from mew_lab.protocol.kept import EDITION_OF_KEPT, reads_result
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.own import MAX_REASON, OWN, is_modest
 from mew_lab.protocol.permit import CapabilitySet, edition_of, read_capabilities
@@ -396,12 +397,17 @@ class MEWClient:
         """The draft as this client may send it; None where it may not.
 
         A capability permits it as it is. Without one, this gateway may still let everybody end messages of its own,
-        with a short reason. Whether the messages in `correlation_id` are its own is not checked here.
+        with a short reason, and ask for a kept result. Whether the messages in `correlation_id` are its own is not
+        checked here.
 
-        Spec: §4.1, ruling R36.
+        Spec: §4.1, rulings R36, R43.
         """
-        kind, payload = draft["kind"], draft["payload"]
-        if self.capabilities.permit(kind, draft.get("to") or (), payload).allowed:
+        kind, payload, to = draft["kind"], draft["payload"], draft.get("to") or ()
+        if self.capabilities.permit(kind, to, payload).allowed:
+            return draft
+        if self.extension.get("edition", 0) >= EDITION_OF_KEPT and reads_result(
+            kind, payload, to, draft.get("correlation_id") or ()
+        ):
             return draft
         if kind not in OWN or kind not in self.extension.get("own", ()):
             return None

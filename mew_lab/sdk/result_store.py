@@ -11,6 +11,7 @@ Spec: ruling R43.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import hashlib
@@ -19,18 +20,20 @@ import secrets
 import shutil
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.unknown_calls import DAY
+from mew_lab.protocol.text import utf8_size
 from mew_lab.transport.scratch import ScratchFolder
 
 __all__ = ["KeptResult", "ResultLimits", "ResultStore", "UnreadResult"]
 
 FOLDER = "results"  # in the user's folder for state
 FLOOR = 64 * 1024 * 1024  # bytes that are left free on the disk
+PIECE = 1 << 20  # bytes that are written at once
 WRAPPING = 64 * 1024  # bytes of a line beside its result
 
 
@@ -66,13 +69,22 @@ class UnreadResult(dict[str, Any]):
         size: The bytes of its text.
         sha256: The digest of its text.
         is_error: Whether it says that the tool failed.
+        is_costly: Whether parsing it would hold a loop.
         kinds: The type, MIME type and characters of its first parts.
     """
 
     def __init__(
-        self, path: Path, *, size: int, sha256: str, is_error: bool, kinds: Sequence[Sequence[Any]]
+        self,
+        path: Path,
+        *,
+        size: int,
+        sha256: str,
+        is_error: bool,
+        is_costly: bool,
+        kinds: Sequence[Sequence[Any]],
     ) -> None:
         super().__init__()
+        self.is_costly = is_costly
         self.size = size
         self.sha256 = sha256
         self.is_error = is_error
@@ -103,7 +115,6 @@ class KeptResult(NamedTuple):
     sha256: str
     expires: float
     readers: frozenset[str]
-    about: Mapping[str, Any]
 
     def read(self, begin: int, size: int) -> bytes:
         """So many bytes of its text, from `begin` on.
@@ -137,7 +148,7 @@ class ResultStore:
         self._clock = clock
         self._folder: ScratchFolder | None = None
         self._kept: dict[str, KeptResult] = {}
-        self._is_closed = False
+        self._coming = 0  # bytes that are being written
 
     def __len__(self) -> int:
         """The number of results that have not expired."""
@@ -146,9 +157,9 @@ class ResultStore:
 
     @property
     def used(self) -> int:
-        """The bytes of the results that have not expired."""
+        """The bytes of the results that have not expired, those included that are being written."""
         self.expire()
-        return sum(kept.size for kept in self._kept.values())
+        return self._coming + sum(kept.size for kept in self._kept.values())
 
     @property
     def most(self) -> int:
@@ -179,38 +190,32 @@ class ResultStore:
             return fault.strerror or str(fault)
         return ""
 
-    def keep(
-        self, result: str | UnreadResult, *, readers: frozenset[str], about: Mapping[str, Any]
-    ) -> KeptResult:
-        """Keeps a result. It may wait for the disk, so it is called in a thread.
+    async def keep(self, result: str | UnreadResult, *, readers: frozenset[str]) -> KeptResult:
+        """Keeps a result.
 
         Args:
             result: Its JSON text, or a result that is in a file of this store already.
             readers: The participants that may read it.
-            about: What its head says of it.
 
         Raises:
             OSError: there is no room for it, or it cannot be written.
         """
-        data = b"" if isinstance(result, UnreadResult) else result.encode()
-        size = result.size if isinstance(result, UnreadResult) else len(data)
+        size = result.size if isinstance(result, UnreadResult) else utf8_size(result)
         if obstacle := self.find_obstacle(size):
             raise OSError(errno.ENOSPC, obstacle)
-        if isinstance(result, UnreadResult):
-            path, digest = result.take(), result.sha256
-        else:
-            path, digest = self.new_file(), hashlib.sha256(data).hexdigest()
-            try:
-                with path.open("wb", buffering=0) as file:
-                    rest = memoryview(data)
-                    while rest:
-                        rest = rest[file.write(rest) :]
-            except OSError:
-                _delete(path)
-                raise
+        self._coming += size
+        try:
+            if isinstance(result, UnreadResult):
+                path, digest = result.take(), result.sha256
+            else:
+                path = self.new_file()
+                digest = await asyncio.to_thread(_write, path, result)
+        finally:
+            self._coming -= size
         expires = self._clock() + self.limits.seconds
-        kept = KeptResult(secrets.token_hex(16), path, size, digest, expires, readers, about)
+        kept = KeptResult(secrets.token_hex(16), path, size, digest, expires, readers)
         self._kept[kept.id] = kept
+        asyncio.get_running_loop().call_later(self.limits.seconds + 1.0, self.expire)
         return kept
 
     def find(self, id: str) -> KeptResult | None:
@@ -226,15 +231,13 @@ class ResultStore:
             _delete(kept.path)
 
     def close(self) -> None:
-        """Deletes all results, for good."""
-        self._is_closed = True
+        """Deletes all results."""
         self._kept.clear()
-        if self._folder is not None:
-            self._folder.remove()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.remove()
 
     def _opened(self) -> Path:
-        if self._is_closed:
-            raise OSError(0, "its participant has left")
         if self._folder is None:
             state = self._state() if self._state is not None else None
             if state is None:
@@ -245,6 +248,20 @@ class ResultStore:
                 place.chmod(0o700)
             self._folder = ScratchFolder(place)
         return self._folder.path
+
+
+def _write(path: Path, text: str) -> str:
+    """Writes a text, and returns its digest."""
+    data = text.encode()
+    try:
+        with path.open("wb", buffering=0) as file:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest[:PIECE]) :]
+    except OSError:
+        _delete(path)
+        raise
+    return hashlib.sha256(data).hexdigest()
 
 
 def _delete(path: Path) -> None:

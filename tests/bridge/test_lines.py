@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.bridge.line_judge import count
 from mew_lab.bridge.process import LONGEST, LongLine, ServerProcess
 from mew_lab.bridge.server_requests import ServerRequests
 from mew_lab.bridge.session import McpSession, open_session
 from mew_lab.errors import MewError, OutcomeUnknown
 from mew_lab.sdk.result_store import ResultStore
 from mew_lab.sdk.tools import RpcError
+from mew_lab.transport.line_judge import count
 
 from .conftest import Site
 from .heavy_server import SHAPES

@@ -5,7 +5,7 @@ It is a script of its own and imports only the standard library. It answers each
 - A number announces so many bytes of JSON. The answer is `{"values": n, "containers": n}`.
 - `{"file": path}` names a file with one JSON-RPC response. Its answer is `{"id": id}`, and where it has a result, the
   text of that alone is left in the file, to the byte. Then the answer also has its `size` in bytes, its `sha256`,
-  `is_error`, and its `kinds`: the type, MIME type and characters of its first parts.
+  `is_error`, whether it `is_costly` to parse, and its `kinds`: the type, MIME type and characters of its first parts.
 
 The answer is `{}` for what is no JSON, or no response. It ends with its stdin.
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import re
 import sys
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
@@ -28,8 +29,9 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-__all__ = ["count", "take_result"]
+__all__ = ["MAX_CONTAINERS", "MAX_VALUES", "count", "kinds_of", "take_result"]
 
+MAX_VALUES, MAX_CONTAINERS = 40_000, 20_000  # of a line: what becomes of it costs a loop some µs for each
 MEMORY = 2 << 30  # bytes of addresses; a line that takes more to read is not read
 MAX_KINDS = 20
 PART = 1 << 20
@@ -37,10 +39,13 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _PARTS = ("content", "contents", "messages")  # of the results of tools, resources and prompts
 
 
-def count(value: Any) -> tuple[int, int]:
-    """The values in a JSON value, itself and the names of members included, and the lists and objects in it."""
+def count(value: Any, *, most: float = math.inf) -> tuple[int, int]:
+    """The values in a JSON value, itself and the names of members included, and the lists and objects in it.
+
+    It stops soon after `most` values.
+    """
     values, containers, waiting = 0, 0, [value]
-    while waiting:
+    while waiting and values <= most:
         inner = waiting.pop()
         values += 1
         if isinstance(inner, dict | list):
@@ -94,7 +99,7 @@ def members(text: str) -> dict[str, tuple[Any, int, int]]:
     return found
 
 
-def _kinds(result: dict[str, Any]) -> list[list[Any]]:
+def kinds_of(result: dict[str, Any]) -> list[list[Any]]:
     """The type, the MIME type and the number of characters of the first parts of a result."""
     parts: list[Any] = next((result[name] for name in _PARTS if isinstance(result.get(name), list)), [])
     found = []
@@ -141,12 +146,14 @@ def take_result(path: str) -> dict[str, Any]:
             data = data[file.write(data[:PART]) :]
         file.truncate()
         file.flush()
+    values, containers = count(result, most=MAX_VALUES)
     return {
         "id": id,
+        "is_costly": values > MAX_VALUES or containers > MAX_CONTAINERS,
         "size": size,
         "sha256": digest,
         "is_error": result.get("isError") is True,
-        "kinds": _kinds(result),
+        "kinds": kinds_of(result),
     }
 
 

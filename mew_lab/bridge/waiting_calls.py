@@ -41,7 +41,7 @@ import asyncio
 import logging
 import math
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -57,6 +57,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.difference import equality_key
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import SENT_UNKNOWN
+from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.progress import Progress, read_progress
@@ -67,6 +68,7 @@ __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
 logger = logging.getLogger(__name__)
 MAX_OPEN = 200  # calls of one client at once
 MAX_ENDED = 100  # ended calls whose outcome is kept; each may be as large as a message
+MAX_ENDED_BYTES = 32 * 1024 * 1024  # of their results that were larger than a message
 MAX_UNKNOWN = 1000  # calls of unknown outcome that are recognised
 MAX_REASON = 300  # characters
 RETURN_WITHIN = 5.0  # seconds in which a client sends its next round, else it is told to be gone
@@ -110,6 +112,7 @@ class WaitingCall:
         self.key = key
         self.id = id
         self.what = what
+        self.size = 0  # bytes of its result, where that was larger than a message
         self.is_tool = is_tool
         self.call = call
         self.outcome: CallOutcome | None = None
@@ -166,6 +169,7 @@ class WaitingCalls:
         withdraw_after: seconds after which a call that its client cancelled is withdrawn.
         status: tells the space which of them have no client any more.
         memory: what outlives a crash of this process; None keeps nothing.
+        load: gives the result for the client, of one that came and the name of the call; None takes it as it came.
         most: the number of calls that may wait at once.
     """
 
@@ -179,6 +183,7 @@ class WaitingCalls:
         withdraw_after: float,
         status: CallerStatus,
         memory: CallMemory | None = None,
+        load: Callable[[Any, str], Awaitable[Any]] | None = None,
         most: int = MAX_OPEN,
     ) -> None:
         self.decide_within = decide_within
@@ -189,6 +194,7 @@ class WaitingCalls:
         self._status = status
         self.most = most
         self._memory = memory
+        self._load = load
         self._by_key: dict[str, dict[str, WaitingCall]] = {}  # waiting, or ended and not delivered, by id
         self._by_id: dict[str, WaitingCall] = {}
         self._ended: dict[str, WaitingCall] = {}  # by id, the oldest first
@@ -366,12 +372,12 @@ class WaitingCalls:
 
     async def _follow(self, waiting: WaitingCall, call: Call) -> None:
         try:
-            outcome = self._outcome_of(waiting, _json_of(await call))
+            outcome = await self._outcome_of(waiting, _json_of(await call))
         except ToolFailed as fault:
             # A result that the tool marked as an error stays a result; any other error is a sentence.
             is_result = fault.code is None and isinstance(fault.data, dict)
             outcome = (
-                self._outcome_of(waiting, fault.data)
+                await self._outcome_of(waiting, fault.data)
                 if is_result
                 else CallOutcome(refusal=str(fault), code=fault.code)
             )
@@ -385,7 +391,10 @@ class WaitingCalls:
         if not waiting.ended.is_set():
             self._end(waiting, outcome)
 
-    def _outcome_of(self, waiting: WaitingCall, result: Any) -> CallOutcome:
+    async def _outcome_of(self, waiting: WaitingCall, result: Any) -> CallOutcome:
+        if self._load is not None and (head := ResultHead.of(result)) is not None:
+            result = await self._load(result, waiting.what)
+            waiting.size = min(head.size, MAX_ENDED_BYTES)
         plain = without_own_words(result, waiting.what, is_tool=waiting.is_tool)
         return CallOutcome(self._with_edit(waiting.id, plain))
 
@@ -419,7 +428,9 @@ class WaitingCalls:
         else:
             self._remember(waiting)
         self._ended[waiting.id] = waiting
-        if len(self._ended) > MAX_ENDED:
+        while len(self._ended) > MAX_ENDED or (
+            waiting.size > 0 and sum(ended.size for ended in self._ended.values()) > MAX_ENDED_BYTES
+        ):
             oldest = self._ended.pop(next(iter(self._ended)))
             self._by_id.pop(oldest.id, None)
             self._release(oldest)

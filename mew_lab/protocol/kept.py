@@ -18,7 +18,7 @@ __all__ = [
     "KEPT",
     "KEPT_METHODS",
     "READ_RESULT",
-    "KeptHead",
+    "ResultHead",
     "ResultUri",
     "is_result_uri",
     "reads_result",
@@ -61,7 +61,7 @@ def is_result_uri(uri: object) -> bool:
     return isinstance(uri, str) and uri.startswith(_SCHEME)
 
 
-class KeptHead(NamedTuple):
+class ResultHead(NamedTuple):
     """What is sent in place of a kept result.
 
     Attributes:
@@ -78,7 +78,7 @@ class KeptHead(NamedTuple):
     parts: int
 
     @classmethod
-    def of(cls, result: object) -> KeptHead | None:
+    def of(cls, result: object) -> ResultHead | None:
         """The head that a result is; None where it is a whole result."""
         meta = result.get("_meta") if isinstance(result, Mapping) else None
         told = meta.get(KEPT) if isinstance(meta, Mapping) else None

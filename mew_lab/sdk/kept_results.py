@@ -37,7 +37,7 @@ from mew_lab.protocol.kept import (
     KEPT,
     KEPT_METHODS,
     READ_RESULT,
-    KeptHead,
+    ResultHead,
     ResultUri,
     is_result_uri,
 )
@@ -60,7 +60,7 @@ from mew_lab.sdk.tools import (
 )
 from mew_lab.transport.line_judge import kinds_of
 
-__all__ = ["KeptResults", "may_exceed"]
+__all__ = ["KeptResults", "may_exceed", "parse_result"]
 
 logger = logging.getLogger(__name__)
 ENVELOPE = 8 * 1024  # bytes of a message beside its result
@@ -134,7 +134,7 @@ class KeptResults:
         text: str | UnreadResult
         if isinstance(result, UnreadResult):
             if result.size <= most and not result.is_costly:
-                whole: dict[str, Any] = _parse(await asyncio.to_thread(result.read))
+                whole: dict[str, Any] = parse_result(await asyncio.to_thread(result.read))
                 return _without_head(whole)
             text, size, kinds, is_error = result, result.size, result.kinds, result.is_error
         else:
@@ -175,11 +175,11 @@ class KeptResults:
         """The bytes of a part."""
         return max(256, min(PART, (self._client.message_bytes - ENVELOPE) * 3 // 4))
 
-    def _head_of(self, kept: KeptResult) -> KeptHead:
+    def _head_of(self, kept: KeptResult) -> ResultHead:
         uri = ResultUri(self._client.id, kept.id)
         expires = timestamp(datetime.fromtimestamp(kept.expires, UTC))
         parts = -(-kept.size // self._part) if kept.size <= MOST_IN_PARTS else 0
-        return KeptHead(uri, kept.size, kept.sha256, expires, parts)
+        return ResultHead(uri, kept.size, kept.sha256, expires, parts)
 
     def _head(
         self, method: str, kept: KeptResult, kinds: Iterable[Iterable[Any]], *, is_error: bool
@@ -294,7 +294,7 @@ class KeptResults:
 
     # --- reading ---
 
-    async def load(self, head: KeptHead, *, by: str = "") -> dict[str, Any]:
+    async def load(self, head: ResultHead, *, by: str = "") -> dict[str, Any]:
         """The whole result that another participant keeps.
 
         Args:
@@ -304,9 +304,9 @@ class KeptResults:
             MewError: it has expired, may not be read here, is too large, or is not what the head says.
         """
         text = await self.load_text(head, by=by)
-        return _parse(text)
+        return parse_result(text)
 
-    async def load_text(self, head: KeptHead, *, by: str = "") -> str:
+    async def load_text(self, head: ResultHead, *, by: str = "") -> str:
         """Like `load`; the JSON text of the result."""
         what = f"the result {head.uri}"
         if by and by != head.uri.participant:
@@ -317,16 +317,16 @@ class KeptResults:
             raise MewError(f"Cannot read {what}: it has {head.size} bytes, and at most {MOST_READ} are read")
         data = await self._fetch(head, what)
         digest = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
-        if len(data) != head.size or digest != head.sha256:
-            raise MewError(
-                f"Cannot read {what}: {len(data)} bytes came with another SHA-256 than the {head.size} that were told"
-            )
+        if len(data) != head.size:
+            raise MewError(f"Cannot read {what}: {len(data)} bytes came, and {head.size} were told")
+        if digest != head.sha256:
+            raise MewError(f"Cannot read {what}: what came has another SHA-256 than its head says")
         try:
             return data.decode()
         except UnicodeDecodeError:
             raise MewError(f"Cannot read {what}: it is no text") from None
 
-    async def _fetch(self, head: KeptHead, what: str) -> bytes:
+    async def _fetch(self, head: ResultHead, what: str) -> bytes:
         readers: dict[str, FrameReader] = {}
 
         def note(stream: Stream) -> None:
@@ -337,7 +337,7 @@ class KeptResults:
         remove = self._streams.on_open(note)
         try:
             answer = await self._ask(head.uri, what)
-            told = answer["_meta"][KEPT] if KeptHead.of(answer) else {}
+            told = answer["_meta"][KEPT] if ResultHead.of(answer) else {}
             if isinstance(stream := told.get("stream"), str):
                 if stream not in readers:
                     raise MewError(
@@ -391,7 +391,7 @@ def _piece(answer: Mapping[str, Any], what: str) -> bytes:
         raise MewError(f"Cannot read {what}: a part of it is malformed") from None
 
 
-def _parse(text: str) -> dict[str, Any]:
+def parse_result(text: str) -> dict[str, Any]:
     """The result in a text.
 
     Raises:

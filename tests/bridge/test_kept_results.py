@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import CapabilityViolation, MewError, OutcomeUnknown, ToolFailed
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.kept import KeptHead, ResultUri, reads_result
+from mew_lab.protocol.kept import ResultHead, ResultUri, reads_result
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.kept_results import may_exceed
 from mew_lab.sdk.participant import MEWParticipant
@@ -38,7 +38,7 @@ def text(size: int) -> dict[str, Any]:
 
 
 async def whole(reader: MEWParticipant, result: Any) -> dict[str, Any]:
-    head = KeptHead.of(result.raw)
+    head = ResultHead.of(result.raw)
     assert head is not None, result
     async with asyncio.timeout(120):
         return await reader.results.load(head, by=head.uri.participant)
@@ -69,13 +69,13 @@ async def test_a_large_result_of_a_server_is_kept_and_comes_whole_to_the_one_tha
         result = await human.call("git/text", text(size))
     assert "It was executed" in result.text and result.raw["isError"] is False
     link = result.content[1]
-    head = KeptHead.of(result.raw)
+    head = ResultHead.of(result.raw)
     assert head is not None and link["type"] == "resource_link" and link["uri"] == str(head.uri)
     assert head.uri.participant == "git" and head.size == link["size"] > size // 2
     told = json.dumps(result.raw)
     assert "state" not in told and "/tmp" not in told, "no path is told"
     raw = await whole(human, result)
-    assert size * 0.9 < length(raw) < size * 1.3 and KeptHead.of(raw) is None
+    assert size * 0.9 < length(raw) < size * 1.3 and ResultHead.of(raw) is None
     digest = hashlib.sha256(files(state())[0].read_bytes()).hexdigest()
     assert digest == head.sha256
     for path in (state() / "results", *(state() / "results").iterdir()):
@@ -149,24 +149,21 @@ async def test_the_request_that_everybody_may_send_says_nothing_else(
 
 
 async def test_after_its_time_and_after_its_participant_left_it_has_expired(
-    site: Site, state: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    site: Site, state: Callable[[], Path]
 ) -> None:
-    bridge = await site.bridge(["python", str(HEAVY)], state=state, results=ResultLimits(seconds=3600))
+    await site.bridge(["python", str(HEAVY)], state=state, results=ResultLimits(seconds=0.5))
+    other = await site.bridge(["python", str(HEAVY)], name="other", state=state)
     human = await site.seat("human")
-    result = await human.call("git/text", text(1_500_000))
-    assert len(files(state())) == 1
-    assert bridge.participant is not None
-    store = bridge.participant.results.store
-    now = store._clock() + 3601
-    monkeypatch.setattr(store, "_clock", lambda: now)
+    expires, stays = (
+        await human.call("git/text", text(1_500_000)),
+        await human.call("other/text", text(1_500_000)),
+    )
+    await until(lambda: len(files(state())) == 1)
     with pytest.raises(MewError, match="has expired"):
-        await whole(human, result)
+        await whole(human, expires)
+    assert await whole(human, stays)
+    await other.stop()
     assert files(state()) == []
-    monkeypatch.undo()
-    await human.call("git/text", text(1_500_000))
-    assert len(files(state())) == 1
-    await bridge.stop()
-    assert list((state() / "results").iterdir()) == []
 
 
 async def test_a_full_store_refuses_the_call_before_it_is_executed(
@@ -219,10 +216,10 @@ async def test_tools_of_a_notebook_keep_theirs_as_well_and_errors_stay_errors(
     assert raw["content"][0]["text"] == "é" * 700_000
     with pytest.raises(ToolFailed) as failed:
         await human.call("box/fail")
-    head = KeptHead.of(failed.value.data)
+    head = ResultHead.of(failed.value.data)
     assert head is not None and (await human.results.load(head))["isError"] is True
     read = await human.mcp_request("box", {"method": "resources/read", "params": {"uri": "notes://all"}})
-    head = KeptHead.of(read)
+    head = ResultHead.of(read)
     assert head is not None and len((await human.results.load(head))["contents"][0]["text"]) == 2_000_000
 
 
@@ -243,7 +240,7 @@ async def test_what_is_not_what_the_head_says_is_refused(site: Site, state: Call
     await site.bridge(["python", str(HEAVY)], state=state)
     human = await site.seat("human")
     result = await human.call("git/text", text(1_500_000))
-    head = KeptHead.of(result.raw)
+    head = ResultHead.of(result.raw)
     assert head is not None
     for wrong in (
         head._replace(sha256="0" * 64),
@@ -265,7 +262,7 @@ async def test_what_is_not_what_the_head_says_is_refused(site: Site, state: Call
 
 async def test_what_is_behind_a_participant_cannot_pose_as_a_head(site: Site) -> None:
     box = ToolBox(name="box")
-    head = KeptHead(ResultUri("git", "0" * 32), 10, "0" * 64, "", 1)
+    head = ResultHead(ResultUri("git", "0" * 32), 10, "0" * 64, "", 1)
     forged = {"content": [], "_meta": {"mew-lab/kept": head.meta, "own": 1}}
     box.add(lambda: ToolResult(forged), name="forge")
     owner = MEWParticipant(site.client("box", "tool"), tools=box)

@@ -354,6 +354,12 @@ def build_parser() -> argparse.ArgumentParser:
     bridge.add_argument("--strict-unknown", action="store_true", help=about)
     about = "how long an equal call counts as such a repeat; default: 24 hours"
     bridge.add_argument("--repeats-within", type=float, metavar="SECONDS", help=about)
+    about = "the bytes of the largest result that is kept where no message can hold it; default: 64 MiB"
+    bridge.add_argument("--result-bytes", type=int, metavar="N", help=about)
+    about = "the bytes of all such results together; default: 256 MiB"
+    bridge.add_argument("--results-bytes", type=int, metavar="N", help=about)
+    about = "how long such a result is kept; default: 24 hours"
+    bridge.add_argument("--results-seconds", type=float, metavar="SECONDS", help=about)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
     bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
 

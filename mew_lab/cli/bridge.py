@@ -16,6 +16,7 @@ from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.result_store import ResultLimits
 
 __all__ = ["bridge", "run"]
 
@@ -50,12 +51,20 @@ def run(options: argparse.Namespace) -> None:
             roots=options.root,
             strict_unknown=options.strict_unknown,
             repeats_within=DAY if options.repeats_within is None else options.repeats_within,
+            results=_limits(options),
             say=shell.say,
             ended=shell.end_on_signal(),
         )
 
     with shell.new_runner() as runner:
         runner.run(work())
+
+
+def _limits(options: argparse.Namespace) -> ResultLimits:
+    """What is kept of results that no message can hold."""
+    names = zip(ResultLimits._fields, ("result_bytes", "results_bytes", "results_seconds"), strict=True)
+    stated = {field: getattr(options, name) for field, name in names}
+    return ResultLimits()._replace(**{k: told for k, told in stated.items() if told is not None}).checked()
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -82,6 +91,7 @@ async def bridge(
     roots: Sequence[str] | None = None,
     strict_unknown: bool = False,
     repeats_within: float = DAY,
+    results: ResultLimits | None = None,
     say: Say,
     ended: asyncio.Event,
 ) -> None:
@@ -112,6 +122,7 @@ async def bridge(
         roots=roots,
         strict_unknown=strict_unknown,
         repeats_within=repeats_within,
+        results=results,
     )
     say(f"{'connecting to' if remote else 'starting'} {server.command_line}")
     try:

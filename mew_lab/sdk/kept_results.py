@@ -49,6 +49,7 @@ from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.reader import FrameReader
 from mew_lab.sdk.request_server import ASKED, SERVER_ERROR
 from mew_lab.sdk.result_store import KeptResult, ResultStore, UnreadResult
+from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.stream import Stream
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.tools import (
@@ -305,6 +306,15 @@ class KeptResults:
         """
         text = await self.load_text(head, by=by)
         return parse_result(text)
+
+    async def complete(self, result: Any, *, by: str = "") -> Any:
+        """The result of a call, as a whole where it is the head of a kept one; raises as `load`."""
+        raw = result.raw if isinstance(result, ToolResult) else result
+        head = ResultHead.of(raw)
+        if head is None:
+            return result
+        whole = await self.load(head, by=by)
+        return ToolResult(whole) if isinstance(result, ToolResult) else whole
 
     async def load_text(self, head: ResultHead, *, by: str = "") -> str:
         """Like `load`; the JSON text of the result."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from mew_lab.protocol.permit import permit as permit
     from mew_lab.sdk.client import MEWClient as MEWClient
     from mew_lab.sdk.participant import MEWParticipant as MEWParticipant
-    from mew_lab.sdk.result_store import ResultLimits as ResultLimits
     from mew_lab.sdk.stream import Stream as Stream
     from mew_lab.sdk.tools import ToolBox as ToolBox
     from mew_lab.space.core import Space as Space
@@ -49,7 +48,6 @@ _HOMES = {
     "Policy": "lab.decisions.policies",
     "MEWClient": "sdk.client",
     "MEWParticipant": "sdk.participant",
-    "ResultLimits": "sdk.result_store",
     "MEWAgent": "agent.agent",
     "Model": "agent.model",
     "OfflineModel": "agent.offline",
@@ -81,7 +79,6 @@ __all__ = [
     "OfflineModel",
     "Pending",
     "Policy",
-    "ResultLimits",
     "Seat",
     "Space",
     "SpaceConfig",

@@ -131,6 +131,8 @@ class KeptResults:
         """The result, or the head of it where no message can hold it."""
         if payload.method not in KEPT_METHODS or is_result_uri((payload.params or {}).get("uri")):
             return result
+        if not isinstance(result, dict):  # an answerer may be wrong, and others judge that
+            return result
         most = self._client.message_bytes - ENVELOPE
         text: str | UnreadResult
         if isinstance(result, UnreadResult):

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mew_lab.bridge.process import LONGEST
 from mew_lab.errors import CapabilityViolation, MewError, OutcomeUnknown, ToolFailed
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kept import ResultHead, ResultUri, reads_result
@@ -26,6 +27,8 @@ from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.tools import ToolBox
 
 from .conftest import Site, until
+from .heavy_server import SHAPES
+from .heavy_server import shape as written
 
 pytestmark = pytest.mark.ruling("R43")
 HEAVY = Path(__file__).parent / "heavy_server.py"
@@ -82,6 +85,32 @@ async def test_a_large_result_of_a_server_is_kept_and_comes_whole_to_the_one_tha
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert [stat.S_IMODE(path.stat().st_mode) for path in files(state())] == [0o600]
     assert human.streams.active == {}
+
+
+EDGES = [MIB - 16_384, MIB - 4096, MIB, LONGEST - 200, LONGEST, LONGEST + 200, 9_000_000]
+LARGEST = [33_000_000, 64 * MIB - 1000, 64 * MIB + 200_000, 100_000_000]
+
+
+@pytest.mark.sampled
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", [*EDGES, *(pytest.param(size, marks=pytest.mark.slow) for size in LARGEST)])
+async def test_no_result_is_lost_after_it_was_executed(
+    site: Site, state: Callable[[], Path], shape: str, size: int
+) -> None:
+    """It comes whole, or by a head, or its call is unknown; and the server goes on."""
+    await site.bridge(["python", str(HEAVY)], state=state)
+    human = await site.seat("human")
+    try:
+        async with asyncio.timeout(200):
+            result = await human.call(f"git/{shape}", text(size))
+            raw = result.raw if ResultHead.of(result.raw) is None else await whole(human, result)
+    except OutcomeUnknown as fault:
+        assert len(written(shape, size).encode()) > 64 * MIB or "takes too long" in str(fault), fault
+    else:
+        assert len(json.dumps(raw, separators=(",", ":"), ensure_ascii=False)) > size * 0.8
+    assert (await human.call("git/text", text(10))).raw
+    assert len(files(state())) <= 1
 
 
 async def test_a_result_of_many_values_is_kept_too(site: Site, state: Callable[[], Path]) -> None:

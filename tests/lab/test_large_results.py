@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mew_lab import ResultLimits
 from mew_lab.errors import ConfigError, MewError, NotApproved
 from mew_lab.lab.lab import Lab
+from mew_lab.sdk.result_store import ResultLimits
 
 pytestmark = [pytest.mark.ruling("R43"), pytest.mark.timeout(120)]
 SIZE = 3_000_000

@@ -44,6 +44,7 @@ from mew_lab.protocol.kept import (
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.text import timestamp, utf8_size
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.reader import FrameReader
@@ -245,6 +246,7 @@ class KeptResults:
                 expected_size_bytes=kept.size,
                 correlation_id=request.id,
                 kept=str(uri),
+                request=request.id,
             )
         except MewError as fault:
             why = f"The result cannot be sent over a stream: {one_line(str(fault), 300)}"
@@ -283,9 +285,12 @@ class KeptResults:
         frame, reason = min(FRAME, self._client.message_bytes - 1024), "error"
         try:
             for begin in range(0, kept.size, frame):
+                if not any(name in self._client.participants for name in stream.target):
+                    break  # its reader has left
                 await stream.write(await asyncio.to_thread(kept.read, begin, frame))
                 await asyncio.sleep(frame / PACE)
-            reason = "complete"
+            else:
+                reason = "complete"
         except (MewError, OSError) as fault:
             logger.warning("a result was not sent to the end: %s", one_line(str(fault), 200))
         finally:
@@ -341,14 +346,16 @@ class KeptResults:
     async def _fetch(self, head: ResultHead, what: str) -> bytes:
         readers: dict[str, FrameReader] = {}
 
+        call = self._request(head.uri)
+
         def note(stream: Stream) -> None:
-            is_it = stream.owner == head.uri.participant and stream.fields.get("kept") == str(head.uri)
+            is_it = stream.owner == head.uri.participant and stream.fields.get("request") == call.id
             if is_it and len(readers) < MAX_OPENED:
                 readers[stream.id] = stream.read(limit=head.size + 64 * (head.size // 1024 + 1024))
 
         remove = self._streams.on_open(note)
         try:
-            answer = await self._ask(head.uri, what)
+            answer = await self._answer_to(call, what)
             told = answer["_meta"][KEPT] if ResultHead.of(answer) else {}
             if isinstance(stream := told.get("stream"), str):
                 if stream not in readers:
@@ -360,7 +367,8 @@ class KeptResults:
             size = len(pieces[0])
             while size < head.size and pieces[-1]:
                 part += 1
-                pieces.append(_piece(await self._ask(head.uri._replace(part=part), what), what))
+                answer = await self._answer_to(self._request(head.uri._replace(part=part)), what)
+                pieces.append(_piece(answer, what))
                 size += len(pieces[-1])
             return b"".join(pieces)
         finally:
@@ -368,12 +376,17 @@ class KeptResults:
             for reader in readers.values():
                 reader.close()
 
-    async def _ask(self, uri: ResultUri, what: str) -> dict[str, Any]:
+    def _request(self, uri: ResultUri) -> Call:
         payload = {"method": READ_RESULT, "params": {"uri": str(uri)}}
+        what = f"{uri.participant}/{READ_RESULT}"
+        return self._correlations.call(
+            (uri.participant,), payload, what=what, timeout=ASKED_WITHIN, kind="mcp/request"
+        )
+
+    @staticmethod
+    async def _answer_to(call: Call, what: str) -> dict[str, Any]:
         try:
-            answer = await self._correlations.call(
-                (uri.participant,), payload, what=what, timeout=ASKED_WITHIN, kind="mcp/request"
-            )
+            answer = await call
         except ToolFailed as fault:
             raise MewError(f"Cannot read {what}: {one_line(str(fault), 300)}") from None
         return answer if isinstance(answer, dict) else {}

@@ -209,6 +209,7 @@ class MEWParticipant:
 
     async def start(self) -> None:
         """Joins the space; raises as `MEWClient.connect`."""
+        self.results.store.sweep()
         await self.client.connect()
 
     async def stop(self, *, settle: float = 0.0) -> None:

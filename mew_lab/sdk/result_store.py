@@ -1,7 +1,7 @@
 """Keeps results that no message can hold as files, for a while: within a budget, for this user alone.
 
 A store is a folder of one process, below the user's folder for state. It is deleted with its process; what a killed
-process left is deleted by the next store (`transport/scratch`). A result is written before it is announced, and kept
+process left is deleted by the next one (`transport/scratch`). A result is written before it is announced, and kept
 until it expires: no later one takes its place. Where the budget or the disk is full, nothing more is kept.
 
 This module knows texts and sizes, no message.
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.text import utf8_size
-from mew_lab.transport.scratch import ScratchFolder
+from mew_lab.transport.scratch import ScratchFolder, sweep
 
 __all__ = ["KeptResult", "ResultLimits", "ResultStore", "UnreadResult"]
 
@@ -229,6 +229,13 @@ class ResultStore:
         for kept in [kept for kept in self._kept.values() if kept.expires <= now]:
             del self._kept[kept.id]
             _delete(kept.path)
+
+    def sweep(self) -> None:
+        """Deletes what killed processes left."""
+        state = self._state() if self._state is not None else None
+        if state is not None:
+            with contextlib.suppress(OSError):
+                sweep(state / FOLDER)
 
     def close(self) -> None:
         """Deletes all results."""

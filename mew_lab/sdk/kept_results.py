@@ -106,6 +106,7 @@ class KeptResults:
 
     async def stop(self) -> None:
         """Ends what is being sent, and deletes what is kept."""
+        self._client.check_loop()
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
@@ -130,6 +131,7 @@ class KeptResults:
 
     async def fit(self, request: Envelope, payload: McpRequest, result: dict[str, Any]) -> dict[str, Any]:
         """The result, or the head of it where no message can hold it."""
+        self._client.check_loop()
         if payload.method not in KEPT_METHODS or is_result_uri((payload.params or {}).get("uri")):
             return result
         if not isinstance(result, dict):  # an answerer may be wrong, and others judge that
@@ -221,6 +223,7 @@ class KeptResults:
         Raises:
             RpcError: it has expired, is not the reader's, or cannot be sent.
         """
+        self._client.check_loop()
         request = ASKED.get()
         uri = ResultUri.read(params.get("uri"))
         if uri is None or request is None:
@@ -311,11 +314,13 @@ class KeptResults:
         Raises:
             MewError: it has expired, may not be read here, is too large, or is not what the head says.
         """
+        self._client.check_loop()
         text = await self.load_text(head, by=by)
         return parse_result(text)
 
     async def complete(self, result: Any, *, by: str = "") -> Any:
         """The result of a call, as a whole where it is the head of a kept one; raises as `load`."""
+        self._client.check_loop()
         raw = result.raw if isinstance(result, ToolResult) else result
         head = ResultHead.of(raw)
         if head is None:
@@ -325,6 +330,7 @@ class KeptResults:
 
     async def load_text(self, head: ResultHead, *, by: str = "") -> str:
         """Like `load`; the JSON text of the result."""
+        self._client.check_loop()
         what = f"the result {head.uri}"
         if by and by != head.uri.participant:
             raise MewError(

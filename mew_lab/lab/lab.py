@@ -738,8 +738,6 @@ class Lab(metaclass=_NamesOnly):
 
         Raises:
             MewError: There is no such call, it has no result, or that cannot be loaded.
-
-        Spec: ruling R43.
         """
         kinds = ("mcp/proposal", "mcp/request")
         id = call.id if isinstance(call, Pending) else str(self._name(call, "load", kinds))

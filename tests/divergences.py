@@ -187,6 +187,12 @@ EXTENSIONS = (
         "a peer that may not send them never does",
     ),
     Extension(
+        "kept_results",
+        "R43",
+        "everybody may ask one participant for a mew-result:// resource (§4.1); a result that no message can hold is answered "
+        "with a valid result of the same method that names it in a sentence, a link and its _meta",
+    ),
+    Extension(
         "journal_head",
         "R20",
         "the owner's welcome carries journal_head, the last hash of the journal; others, and other gateways, ignore it",

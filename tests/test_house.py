@@ -300,6 +300,9 @@ CLIENT_LAYER = {
 }  # fmt: skip
 
 
+NO_LINK = {"mew_lab.transport.scratch", "mew_lab.transport.line_judge"}  # they move no message
+
+
 @pytest.mark.req("S-G-2", "S-G-3", "S-G-4")
 def test_the_client_knows_no_participant_and_the_participant_no_transport() -> None:
     """Layers of the SDK by what they import: a participant has a client, a client has a link."""
@@ -310,7 +313,8 @@ def test_the_client_knows_no_participant_and_the_participant_no_transport() -> N
             upper = {one for one in imported if one.startswith("mew_lab.sdk.")}
             assert upper <= {f"mew_lab.{one}" for one in CLIENT_LAYER}, name
         else:
-            assert not {one for one in imported if one.startswith("mew_lab.transport")}, name
+            moving = {one for one in imported if one.startswith("mew_lab.transport")} - NO_LINK
+            assert not moving, name
     participant, client = mew_lab.MEWParticipant, mew_lab.MEWClient
     assert not issubclass(participant, client) and not issubclass(client, participant)
 

@@ -17,6 +17,7 @@ and the gate has no rights of its own to give.
 - A cancellation by the client's own time limit leaves its call waiting, any other one withdraws it.
 - What an approved call reports of its progress is for the participant that approved it, and everybody sees it. So the
   gate gives its client the progress of the decision first and that of the tool after it.
+- `kept_for_clients` gives the client results that no message of the space can hold.
 - Everything that is no clear approval is a refusal: a rejection, silence, a malformed call, a lost connection. A refusal
   is a tool error with a sentence that a model can read.
 
@@ -54,6 +55,7 @@ from mew_lab.bridge.client_results import (
     text_result,
     without_own_meta,
 )
+from mew_lab.bridge.kept_for_clients import KeptForClients
 from mew_lab.bridge.library_log import quiet_library
 from mew_lab.bridge.list_memory import ListMemory
 from mew_lab.bridge.offers import (
@@ -77,6 +79,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.json_schema import Validator
+from mew_lab.protocol.kept import is_result_uri
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool, ToolReading
 from mew_lab.sdk.group import run_all
@@ -178,6 +181,7 @@ class McpGate:
         check_seconds(grace, key="grace")
         check_seconds(withdraw_after, key="withdraw_after")
         self.participant = participant
+        self._kept = KeptForClients(participant.results)
         self.calls = WaitingCalls(
             participant.ledger.calls,
             decide_within=decide_within,
@@ -186,6 +190,7 @@ class McpGate:
             withdraw_after=withdraw_after,
             status=CallerStatus(participant),
             memory=memory,
+            load=self._kept.load,
         )
         self._requests: BoundedDict[object, ClientRequest] = BoundedDict(MAX_REQUESTS)
         self._limits = TimeLimits()
@@ -553,7 +558,11 @@ class McpGate:
         own = own_uri(uri)
         if own is None:
             raise MCPError(INVALID_PARAMS, f"There is no resource {one_line(uri, 80)}; list the resources")
-        result = await self.request(request, own[0], "resources/read", {"uri": own[1]})
+        result: dict[str, Any] | types.InputRequiredResult
+        if is_result_uri(own[1]):
+            result = await self._kept.read(own[1])
+        else:
+            result = await self.request(request, own[0], "resources/read", {"uri": own[1]})
         if isinstance(result, types.InputRequiredResult):
             return result
         contents = result.get("contents")

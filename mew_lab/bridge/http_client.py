@@ -17,7 +17,6 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from mew_lab.bridge.process import MAX_LINE
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.token import mask
@@ -26,6 +25,7 @@ from mew_lab.protocol.visible import one_line
 __all__ = ["connect"]
 
 UNREACHABLE = -32000
+MAX_BODY = 8 * 1024 * 1024  # bytes of an answer, which the library parses on the loop
 CONNECT_WITHIN = 20.0  # seconds; an answer may take as long as it takes, for a person may have to think
 ADVICE = {401: "; it may need a header such as Authorization", 403: "; its headers may not suffice"}
 
@@ -52,7 +52,7 @@ async def connect(server: RemoteServer, at_end: Callable[[], None]) -> AsyncIter
         async with (
             client() as http,
             streamable_http_client(
-                server.url.reveal(), http_client=http, max_sse_event_size=MAX_LINE
+                server.url.reveal(), http_client=http, max_sse_event_size=MAX_BODY
             ) as streams,
         ):
             yield streams
@@ -91,7 +91,7 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         else:
             self._server.fault = ""
         session = request.method == "GET" and self._server.transport == "sse"
-        limit = None if kind.startswith("text/event-stream") else MAX_LINE
+        limit = None if kind.startswith("text/event-stream") else MAX_BODY
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Body(response.stream, limit, self._at_end if session else None)
         return response
@@ -114,7 +114,7 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
 async def _read_error(response: httpx2.Response) -> dict[str, Any] | None:
     """The JSON-RPC error in a response; None where it holds none that can be read."""
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Body(response.stream, MAX_LINE, None)
+    response.stream = _Body(response.stream, MAX_BODY, None)
     try:
         found = json.loads(await response.aread())
     except (httpx2.StreamError, ValueError, RecursionError):

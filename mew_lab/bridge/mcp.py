@@ -34,6 +34,7 @@ from mew_lab.sdk.discovery import CHANGED, ToolReader, ToolReading
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
+from mew_lab.sdk.result_store import ResultLimits, ResultStore
 from mew_lab.sdk.slices import in_slices
 from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError, unknown_outcome_error
 from mew_lab.settings.environment import state_folder
@@ -110,6 +111,7 @@ class McpBridge:
         roots: the folders that the server is told of, if it asks; None offers none.
         state: as `MEWParticipant` has it; None is the user's folder, where the server is not given that.
         strict_unknown, repeats_within: as `MEWParticipant` has them.
+        results: as `MEWParticipant` has them.
         unknown: the calls of unknown outcome in the journal of its space; None where nobody here has that.
 
     Raises:
@@ -138,12 +140,14 @@ class McpBridge:
         strict_unknown: bool = False,
         repeats_within: float = DAY,
         unknown: Iterable[UnknownCall] | None = None,
+        results: ResultLimits | None = None,
     ) -> None:
         self.name = name
         within = check_repeats_within(repeats_within)
         self._on_repeat: dict[str, Any] = {"strict_unknown": strict_unknown, "repeats_within": within}
         self._unknown = None if unknown is None else tuple(unknown)
         self._state = state or (lambda: state_folder(outside=self.folders))
+        self._results = ResultStore(self._state, results)
         self.listed = ToolReading()
         # The lists that participants read page by page: a list is whole when one of them has its last page.
         self._readings: BoundedDict[str, ToolReader] = BoundedDict(MAX_READINGS, refresh=True)
@@ -160,7 +164,7 @@ class McpBridge:
             server = (
                 RemoteServer(command, headers=headers, transport=transport)
                 if isinstance(command, str)
-                else ServerProcess(command, cwd=folder, env=env)
+                else ServerProcess(command, cwd=folder, env=env, spool=self._results)
             )
             return ServerRun(server, name=name, on_notification=self._relay, on_request=self._requests)
 
@@ -221,7 +225,7 @@ class McpBridge:
         try:
             await self._open()
             self.participant = self._requests.participant = MEWParticipant(
-                client, tools=self, state=self._state, **self._on_repeat
+                client, tools=self, state=self._state, results=self._results, **self._on_repeat
             )
             if self._unknown is not None:
                 self.participant.adopt_unknown(self._unknown)
@@ -244,6 +248,7 @@ class McpBridge:
         if self.participant is not None:
             await self.participant.stop()
         await self._run.stop()
+        self._results.close()
 
     async def _open(self) -> None:
         """Starts the server, opens a session with it, and reads its tools; a failure ends it. Raises as `start`."""

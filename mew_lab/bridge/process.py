@@ -2,8 +2,9 @@
 
 The program gets only what it needs: the named environment variables, none of the file descriptors of this process, and
 its own session and process group, which end with it. Its parent is a keeper (`transport/keeper.py`), so that it ends
-with all its child processes, even when this process is killed. Its output is bounded: a line has a maximum length, and
-only the last lines of its stderr are kept, without secrets. This module knows lines, not MCP.
+with all its child processes, even when this process is killed. Its output is bounded: a long line goes into a file, of
+one that is too long for that only both ends are kept, and of its stderr only the last lines, without secrets. This
+module knows lines, not MCP.
 
 Spec: threats 28 and 43, api.md (environment and folder of a bridge).
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import re
@@ -22,16 +24,15 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from mew_lab.bridge import line_judge
 from mew_lab.bridge.secrets import hide_arguments, remember_variables
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import inherited_environment
-from mew_lab.transport import keeper
+from mew_lab.transport import keeper, line_judge
 
 __all__ = [
     "TOLD",
@@ -40,13 +41,14 @@ __all__ = [
     "LineJudge",
     "LongLine",
     "ServerProcess",
+    "Spool",
     "environment",
     "may_fetch",
     "start_seconds",
 ]
 
-MAX_LINE = 8 * 1024 * 1024  # bytes; a longer line ends the session
-LONGEST = 2 * MAX_MESSAGE  # bytes of a line that is read; what the space takes is shorter
+ENDLESS = 1 << 30  # bytes; a line that goes on for longer ends the session
+LONGEST = 2 * MAX_MESSAGE  # bytes of a line that is held in memory
 ENDS = 4096  # bytes that are kept of the beginning and the end of a longer one
 CHUNK = 64 * 1024
 JUDGED_WITHIN = 20.0  # seconds
@@ -114,11 +116,36 @@ def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]
     return inherited_environment() | passed
 
 
+class Spool(Protocol):
+    """Makes the files for long lines."""
+
+    def new_file(self) -> Path:
+        """A new empty private file; its user deletes it.
+
+        Raises:
+            OSError: it cannot be made, or nothing of such a size can be kept now.
+        """
+
+    @property
+    def most(self) -> int:
+        """The bytes of the longest line that is kept."""
+
+
 class LongLine(NamedTuple):
-    """Both ends of a line over `LONGEST`, which nobody parses."""
+    """Both ends of a line over `LONGEST`, which is not parsed here.
+
+    `path` is the file that has all of it; None where there is none, and `why` says why not.
+    """
 
     head: bytes
     tail: bytes
+    path: Path | None = None
+    why: str = f"is longer than {LONGEST} bytes"
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it may be a JSON object, as its ends say."""
+        return self.head.lstrip()[:1] == b"{" and self.tail.rstrip()[-1:] == b"}"
 
     @property
     def answers(self) -> int | str | None:
@@ -146,28 +173,77 @@ _METHOD = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?(?:" + _ID + rb',\s*)?"me
 
 
 class _GrowingLine:
-    """A line of which only both ends are kept once it is too long."""
+    """A line that goes into a file once it is long; of one that is too long only both ends are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, spool: Spool | None) -> None:
         self.size = 0
+        self._spool = spool
         self._parts: list[bytes] = []
         self._long: LongLine | None = None
+        self._file: BinaryIO | None = None
 
     def add(self, piece: bytes) -> None:
         self.size += len(piece)
-        if self._long is not None:
-            self._long = self._long._replace(tail=(self._long.tail + piece)[-ENDS:])
+        if self._long is None:
+            self._parts.append(piece)
+            if self.size > LONGEST:
+                self._grow_long()
             return
-        self._parts.append(piece)
-        if self.size > LONGEST:
-            whole = b"".join(self._parts)
-            self._long = LongLine(whole[:ENDS], whole[-ENDS:])
-            self._parts.clear()
+        self._long = self._long._replace(tail=(self._long.tail + piece)[-ENDS:])
+        if self._file is not None:
+            self._write(piece)
 
     def take(self) -> bytes | LongLine:
         line = self._long or b"".join(self._parts)
-        self.size, self._parts, self._long = 0, [], None
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError as fault:
+                line = self._without_file(fault.strerror or str(fault))
+        self.size, self._parts, self._long, self._file = 0, [], None, None
         return line
+
+    def drop(self) -> None:
+        """Deletes the file of a line that did not end."""
+        if self._file is not None:
+            self._without_file("did not end")
+
+    def _grow_long(self) -> None:
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        self._long = LongLine(whole[:ENDS], whole[-ENDS:])
+        if self._spool is None:
+            return
+        try:
+            path = self._spool.new_file()
+            self._file = path.open("wb", buffering=0)
+        except OSError as fault:
+            self._without_file(f"could not be kept: {fault.strerror or fault}")
+            return
+        self._long = self._long._replace(path=path)
+        self._write(whole)
+
+    def _write(self, piece: bytes) -> None:
+        assert self._file is not None and self._spool is not None
+        if self.size > self._spool.most:
+            self._without_file(f"is longer than {self._spool.most} bytes")
+            return
+        try:
+            if self._file.write(piece) != len(piece):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as fault:
+            self._without_file(f"could not be kept: {fault.strerror or fault}")
+
+    def _without_file(self, why: str) -> LongLine:
+        assert self._long is not None
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):
+                file.close()
+        if self._long.path is not None:
+            self._long.path.unlink(missing_ok=True)
+        self._long = self._long._replace(path=None, why=why)
+        return self._long
 
 
 class Judgement(NamedTuple):
@@ -180,13 +256,27 @@ class Judgement(NamedTuple):
 
 
 class LineJudge:
-    """A process that looks into JSON lines (`line_judge`); it starts with its first line."""
+    """A process that reads costly JSON lines (`line_judge`); it starts with its first line."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
 
     async def judge(self, line: bytes) -> Judgement | None:
         """What a line holds; None where the process cannot start, ends, or takes too long."""
+        found = await self._ask(b"%d\n" % len(line), line)
+        return None if found is None else Judgement(bool(found), **found)
+
+    async def take_result(self, path: Path) -> dict[str, Any] | None:
+        """Reads a file with one response, and leaves only the text of its result in it.
+
+        Returns:
+            `id`, and with a result its `size`, `sha256` and `kinds`; empty for what is no response, None where it takes
+            too long.
+        """
+        return await self._ask(json.dumps({"file": str(path)}).encode() + b"\n")
+
+    async def _ask(self, *parts: bytes) -> dict[str, Any] | None:
+        """The answer of the process; None where there is none in time."""
         try:
             async with asyncio.timeout(JUDGED_WITHIN):
                 process = self._process = self._process or await asyncio.create_subprocess_exec(
@@ -195,13 +285,13 @@ class LineJudge:
                     stderr=asyncio.subprocess.DEVNULL, close_fds=True, env={},
                 )  # fmt: skip
                 assert process.stdin is not None and process.stdout is not None
-                process.stdin.write(b"%d\n" % len(line) + line)
+                process.stdin.writelines(parts)
                 await process.stdin.drain()
-                found = json.loads(await process.stdout.readline())
+                answer: dict[str, Any] = json.loads(await process.stdout.readline())
         except (TimeoutError, OSError, ValueError):
             await self.close()
             return None
-        return Judgement(bool(found), **found)
+        return answer
 
     async def close(self) -> None:
         """Ends the process."""
@@ -213,16 +303,25 @@ class LineJudge:
 
 
 class ServerProcess:
-    """One program with line-based input and output. In `command`, `python` is replaced by this interpreter."""
+    """One program with line-based input and output. In `command`, `python` is replaced by this interpreter.
+
+    `spool` makes the files for long lines; without it, only both ends of them are kept.
+    """
 
     def __init__(
-        self, command: Sequence[str], *, cwd: Path, env: Sequence[str] | Mapping[str, str] = ()
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Sequence[str] | Mapping[str, str] = (),
+        spool: Spool | None = None,
     ) -> None:
         words = [str(word) for word in command]
         if not words or not words[0]:
             raise ConfigError("no command is given: name the program and its arguments", key="command")
         self.command = [sys.executable if words[0] == "python" else words[0], *words[1:]]
         self.cwd = cwd
+        self.spool = spool
         self.fault = ""
         self._env = environment(env)
         self._process: asyncio.subprocess.Process | None = None  # its keeper, where there is one
@@ -338,24 +437,27 @@ class ServerProcess:
         )
 
     async def lines(self) -> AsyncIterator[bytes | LongLine]:
-        """The lines of its output, until it closes the output or writes a line over `MAX_LINE`.
+        """The lines of its output, until it closes the output or writes one that does not end (`ENDLESS`).
 
-        Of a line over `LONGEST` there are only both ends.
+        A line over `LONGEST` is a `LongLine`; its reader deletes its file.
         """
         assert self._process is not None and self._process.stdout is not None
-        line = _GrowingLine()
-        while chunk := await self._process.stdout.read(CHUNK):
-            first, *more = chunk.split(b"\n")
-            line.add(first)
-            for piece in more:
-                line.add(b"\n")
+        line = _GrowingLine(self.spool)
+        try:
+            while chunk := await self._process.stdout.read(CHUNK):
+                first, *more = chunk.split(b"\n")
+                line.add(first)
+                for piece in more:
+                    line.add(b"\n")
+                    yield line.take()
+                    line.add(piece)
+                if line.size > ENDLESS:
+                    self.fault = f"wrote a line of more than {ENDLESS} bytes"
+                    return
+            if line.size:
                 yield line.take()
-                line.add(piece)
-            if line.size > MAX_LINE:
-                self.fault = f"wrote a line of more than {MAX_LINE} bytes"
-                return
-        if line.size:
-            yield line.take()
+        finally:
+            line.drop()
 
     async def write(self, line: bytes) -> None:
         """Writes one line to the program; waits while the program does not read.

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Protocol
 
 import httpx2
@@ -26,17 +26,19 @@ from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
-from mew_lab.bridge.line_judge import answered_id
 from mew_lab.bridge.offers import GATE, PENDING, PROPOSAL, RESULT, STATE
-from mew_lab.bridge.process import ENDS, LONGEST, LineJudge, LongLine, ServerProcess
+from mew_lab.bridge.process import ENDS, LineJudge, LongLine, ServerProcess
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
+from mew_lab.protocol.kept import KEPT_METHODS
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.request_server import ASKED
+from mew_lab.sdk.result_store import UnreadResult
 from mew_lab.sdk.tools import INTERNAL_ERROR, INVALID_PARAMS, RpcError
+from mew_lab.transport.line_judge import MAX_CONTAINERS, MAX_VALUES, answered_id
 from mew_lab.version import VERSION
 
 __all__ = ["McpSession", "OnNotification", "OnRequest", "open_session"]
@@ -59,7 +61,6 @@ class OnRequest(Protocol):
 
 
 LARGE = 256 * 1024  # bytes of a line that another process judges before it is parsed
-MAX_VALUES, MAX_CONTAINERS = 40_000, 20_000  # of a line: what becomes of it costs the loop some µs for each
 HANDSHAKE_VERSION = "2025-11-25"  # the last revision with `initialize`, which is that of MCP in a space
 MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -90,7 +91,7 @@ class _RawDispatcher(JSONRPCDispatcher):
         result = await super().send_raw_request(method, *request, **options)
         if (results := _results.get()) is None:
             return result
-        results.append(dict(result))
+        results.append(result if isinstance(result, UnreadResult) else dict(result))
         return _known_tools(result) if method == "tools/list" else {}
 
 
@@ -197,7 +198,7 @@ class McpSession:
     ) -> dict[str, Any]:
         """The result of a request, after the input that the server asks for. Raises as `request`."""
         result = await self._send(method, params, on_progress)
-        if not self.modern:
+        if not self.modern or isinstance(result, UnreadResult):
             return result
         given, wait = dict(params), POLL[0]
         for _ in range(MAX_ROUNDS):
@@ -288,9 +289,11 @@ class McpSession:
                 raise
         finally:
             _results.reset(kept)
-        return (
-            _without_invalid_headers(results[-1]) if self.modern and method == "tools/list" else results[-1]
-        )
+        result = results[-1]
+        if isinstance(result, UnreadResult) and method not in KEPT_METHODS:
+            why = f"The MCP server sent an answer of {result.size} bytes, which is too large for {method}"
+            raise RpcError(INTERNAL_ERROR, why, data={"code": OUTCOME_UNKNOWN})
+        return _without_invalid_headers(result) if self.modern and method == "tools/list" else result
 
     async def announce_roots(self) -> None:
         """Tells the server that the roots have changed. One of the revision 2026-07-28 asks each time anyway."""
@@ -595,35 +598,73 @@ class _LineReader:
     """Makes messages of the lines of a server, so that no line holds the loop.
 
     What a line holds is judged before it is parsed here: by its length, by its brackets, and where these are many or
-    the line is large by a process of its own. Many values cost the loop more than many characters.
+    the line is large by a process of its own. Many values cost the loop more than many characters. A costly or long
+    line that answers a request goes into a file, and its result is not parsed at all.
+
+    A line that cannot be read ends the request that it answers, whose outcome is then unknown. Where the id cannot be
+    made out, the line may be the answer to each request that waits at that moment. As others of these are answered, the
+    last one is that which it answered; of several lines, the last ones. So no call is called unknown whose answer may
+    still come, and each call that lost its answer has an end once the others have theirs.
     """
 
     def __init__(self, process: ServerProcess) -> None:
         self._process = process
         self._judge = LineJudge()
+        self._waiting: dict[str | int, None] = {}  # ids of requests that the server has not answered
+        self._unnamed: list[
+            tuple[set[str | int], str]
+        ] = []  # whose answers lines may have been, and what these were
 
-    async def read(self, line: bytes | LongLine) -> Any:
-        """The message; None for what is none, and where it is too large and answers no request.
+    def note_sent(self, message: Any) -> None:
+        """Records a message to the server."""
+        if isinstance(message, types.JSONRPCRequest):
+            self._waiting[message.id] = None
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._waiting.pop((message.params or {}).get("requestId", ""), None)  # it need not be answered
 
-        Raises:
-            EOFError: it is too large, and the request that it answers cannot be made out; `process.fault` says so.
-        """
+    async def read(self, line: bytes | LongLine) -> list[Any]:
+        """The message of a line, and the ends of requests that are known with it."""
         if isinstance(line, LongLine):
-            why = f"is longer than {LONGEST} bytes"
-            return self._refuse(line.answers, why, is_left_out=line.is_request)
+            message = await self._read_long(line)
+        else:
+            message = await self._read_short(line)
+        messages = [] if message is None else [message]
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+            self._waiting.pop(message.id, None)
+            for candidates, _ in self._unnamed:
+                candidates.discard(message.id)
+        return messages + self._end_unnamed()
+
+    def _end_unnamed(self) -> list[types.JSONRPCError]:
+        """The ends of requests of which it is known now that a line without an id was their answer."""
+        ended = []
+        while lost := self._find_lost():
+            for id in lost:
+                ended.append(_unknown_answer(id, f"The MCP server sent an answer that {self._unnamed[0][1]}"))
+                self._waiting.pop(id, None)
+                for candidates, _ in self._unnamed:
+                    candidates.discard(id)
+        self._unnamed = [one for one in self._unnamed if one[0]]
+        return ended
+
+    def _find_lost(self) -> set[str | int]:
+        """Requests among which as many lines must be the answers as there are of them."""
+        for lost, _ in self._unnamed:
+            if lost and sum(candidates <= lost for candidates, _ in self._unnamed) >= len(lost):
+                return set(lost)
+        return set()
+
+    async def _read_short(self, line: bytes) -> Any:
         brackets, names = line.count(b"[") + line.count(b"{"), line.count(b",") + line.count(b":")
         may_be_costly = brackets > MAX_CONTAINERS or names > MAX_VALUES
         if len(line) > LARGE or may_be_costly:
             found = await self._judge.judge(line)
             if found is None and may_be_costly:
-                ends = LongLine(line[:ENDS], line[-ENDS:])
-                why = "could not be looked at in time"
-                return self._refuse(ends.answers, why, is_left_out=ends.is_request)
+                return self._refuse(LongLine(line[:ENDS], line[-ENDS:]), "could not be looked at in time")
             if found is not None and not found.is_json:
                 return self._answer_no_json(line)
             if found is not None and (found.values > MAX_VALUES or found.containers > MAX_CONTAINERS):
-                why = f"has more than {MAX_VALUES} values and names, or {MAX_CONTAINERS} lists and objects"
-                return self._refuse(found.answers, why, is_left_out=True)
+                return await self._read_costly(line, found.answers)
         try:
             plain = json.loads(line)
             if b"\\ud" in line or b"\\uD" in line:  # a lone surrogate cannot be sent on
@@ -635,30 +676,69 @@ class _LineReader:
         except ValueError:
             return _failed_answer(plain)
 
+    async def _read_costly(self, line: bytes, answers: int | str | None) -> Any:
+        """The response of a line of many values, with its result unread; None for one that answers no request."""
+        why = f"has more than {MAX_VALUES} values and names, or {MAX_CONTAINERS} lists and objects"
+        if answers is None:
+            logger.debug("a message of %s that %s is left out", self._process.command[0], why)
+            return None
+        if (path := self._write(line)) is None:
+            return _unknown_answer(answers, f"The MCP server sent an answer that {why}")
+        return await self._read_long(LongLine(line[:ENDS], line[-ENDS:], path, why))
+
+    def _write(self, line: bytes) -> Path | None:
+        """The file of a costly line; None where it cannot be kept."""
+        if self._process.spool is None:
+            return None
+        try:
+            path = self._process.spool.new_file()
+            path.write_bytes(line)
+        except OSError as fault:
+            logger.debug("a line of %s cannot be kept: %s", self._process.command[0], fault)
+            return None
+        return path
+
+    async def _read_long(self, line: LongLine) -> Any:
+        """The response in a file, with its result unread; else the end of the request that it answers."""
+        if line.path is None:
+            return self._refuse(line, line.why)
+        result: UnreadResult | None = None
+        try:
+            found = await self._judge.take_result(line.path)
+            if found is not None and "size" in found:
+                about = {name: found[name] for name in ("size", "sha256", "is_error", "is_costly", "kinds")}
+                result = UnreadResult(line.path, **about)
+                return types.JSONRPCResponse.model_construct(jsonrpc="2.0", id=found["id"], result=result)
+        finally:
+            if result is None:
+                line.path.unlink(missing_ok=True)
+        if found is None:
+            return self._refuse(line, "takes too long to read")
+        if "id" in found:
+            return _unknown_answer(
+                found["id"], "The MCP server sent a long answer that is an error, or no object"
+            )
+        return self._refuse(line, "is no response of JSON-RPC 2.0")
+
     def _answer_no_json(self, line: bytes) -> types.JSONRPCError | None:
         """The end of the request that a whole line answers, although it cannot be read."""
         ends = LongLine(line[:ENDS], line[-ENDS:])
-        if ends.answers is None or not _ENDS_AS_OBJECT(ends.tail):
+        if ends.answers is None or not ends.is_object:
             logger.debug("a line of %s is no JSON-RPC message", self._process.command[0])
             return None
         return _unknown_answer(ends.answers, "The MCP server sent a malformed answer: it is no JSON")
 
-    def _refuse(self, id: int | str | None, why: str, *, is_left_out: bool) -> types.JSONRPCError | None:
-        """The end of the request of that id; where there is none, the message is left out, or the session ends."""
-        if id is not None:
+    def _refuse(self, line: LongLine, why: str) -> types.JSONRPCError | None:
+        if (id := line.answers) is not None:
             return _unknown_answer(id, f"The MCP server sent an answer that {why}")
-        if is_left_out:
-            logger.debug("a message of %s that %s is left out", self._process.command[0], why)
-            return None
-        self._process.fault = f"wrote a line that {why}"
-        raise EOFError
+        if not line.is_request and line.is_object and self._waiting:
+            self._unnamed.append((set(self._waiting), why))
+        logger.debug("a message of %s that %s is left out", self._process.command[0], why)
+        return None
 
     async def close(self) -> None:
         """Ends the process that judges."""
         await self._judge.close()
-
-
-_ENDS_AS_OBJECT = re.compile(rb"\}\s*$").search
 
 
 @asynccontextmanager
@@ -671,10 +751,8 @@ async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIte
         async def read() -> None:
             try:
                 async for line in process.lines():
-                    if (message := await reader.read(line)) is not None:
+                    for message in await reader.read(line):
                         await from_server.send(SessionMessage(message))
-            except EOFError:  # the fault of the process tells why
-                pass
             finally:
                 at_end()
                 await from_server.aclose()  # wakes all requests that wait for an answer
@@ -682,6 +760,7 @@ async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIte
         async def write() -> None:
             async for item in to_server:
                 if isinstance(item, SessionMessage):
+                    reader.note_sent(item.message)
                     text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                     try:
                         await process.write(text.encode())

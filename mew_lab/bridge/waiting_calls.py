@@ -42,9 +42,9 @@ import asyncio
 import logging
 import math
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.bridge.caller_status import CallerStatus
@@ -59,6 +59,7 @@ from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.difference import equality_key
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import SENT_UNKNOWN
+from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.progress import Progress, read_progress
@@ -69,6 +70,7 @@ __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
 logger = logging.getLogger(__name__)
 MAX_OPEN = 200  # calls of one client at once
 MAX_ENDED = 100  # ended calls whose outcome is kept; each may be as large as a message
+MAX_ENDED_BYTES = 32 * 1024 * 1024  # of their results that were larger than a message
 MAX_UNKNOWN = 1000  # calls of unknown outcome that are recognised
 MAX_REASON = 300  # characters
 RETURN_WITHIN = 5.0  # seconds in which a client sends its next round, else it is told to be gone
@@ -112,6 +114,7 @@ class WaitingCall:
         self.key = key
         self.id = id
         self.what = what
+        self.size = 0  # bytes of its result, where that was larger than a message
         self.is_tool = is_tool
         self.call = call
         self.outcome: CallOutcome | None = None
@@ -168,6 +171,7 @@ class WaitingCalls:
         withdraw_after: seconds after which a call that its client cancelled is withdrawn.
         status: tells the space which of them have no client any more.
         memory: what outlives a crash of this process; None keeps nothing.
+        load: gives the result for the client, of one that came and the name of the call; None takes it as it came.
         most: the number of calls that may wait at once.
     """
 
@@ -181,6 +185,7 @@ class WaitingCalls:
         withdraw_after: float,
         status: CallerStatus,
         memory: CallMemory | None = None,
+        load: Callable[[Any, str], Awaitable[Any]] | None = None,
         most: int = MAX_OPEN,
     ) -> None:
         self.decide_within = decide_within
@@ -191,6 +196,7 @@ class WaitingCalls:
         self._status = status
         self.most = most
         self._memory = memory
+        self._load = load
         self._by_key: dict[str, dict[str, WaitingCall]] = {}  # waiting, or ended and not delivered, by id
         self._by_id: dict[str, WaitingCall] = {}
         self._ended: dict[str, WaitingCall] = {}  # by id, the oldest first
@@ -377,27 +383,36 @@ class WaitingCalls:
 
     async def _follow(self, waiting: WaitingCall, call: Call) -> None:
         try:
-            outcome = self._outcome_of(waiting, await call)
+            outcome = self._outcome_of(waiting, await self._load_whole(waiting, await call))
         except ProposalWithdrawn as fault:
             await asyncio.sleep(CROSSING)
             outcome = CallOutcome(refusal=self._describe_withdrawal(waiting, str(fault)))
         except MewError as fault:
-            outcome = self._outcome_of_fault(waiting, fault)
+            if _has_result(fault):
+                outcome = self._outcome_of(waiting, await self._load_whole(waiting, fault.data))
+            else:
+                outcome = self._outcome_of_fault(waiting, fault)
         if not waiting.ended.is_set():
             self._end(waiting, outcome)
+
+    async def _load_whole(self, waiting: WaitingCall, result: Any) -> Any:
+        """The whole of a result that was kept because no message could hold it; any other as it is."""
+        plain = _json_of(result)
+        if self._load is not None and (head := ResultHead.of(plain)) is not None:
+            plain = await self._load(plain, waiting.what)
+            waiting.size = min(head.size, MAX_ENDED_BYTES)
+        return plain
 
     def _outcome_of(self, waiting: WaitingCall, result: Any) -> CallOutcome:
         plain = without_own_words(_json_of(result), waiting.what, is_tool=waiting.is_tool)
         return CallOutcome(self._with_edit(waiting.id, plain))
 
     def _outcome_of_fault(self, waiting: WaitingCall, fault: MewError) -> CallOutcome:
-        if not isinstance(fault, ToolFailed):
-            is_unknown = isinstance(fault, OutcomeUnknown | StillRunning)
-            return CallOutcome(refusal=str(fault), is_unknown=is_unknown)
-        # A result that the tool marked as an error stays a result; any other error is a sentence.
-        if fault.code is None and isinstance(fault.data, dict):
+        if _has_result(fault):
             return self._outcome_of(waiting, fault.data)
-        return CallOutcome(refusal=str(fault), code=fault.code)
+        is_unknown = isinstance(fault, OutcomeUnknown | StillRunning)
+        code = fault.code if isinstance(fault, ToolFailed) else None
+        return CallOutcome(refusal=str(fault), code=code, is_unknown=is_unknown)
 
     def _find_answer(self, waiting: WaitingCall) -> CallOutcome | None:
         """The outcome of a call whose answer the ledger has; None where it has none."""
@@ -465,21 +480,23 @@ class WaitingCalls:
         self._note_caller(waiting, "")
 
     def _make_room(self) -> None:
-        """Forgets one ended call where there are too many: one that no repeat can take, else an unknown one, else any.
+        """Forgets ended calls where there are too many, or their results are too large.
 
-        A repeat of an unknown one is recognised all the same; one of any other is executed again. What a restarted gate
-        remembers has its bound in the memory, and so much of it may be there at once that none counts here.
+        One that no repeat can take goes first, then an unknown one: a repeat of that is recognised all the same, and
+        one of any other is executed again. What a restarted gate remembers has its bound in the memory, and so much of
+        it may be there at once that none counts here.
         """
         able = [one for one in self._ended.values() if one.call is not None or not self._may_be_taken(one)]
-        if len(able) <= MAX_ENDED:
-            return
 
         def worth(one: WaitingCall) -> tuple[bool, bool]:
             return self._may_be_taken(one), one.outcome is not None and not one.outcome.is_unknown
 
-        waiting = min(able, key=worth)  # the oldest of those that are worth the least
-        del self._ended[waiting.id], self._by_id[waiting.id]
-        self._release(waiting)
+        while len(able) > MAX_ENDED or sum(one.size for one in able) > MAX_ENDED_BYTES:
+            large = able if len(able) > MAX_ENDED else [one for one in able if one.size > 0]
+            waiting = min(large, key=worth)  # the oldest of those that are worth the least
+            able.remove(waiting)
+            del self._ended[waiting.id], self._by_id[waiting.id]
+            self._release(waiting)
 
     def _may_be_taken(self, waiting: WaitingCall) -> bool:
         """Whether a repeat may still take it, or will once it is free."""
@@ -602,6 +619,11 @@ class WaitingCalls:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _has_result(fault: MewError) -> TypeGuard[ToolFailed]:
+    """Whether it has a result that the tool marked as an error, which stays a result; any other error is a sentence."""
+    return isinstance(fault, ToolFailed) and fault.code is None and isinstance(fault.data, dict)
 
 
 def _json_of(result: Any) -> Any:

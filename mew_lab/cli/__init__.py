@@ -360,6 +360,12 @@ def build_parser() -> argparse.ArgumentParser:
     _add_mcp_config(bridge)
     about = "with --mcp-config: a server of the file; default: all; may be repeated"
     bridge.add_argument("--server", action="append", default=[], metavar="NAME", help=about)
+    about = "the bytes of the largest result that is kept where no message can hold it; default: 64 MiB"
+    bridge.add_argument("--result-bytes", type=int, metavar="N", help=about)
+    about = "the bytes of all such results together; default: 256 MiB"
+    bridge.add_argument("--results-bytes", type=int, metavar="N", help=about)
+    about = "how long such a result is kept; default: 24 hours"
+    bridge.add_argument("--results-seconds", type=float, metavar="SECONDS", help=about)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
     words = bridge.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
     words.required = False  # with "*", the address alone would fill it, and a command behind the options none

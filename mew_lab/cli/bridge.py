@@ -24,6 +24,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.result_store import ResultLimits
 
 __all__ = ["bridge", "run"]
 
@@ -49,6 +50,7 @@ def run(options: argparse.Namespace) -> None:
         "roots": options.root,
         "strict_unknown": options.strict_unknown,
         "repeats_within": DAY if options.repeats_within is None else options.repeats_within,
+        "results": _limits(options),
         "say": shell.say,
     }
     if options.mcp_config is not None:
@@ -167,6 +169,13 @@ async def _check_is_tool(url: str, space: str, token: Token, participant: str) -
 async def _pass_on(ended: asyncio.Event, own: asyncio.Event) -> None:
     await ended.wait()
     own.set()
+
+
+def _limits(options: argparse.Namespace) -> ResultLimits:
+    """What is kept of results that no message can hold."""
+    names = zip(ResultLimits._fields, ("result_bytes", "results_bytes", "results_seconds"), strict=True)
+    stated = {field: getattr(options, name) for field, name in names}
+    return ResultLimits()._replace(**{k: told for k, told in stated.items() if told is not None}).checked()
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from pydantic import (
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.limits import Limits
 from mew_lab.gateway.shares import JournalLimits
-from mew_lab.protocol.envelope import MAX_MESSAGE
+from mew_lab.protocol.envelope import MAX_MESSAGE, MOST_MESSAGE
 from mew_lab.protocol.filename import MAX_SPACE, is_space_id
 from mew_lab.protocol.permit import CLOSED, Capability
 from mew_lab.protocol.token import LEAST_TOKEN, Token
@@ -202,7 +202,8 @@ class McpServerConfig(Section):
 class BridgeConfig(Section):
     """The settings of a bridge; `init_timeout` is in milliseconds, as in other implementations.
 
-    `strict_unknown` and `repeats_within`, in seconds, are settings of mew_lab alone. Spec: ruling R35.
+    The others are settings of mew_lab alone: `strict_unknown` and `repeats_within`, in seconds (R35). Of results that no
+    message can hold, it keeps `result_bytes` of one and `results_bytes` of all, for `results_seconds` (R43).
     """
 
     init_timeout: float | None = Field(default=None, gt=0, le=3_600_000)
@@ -210,6 +211,9 @@ class BridgeConfig(Section):
     max_reconnects: int = Field(default=5, ge=0, le=1000)
     strict_unknown: bool = False
     repeats_within: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    result_bytes: int | None = Field(default=None, ge=0)
+    results_bytes: int | None = Field(default=None, ge=0)
+    results_seconds: float | None = Field(default=None, gt=0, le=30 * 86_400)
 
 
 class Defaults(Section):
@@ -341,7 +345,7 @@ class SpaceSettings(Section):
     hosts: list[str] = Field(default_factory=list)
     origins: list[str] = Field(default_factory=list)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
-    message_bytes: int = Field(default=MAX_MESSAGE, ge=1024, le=64 * 1024 * 1024)
+    message_bytes: int = Field(default=MAX_MESSAGE, ge=1024, le=MOST_MESSAGE)
     queue_bytes: int = Field(default=8 * 1024 * 1024, ge=64 * 1024)
 
 

@@ -125,6 +125,9 @@ def _bridge(
         wait += ["--strict-unknown"]
     if settings.repeats_within is not None:
         wait += ["--repeats-within", repr(settings.repeats_within)]
+    for name in ("result_bytes", "results_bytes", "results_seconds"):
+        if (value := getattr(settings, name)) is not None:
+            wait += [f"--{name.replace('_', '-')}", repr(value)]
     if server.url:
         # A header may be a secret, and the arguments of a process can be read by every user.
         variables = {f"{HEADER}{at}": value for at, value in enumerate(server.headers.values())}

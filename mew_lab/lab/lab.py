@@ -64,16 +64,20 @@ from mew_lab.lab.session import Echo
 from mew_lab.lab.standing import logical
 from mew_lab.lab.tool_approvals import LabToolApprovals
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat
+from mew_lab.ledger.calls import CallLedger
 from mew_lab.log.decision_note import read_resolution
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.log.numbering import complete_id, name_of
 from mew_lab.log.reading import Vantage
-from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.result_store import ResultLimits
+from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, RUN_WITHIN, WITHDRAW_AFTER
@@ -88,13 +92,14 @@ T = TypeVar("T")
 
 JOINED_WITHIN = 15.0  # seconds for a server that has answered to join the space
 SERVED_WITHIN = 30.0  # seconds; the library of MCP loads for a while
+LOADED_WITHIN = 120.0  # seconds for a result that was too large for a message
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "agent agents allow_sampling answer approve ask bridge bridge_all call chat decide down enrol faults granting "
-    "history join join_line leave log me name proposals propose questions reject report resolve save seat seats send "
-    "serve_mcp set_roots space status timeout token_file tool tool_approvals tools tools_agent undo url view who "
+    "history join join_line leave load log me name proposals propose questions reject report resolve save seat seats "
+    "send serve_mcp set_roots space status timeout token_file tool tool_approvals tools tools_agent undo url view who "
     "withdraw"
 )
 
@@ -310,6 +315,7 @@ class Lab(metaclass=_NamesOnly):
         timeout: float | None = None,
         strict_unknown: bool | None = None,
         repeats_within: float | None = None,
+        results: ResultLimits | None = None,
     ) -> Seat:
         """Connects an MCP server as participant `name`; its tools are then tools of the space.
 
@@ -333,6 +339,8 @@ class Lab(metaclass=_NamesOnly):
             strict_unknown: Whether it refuses by own right to repeat a call of unknown outcome, even where the tool
                 says that it only reads, or that a second call does no more than the first. None: as the lab.
             repeats_within: The seconds for which an equal call counts as such a repeat. None: as the lab.
+            results: How much is kept of results that no message can hold, and how long; default: 64 MiB a result,
+                256 MiB in all, and a day.
 
         Raises:
             MewError: The server does not start or answer; with the end of its error output.
@@ -345,6 +353,7 @@ class Lab(metaclass=_NamesOnly):
             "can": can,
             "on_start": (told := StartLines()).add,
             **({} if timeout is None else {"start_timeout": timeout}),
+            "results": results,
             **({} if strict_unknown is None else {"strict_unknown": strict_unknown}),
             **({} if repeats_within is None else {"repeats_within": repeats_within}),
         }
@@ -818,6 +827,35 @@ class Lab(metaclass=_NamesOnly):
         found = "it happened" if happened else "it did not happen"
         return Note(f"Recorded in your name, {self.me.name}: {found}")
 
+    def load(self, call: str | Pending, *, timeout: float = LOADED_WITHIN) -> Any:
+        """The whole result of an answered call, of whoever; one that was too large for a message is loaded.
+
+        Its participant gives it to those that proposed, sent or approved the call, until it expires.
+
+        Args:
+            call: Its Pending, the id or the number of the request or of the proposal, or the beginning of that id.
+            timeout: Seconds that loading may take.
+
+        Raises:
+            MewError: There is no such call, it has no result, or that cannot be loaded.
+        """
+        kinds = ("mcp/proposal", "mcp/request")
+        id = call.id if isinstance(call, Pending) else str(self._name(call, "load", kinds))
+
+        async def load() -> Any:
+            me = self.me.participant
+            response = _response_to(me.ledger.calls, id)
+            result = None if response is None else response.payload.get("result")
+            if response is None or result is None:
+                raise MewError(
+                    f"Cannot load the result of {id[:80]!r}: no answer with a result is known here"
+                )
+            head = ResultHead.of(result)
+            whole = result if head is None else await me.results.load(head, by=response.sender)
+            return ToolResult(whole) if isinstance(whole, dict) and "content" in whole else whole
+
+        return self._run(load(), f"loading the result of {id[:80]!r}", timeout=timeout)
+
     def undo(self) -> Note:
         """Revokes the permission that you gave last. MewError when none is in force."""
         return Note(self._run(self.granting.undo(), "revoking the permission given last"))
@@ -909,6 +947,16 @@ class Lab(metaclass=_NamesOnly):
         state = "down" if self.closed else count_of(self._members(), "participant")
         messages = count_of(len(self.log), "message")
         return f"<Lab {self.name}: space {self.space} at {self.url or 'in memory'}, {state}, {messages}>"
+
+
+def _response_to(calls: CallLedger, id: str) -> Envelope | None:
+    """The response to that request or proposal, or to the one whose id begins so; None where there is none."""
+    found = complete_id(id, (one.id for one in calls.proposals)) or id
+    proposal = calls.proposals.get(found)
+    if proposal is not None:
+        return None if proposal.response is None else proposal.response.envelope
+    request = calls.requests.get(complete_id(id, (one.id for one in calls.requests)) or id)
+    return None if request is None or request.response is None else request.response.envelope
 
 
 def _sampling_model(sampling: Model | str | bool | None) -> Model | None:

@@ -10,7 +10,7 @@ Spec: §3.2.1, §3.3.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
@@ -41,13 +41,26 @@ class Pending:
     """A call or proposal that was sent: `id`, `kind`, `state`, `by` (who decided it); `await` it or call `result()`.
 
     `await p` works on any running loop; `p.result()` blocks a thread. Both return the tool's result or raise one of
-    ProposalRejected, ProposalWithdrawn, ToolFailed, CapabilityViolation, NoReply, ConnectionLost.
+    ProposalRejected, ProposalWithdrawn, ToolFailed, CapabilityViolation, NoReply, ConnectionLost. A result that was too
+    large for a message is loaded from the participant that keeps it; where it cannot be, the result says where it is.
+
+    Args:
+        complete: gives the whole of a result, of what came as the answer.
     """
 
-    def __init__(self, call: Call, loop: LoopThread, *, seat: str) -> None:
+    def __init__(
+        self,
+        call: Call,
+        loop: LoopThread,
+        *,
+        seat: str,
+        complete: Callable[[Any], Awaitable[Any]] | None = None,
+    ) -> None:
         self._call = call
         self._loop = loop
         self.seat = seat
+        self._complete = complete
+        self._whole: asyncio.Task[Any] | None = None
 
     @property
     def id(self) -> str:
@@ -89,15 +102,24 @@ class Pending:
         watch: Watch | None = None if before_wait is None else before_wait(self, blocking)
         return watch
 
+    async def _outcome(self) -> Any:
+        """The result of the call; one that was too large for a message is loaded, once."""
+        result = await self._call.outcome()
+        if self._complete is None:
+            return result
+        if self._whole is None:
+            self._whole = asyncio.ensure_future(self._complete(result))
+        return await asyncio.shield(self._whole)
+
     def __await__(self) -> Generator[Any, None, ToolResult]:
         return self._wait().__await__()
 
     async def _wait(self) -> ToolResult:
         if self._loop.is_current() or self._loop.threadless:
-            here: ToolResult = await self._call.outcome()
+            here: ToolResult = await self._outcome()
             return here
         watch = self._begin_watch(blocking=False)
-        waiter = asyncio.wrap_future(self._loop.submit(self._call.outcome()))
+        waiter = asyncio.wrap_future(self._loop.submit(self._outcome()))
         try:
             while True:
                 done, _ = await asyncio.wait({waiter}, timeout=BEAT if watch else None)
@@ -123,7 +145,7 @@ class Pending:
                 f"p.result() would block the loop that has to bring the answer to {self.what}; write `await p` here"
             )
         watch = self._begin_watch(blocking=True)
-        waiter = self._loop.submit(self._call.outcome())
+        waiter = self._loop.submit(self._outcome())
         left = timeout
         try:
             while True:

@@ -204,13 +204,17 @@ def tools(found: GatheredTools) -> Listing:
 
 
 def farewell(session: Session) -> Note:
-    """A sentence with the proposals that end with the lab, and the path of its journal."""
+    """A sentence with the proposals that end with the lab, the results that it forgets, and the path of its journal."""
     open_cards = session.decisions.pending()
     text = f"{session.name} is down: {count_of(len(session.log), 'message')}"
     if open_cards:
         named = ", ".join(f"{one_line(card.id, 80)} ({card.request})" for card in open_cards[:MOST_NAMED])
         more = f" and {len(open_cards) - MOST_NAMED} more" if len(open_cards) > MOST_NAMED else ""
         text += f"; still pending: {named}{more}"
+    stores = [seat.participant.results.store for seat in session.seats.values()]
+    if kept := sum(map(len, stores)):
+        size = sum(store.used for store in stores)
+        text += f"; it forgets {count_of(kept, 'result')} too large for a message ({size:,} bytes)"
     if session.host is not None and session.host.journal is not None:
         text += f"; the journal stays in {session.host.journal.path}"
     return Note(text)

@@ -89,9 +89,17 @@ class Seat:
                 await self._check_call(target, every, doing)
             call = verb(target, every)
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
-            return Pending(call, self._loop, seat=self.name)
+            return Pending(call, self._loop, seat=self.name, complete=self._complete)
 
         return self._loop.run(start(), timeout=self.lab.timeout, doing=doing.replace("Cannot ", "", 1))
+
+    async def _complete(self, result: Any) -> Any:
+        """The whole of a result; what came in its place where it cannot be loaded, with a fault that says why."""
+        try:
+            return await self.participant.results.complete(result)
+        except MewError as fault:
+            self.participant.client.report(fault)
+            return result
 
     def _check_here(self, doing: str) -> None:
         """Raises one sentence where the lab is down, or this seat has left the space."""

@@ -128,7 +128,9 @@ class Audit(NamedTuple):
                     f"its outline is {visible(str(known))}; the SHA-256 of the whole is {_readable(known.sha256)}"
                 )
         elif record.detail == OWN_MESSAGE:
-            lines.append("accepted without a permission, because it ends messages of its own sender alone")
+            reads = _title(record).startswith("mcp/request")
+            asks = "asks for a kept result alone" if reads else "ends messages of its own sender alone"
+            lines.append(f"accepted without a permission, because it {asks}")
         elif self.right is not None:
             lines.append(f"accepted, because {one_line(record.participant)} held {self.right}")
         lines += map(str, self.grants)

@@ -43,6 +43,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_ID",
     "MAX_MESSAGE",
+    "MOST_MESSAGE",
     "PROTOCOL",
     "Draft",
     "Envelope",
@@ -60,6 +61,7 @@ __all__ = [
 
 PROTOCOL = "mew/v0.4"
 MAX_MESSAGE = 1024 * 1024  # bytes of UTF-8; a gateway may be configured otherwise
+MOST_MESSAGE = 64 * MAX_MESSAGE  # bytes; no gateway of ours takes a longer one
 MAX_DEPTH = 64
 MAX_ID = 256
 LEAST, MOST = -(2**63), 2**64 - 1  # integers that all readers of JSON with 64 bits take alike

@@ -5,8 +5,8 @@
 - `proposer`: the restricted starter profile, with acknowledging, cancelling its own questions, and reasoning.
 - `agent`: the proposer, with the lists of what others offer, streams of its own, and reports of compactions. It
   proposes calls of tools.
-- `tool`: answers requests and reports their progress, announces changes of its tools and resources, and reports its
-  status.
+- `tool`: answers requests, sends what no message can hold by a stream, reports progress, announces changes of its tools
+  and resources, and reports its status.
 - `observer`: reads messages, acknowledges chat, and reports its status.
 - `admin`: everything that a participant may send.
 
@@ -85,6 +85,8 @@ PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
             },
         },
         {"kind": "mcp/reject"},
+        {"kind": "stream/request", "payload": {"kept": "mew-result://**"}},
+        {"kind": "stream/close"},
         {"kind": ["chat", "chat/acknowledge"]},
         {"kind": "capability/grant-ack"},
         {"kind": "participant/status"},

@@ -47,6 +47,7 @@ from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, Welcome, read_wel
 from mew_lab.protocol import frames
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import MAX_DEPTH, MAX_MESSAGE, PROTOCOL, Envelope, compact, too_deep
+from mew_lab.protocol.kept import EDITION_OF_KEPT, reads_result
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.own import MAX_REASON, OWN, is_modest
 from mew_lab.protocol.permit import CapabilitySet, edition_of, read_capabilities
@@ -97,7 +98,7 @@ class MEWClient:
             order after the next welcome. Id, time and sender are those of the call; a message is refused if the
             gateway then gives the client another id. `refuse` raises at once.
         open_timeout: seconds for opening the link, and again for the welcome.
-        max_message: bytes of the longest message that the gateway accepts.
+        max_message: bytes of the longest message, where the gateway does not say in its welcome what it accepts.
         connect_link: opens a link that is admitted already, such as one within this process.
         post_note: takes a note of such a participant, and returns the HTTP status of its answer.
         find_note: returns what was reported of a request to such a participant, and to others; None where nothing was.
@@ -208,6 +209,12 @@ class MEWClient:
     def pattern_edition(self) -> int:
         """The edition by whose rules the gateway reads patterns, as far as its welcome says (R33, R34)."""
         return edition_of(self.extension.get("patterns", ()))
+
+    @property
+    def message_bytes(self) -> int:
+        """The bytes of the longest message or frame that the gateway accepts, as its last welcome says."""
+        told: int = self.extension.get("message_bytes", self._max_message)
+        return told
 
     @property
     def state(self) -> State:
@@ -384,18 +391,23 @@ class MEWClient:
         """
         members = draft.members if isinstance(draft, Envelope) else draft
         id = "" if members.get("id") else self.new_id()
-        return complete_draft(draft, id=id, now=self._clock(), sender=self.id, limit=self._max_message)
+        return complete_draft(draft, id=id, now=self._clock(), sender=self.id, limit=self.message_bytes)
 
     def fit(self, draft: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The draft as this client may send it; None where it may not.
 
         A capability permits it as it is. Without one, this gateway may still let everybody end messages of its own,
-        with a short reason. Whether the messages in `correlation_id` are its own is not checked here.
+        with a short reason, and ask for a kept result. Whether the messages in `correlation_id` are its own is not
+        checked here.
 
-        Spec: §4.1, ruling R36.
+        Spec: §4.1, rulings R36, R43.
         """
-        kind, payload = draft["kind"], draft["payload"]
-        if self.capabilities.permit(kind, draft.get("to") or (), payload).allowed:
+        kind, payload, to = draft["kind"], draft["payload"], draft.get("to") or ()
+        if self.capabilities.permit(kind, to, payload).allowed:
+            return draft
+        if self.extension.get("edition", 0) >= EDITION_OF_KEPT and reads_result(
+            kind, payload, to, draft.get("correlation_id") or ()
+        ):
             return draft
         if kind not in OWN or kind not in self.extension.get("own", ()):
             return None
@@ -415,10 +427,10 @@ class MEWClient:
         """
         self.check_loop()
         frame = frames.join(stream_id, data)
-        if len(frame) > self._max_message:
+        if len(frame) > self.message_bytes:
             raise LocalProtocolError(
                 f"Cannot write {len(frame)} bytes to {stream_id} at once as {self.id!r}: a frame takes at most "
-                f"{self._max_message}. Write less at once",
+                f"{self.message_bytes}. Write less at once",
                 code="message_too_large",
             )
         for guard in tuple(self._guards):

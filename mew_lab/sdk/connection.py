@@ -29,7 +29,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from mew_lab.errors import ConfigError, ConnectionLost, MewError, NoReply, NotAdmitted
 from mew_lab.protocol.address import Address
-from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.envelope import MOST_MESSAGE, compact
 from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
@@ -147,6 +147,7 @@ class Endpoint(NamedTuple):
             address(self.gateway, self.space),
             headers=headers,
             open_timeout=timeout,
+            max_size=MOST_MESSAGE,  # what this gateway takes is known only after its welcome
             ping_interval=heartbeat,
             ping_timeout=heartbeat,
         )

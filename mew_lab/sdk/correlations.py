@@ -755,7 +755,8 @@ class Correlations:
         draft |= {"correlation_id": about} if about else {}
         draft |= {"context": context} if context else {}
         draft |= {"x-resilient": True} if resilient and kind == "mcp/proposal" else {}
-        require(client.capabilities, draft, name=client.id)
+        if client.fit(draft) is None:
+            require(client.capabilities, draft, name=client.id)
         envelope = client.complete(draft)
         if kind == "mcp/request":
             timeout = self._request_timeout if timeout is None else timeout

@@ -51,10 +51,12 @@ from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdra
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.executions import ExecutionFile, Executions, SpaceIdentity
+from mew_lab.sdk.kept_results import KeptResults
 from mew_lab.sdk.list_pages import PagedLists
 from mew_lab.sdk.repeats import FirstCall, Repeats
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import AnswerMethod, MethodAnswerer, RequestServer
+from mew_lab.sdk.result_store import ResultLimits, ResultStore
 from mew_lab.sdk.rights import OwnCapabilities
 from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
 from mew_lab.sdk.settings import Settings
@@ -76,8 +78,8 @@ class MEWParticipant:
 
     `client` is its connection, `tools` answers requests, `proposals` are those of the ledger, `correlations` the
     messages that await an answer. Its other parts are `discovery` (tools of others), `chats` (messages that await an
-    acknowledgement), `streams`, `rights` (grants), `controls` (pause and the rest of §3.9) and `telemetry`. `sender`
-    sends messages that have no method of their own.
+    acknowledgement), `streams`, `results` (those that no message can hold), `rights` (grants), `controls` (pause and
+    the rest of §3.9) and `telemetry`. `sender` sends messages that have no method of their own.
 
     Args:
         client: the connection; None makes one from `gateway`, `space`, `token` and `participant_id`.
@@ -90,6 +92,8 @@ class MEWParticipant:
         strict_unknown: whether it refuses to repeat a call of unknown outcome even where its tool says that it only
             reads, or that a second call does no more than the first. Spec: R35.
         repeats_within: the seconds in which such a call counts as a repeat.
+        results: how much it keeps of results that no message can hold, and how long; or the store that has them.
+            They stand below `state`, and without that it keeps none. Spec: R43.
 
     Spec: SDK "Layer 2".
     """
@@ -107,6 +111,7 @@ class MEWParticipant:
         state: Callable[[], Path | None] | None = None,
         strict_unknown: bool = False,
         repeats_within: float = DAY,
+        results: ResultStore | ResultLimits | None = None,
     ) -> None:
         self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
         self.tools: Any = tools if tools is not None else ToolBox()
@@ -117,9 +122,16 @@ class MEWParticipant:
         self.correlations = Correlations(
             self.client, proposals=self.proposals, request_timeout=request_timeout
         )
+        self.sender = MessageSender(self.client, self.correlations, self.ledger)
+        self.streams = Streams(self.sender, self.ledger.streams)
+        store = results if isinstance(results, ResultStore) else ResultStore(state, results)
+        self.results = KeptResults(
+            self.client, self.correlations, self.streams, proposals=self.proposals, store=store
+        )
         pages = PagedLists(self.tools, room=self._find_room, on_left_out=self._note_left_out)
         self._answerer = MethodAnswerer(pages)
-        self.request_server = RequestServer(self._answerer, post=self.client.post)
+        self._answerer.read_result = self.results.answer
+        self.request_server = RequestServer(self._answerer, post=self.client.post, keeper=self.results)
         self._repeats = Repeats(
             server=self.request_server,
             find=self._find_first,
@@ -134,7 +146,6 @@ class MEWParticipant:
             file=lambda: self._make_execution_file(state),
             take_own=self._repeats.take,
         )
-        self.sender = MessageSender(self.client, self.correlations, self.ledger)
         self._deciding: set[str] = set()
         self._notes: set[asyncio.Task[None]] = set()  # that are on their way
         self.dispatcher = Dispatcher(self.client)
@@ -152,7 +163,6 @@ class MEWParticipant:
         self.discovery = Discovery(self.client, self.correlations)
         self.chats = Chats(self.sender, self.ledger.chats)
         self.telemetry = Telemetry(self.sender)
-        self.streams = Streams(self.sender, self.ledger.streams)
         self.rights = OwnCapabilities(self.sender, self.ledger.grants)
         self.controls = Controls(
             self.sender,
@@ -204,6 +214,7 @@ class MEWParticipant:
 
     async def start(self) -> None:
         """Joins the space; raises as `MEWClient.connect`."""
+        self.results.store.sweep()
         await self.client.connect()
 
     async def stop(self, *, settle: float = 0.0) -> None:
@@ -213,6 +224,7 @@ class MEWParticipant:
         await self.controls.leave()
         self._repeats.stop()
         await self.request_server.stop(settle=settle)
+        await self.results.stop()
         self._executions.stop()
         await self.client.disconnect()
         await self.discovery.close()

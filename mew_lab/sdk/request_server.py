@@ -20,6 +20,7 @@ from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import unknown_outcome
+from mew_lab.protocol.kept import READ_RESULT, is_result_uri
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError, unknown_outcome_error
@@ -32,6 +33,7 @@ __all__ = [
     "Guard",
     "MethodAnswerer",
     "RequestServer",
+    "ResultKeeper",
     "rpc_id",
 ]
 
@@ -62,16 +64,40 @@ class Guard(Protocol):
         """Called when it is over, and whether an answer was sent that tells its outcome (R35)."""
 
 
+class ResultKeeper(Protocol):
+    """What keeps results that no message can hold, and reads them out again."""
+
+    def check_room(self, payload: McpRequest) -> None:
+        """Called before a request is executed.
+
+        Raises:
+            RpcError: its result could hardly be kept, so it is not executed.
+        """
+
+    async def fit(self, request: Envelope, payload: McpRequest, result: dict[str, Any]) -> dict[str, Any]:
+        """The result as it can be sent.
+
+        Raises:
+            RpcError: it can neither be sent nor kept.
+        """
+
+
 class MethodAnswerer:
-    """Answers methods that have a function of their own in `methods`, and has `tools` answer the others."""
+    """Answers methods that have a function of their own in `methods`, and has `tools` answer the others.
+
+    `read_result` answers requests for kept results.
+    """
 
     def __init__(self, tools: Answerer) -> None:
         self.methods: dict[str, AnswerMethod] = {}
+        self.read_result: AnswerMethod | None = None
         self._tools = tools
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The result of an MCP request; raises RpcError as its answerer does."""
         own = self.methods.get(method)
+        if method == READ_RESULT and is_result_uri(params.get("uri")):
+            own = self.read_result or own
         return await (self._tools.answer(method, params) if own is None else own(params))
 
 
@@ -81,10 +107,18 @@ class RequestServer:
     Args:
         answerer: Called with the method and `params` of each request.
         post: Sends a draft and returns the envelope.
+        keeper: Keeps results that no message can hold; None keeps none.
     """
 
-    def __init__(self, answerer: Answerer, *, post: Callable[[Mapping[str, Any]], Envelope | None]) -> None:
+    def __init__(
+        self,
+        answerer: Answerer,
+        *,
+        post: Callable[[Mapping[str, Any]], Envelope | None],
+        keeper: ResultKeeper | None = None,
+    ) -> None:
         self._answerer = answerer
+        self._keeper = keeper
         self._post = post
         self._running: dict[asyncio.Task[bool], tuple[Envelope, Any]] = {}  # a task -> request, JSON-RPC id
         self._cancelled: set[asyncio.Task[Any]] = set()  # by their requesters
@@ -184,9 +218,13 @@ class RequestServer:
         """Executes a request and answers it; returns whether an answer was sent that tells the outcome."""
         ASKED.set(request)
         try:
+            if self._keeper is not None:
+                self._keeper.check_room(payload)
             if guard is not None:
                 await guard.begin()
             result = await self._answerer.answer(payload.method, payload.params or {})
+            if self._keeper is not None:
+                result = await self._keeper.fit(request, payload, result)
         except RpcError as fault:
             error = {"error": fault.payload()}
             return self._respond(request, payload, error) and not unknown_outcome(error)

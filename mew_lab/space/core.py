@@ -18,7 +18,7 @@ check_shape          another version of the protocol; a member of a wrong type
 _check_identity      identity_mismatch, reserved_id, reserved_kind
 held_back            paused, shut_down
 complete             no check: missing members are inserted into the text, names in `to` become runtime ids
-_check_capability    capability_violation; limit_exceeded, when it costs too much to judge; one's own needs none (R36)
+_check_capability    capability_violation; limit_exceeded, when it costs too much to judge; R36 and R43 need none
 _check_handle        duplicate_id
 RULES[kind]          the kinds on which the gateway acts; a rule raises a `Refusal` or returns an `Outcome`
 ```
@@ -53,6 +53,7 @@ from mew_lab.protocol.envelope import (
     read_strict,
     values_in,
 )
+from mew_lab.protocol.kept import EDITION_OF_KEPT, reads_result
 from mew_lab.protocol.kinds import HANDLES, is_reserved
 from mew_lab.protocol.node import Budget, OverBudget
 from mew_lab.protocol.own import MAX_IDS, MAX_REASON, OWN, is_modest
@@ -352,11 +353,13 @@ class Space:
         return verdict
 
     def _check_capability(self, turn: Turn, sender: Sender, envelope: Envelope) -> Held | None:
-        """Returns the capability that permits the message, with its origin; None where it needs none (`_is_own`).
+        """Returns the capability that permits the message, with its origin; None where it needs none.
+
+        It needs none to end messages of its own, and to ask for a kept result.
 
         Of several origins it is one without an end, else the one that ends first. No use is spent on what needs none.
 
-        Spec: §4.2, rulings R25, R36.
+        Spec: §4.2, rulings R25, R36, R43.
         """
         rights, ends = standing(self.state, sender.member.name, turn.now, meter=turn.meter), self.state.ends
         verdict = self._judge(turn, sender, rights, envelope)
@@ -365,7 +368,9 @@ class Space:
             origins = rights.origins[verdict.index or 0]
             ordered = rights.limited
             right = min(origins, key=partial(soonest, ends)) if ordered else origins[0]
-        if (right is None or right.limited) and self._is_own(sender, envelope):
+        if (right is None or right.limited) and (
+            self._is_own(sender, envelope) or self._reads_result(envelope)
+        ):
             return None
         if right is None:
             held = list(rights.capabilities.patterns)
@@ -394,6 +399,12 @@ class Space:
             return False
         name = sender.member.name
         return all(self.state.owns(name, id, ends) for id in envelope.correlation_id)
+
+    def _reads_result(self, envelope: Envelope) -> bool:
+        """Whether the message does no more than to ask for a kept result, which everybody may. Spec: ruling R43."""
+        return self.state.edition >= EDITION_OF_KEPT and reads_result(
+            envelope.kind, envelope.payload, envelope.to, envelope.correlation_id
+        )
 
     def _check_handle(self, sender: Sender, envelope: Envelope) -> Handle | None:
         """Returns the handle that the message takes; None for a kind whose ids are not referred to.

@@ -58,7 +58,8 @@ RESUMED = "resumed"
 """The note that a gateway goes on with the journal of one that ended."""
 
 OWN_MESSAGE = "own"
-"""The `detail` of an accepted message that needed no capability: it ended messages of its sender (R36)."""
+"""The `detail` of an accepted message that needed no capability: it ended messages of its sender (R36), or asked for a
+kept result (R43)."""
 
 NOTE_BYTES = 2048
 """The most bytes of a note that a participant may send beside its messages."""

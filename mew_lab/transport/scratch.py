@@ -23,7 +23,7 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ScratchFolder", "path_beside", "start_of_name"]
+__all__ = ["ScratchFolder", "path_beside", "start_of_name", "sweep"]
 
 PREFIX: Final = "mew_lab-"
 LOCK: Final = ".lock"
@@ -52,7 +52,7 @@ class ScratchFolder:
 
     def __init__(self, parent: Path | None = None) -> None:
         place = Path(tempfile.gettempdir()) if parent is None else parent
-        _sweep(place)
+        sweep(place)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         held = os.open(self.path / LOCK, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         if fcntl is not None:
@@ -70,7 +70,7 @@ def _remove(path: Path, held: int) -> None:
     os.close(held)
 
 
-def _sweep(place: Path) -> None:
+def sweep(place: Path) -> None:
     """Deletes the folders of processes that have ended."""
     if fcntl is None:
         return

@@ -11,7 +11,6 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
 TOOLS = [
     {"name": "env", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
     {"name": "die", "inputSchema": {"type": "object"}},
-    {"name": "long", "inputSchema": {"type": "object"}},
     {"name": "odd", "inputSchema": {"type": "object"}},
     {"name": "sleep", "inputSchema": {"type": "object"}},
     {"name": "change", "inputSchema": {"type": "object"}},
@@ -49,10 +48,6 @@ def call(name, arguments, meta):
         if len(sys.argv) > 2:
             Path(sys.argv[2]).write_text("no")
         os._exit(4)
-    if name == "long":
-        sys.stdout.write("x" * (9 * 1024 * 1024))
-        sys.stdout.flush()
-        time.sleep(60)
     if name == "sleep":
         time.sleep(60)
     if name == "steps":

@@ -110,7 +110,7 @@ async def test_a_page_that_is_asked_for_takes_no_tool_away(site: Site) -> None:
     bridge = await site.odd()
     human = await site.seat("human")
     whole = bridge.listed
-    assert len(whole.tools) == 6  # two pages
+    assert len(whole.tools) == 5  # two pages
     for cursor in ({}, {"cursor": "3"}, {"cursor": "3"}, {}, {}):
         await human.mcp_request("git", {"method": "tools/list", "params": cursor})
         assert bridge.listed == whole

@@ -18,12 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mew_lab.bridge import process as processes
-from mew_lab.bridge.line_judge import answered_id, count
 from mew_lab.bridge.process import LONGEST, LongLine, ServerProcess
 from mew_lab.bridge.server_requests import ServerRequests
 from mew_lab.bridge.session import McpSession, open_session
 from mew_lab.errors import MewError, OutcomeUnknown
+from mew_lab.sdk.result_store import ResultLimits, ResultStore
 from mew_lab.sdk.tools import RpcError
+from mew_lab.transport.line_judge import answered_id, count
 
 from .conftest import Site
 from .heavy_server import SHAPES
@@ -128,15 +129,84 @@ async def test_no_line_of_a_server_holds_the_loop_and_each_call_has_an_end(
     assert max(held.values()) < MARK + idle["busy"], held
 
 
+RAW = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    id, method = asked.get("id"), asked["method"]
+    if id is None:
+        continue
+    if method == "initialize":
+        result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "raw", "version": "1"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+    elif method == "tools/list":
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("write", "wait")]
+        print(json.dumps({"jsonrpc": "2.0", "id": id, "result": {"tools": tools}}), flush=True)
+    elif asked["params"]["name"] == "write":
+        sys.stdout.write(asked["params"]["arguments"]["text"].replace("@", "x" * 3_000_000).replace("#", str(id)) + "\\n")
+        sys.stdout.flush()
+    else:
+        waits = id
+    if method == "tools/call" and "release" in asked["params"]["arguments"]:
+        done = {"content": [{"type": "text", "text": "done"}]}
+        print(json.dumps({"jsonrpc": "2.0", "id": waits, "result": done}), flush=True)
+"""
+HIDDEN = '{"jsonrpc":"2.0","before":"@","id":#,"result":{"content":[]},"after":"@"}'
+
+
+@asynccontextmanager
+async def raw_session(folder: Path, spool: ResultStore | None = None) -> AsyncIterator[McpSession]:
+    """A session with a server that writes the line that a call names."""
+
+    async def ignore(*_: Any) -> None:
+        pass
+
+    process = ServerProcess(["python", "-c", RAW], cwd=folder, spool=spool)
+    await process.start()
+    requests = ServerRequests(report=ignore)
+    async with open_session(
+        process, on_notification=ignore, on_request=requests, at_end=lambda: None
+    ) as session:
+        yield session
+
+
+@pytest.mark.ruling("R35")
+async def test_an_answer_whose_id_is_nowhere_to_be_found_is_that_of_the_call_that_is_left(
+    tmp_path: Path,
+) -> None:
+    async with raw_session(tmp_path) as session:
+        assert "longer than" in await ask(session, "write", {"text": HIDDEN}), "the only one that waits"
+        waits = asyncio.create_task(ask(session, "wait", {}))
+        await asyncio.sleep(0)
+        lost = asyncio.create_task(ask(session, "write", {"text": HIDDEN}))
+        noise = '{"log":"@"}'
+        other = asyncio.create_task(ask(session, "write", {"text": noise, "release": True}))
+        assert await waits == "answered", "it is not called unknown, for its answer came"
+        assert "longer than" in await lost and "longer than" in await other
+        assert await ask(session, "write", {"text": '{"jsonrpc":"2.0","id":#,"result":{}}'}) == "answered"
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize(
+    "noise", ["@", '{"jsonrpc":"2.0","method":"notifications/x","params":{"text":"@"}}', "[@]", '"@"']
+)
+async def test_a_long_line_that_is_no_answer_ends_no_call_and_no_server(tmp_path: Path, noise: str) -> None:
+    async with raw_session(tmp_path) as session:
+        text = noise + '\n{"jsonrpc":"2.0","id":#,"result":{}}'
+        assert await ask(session, "write", {"text": text}) == "answered"
+        assert await ask(session, "write", {"text": text}) == "answered"
+
+
 @pytest.mark.ruling("R35")
 @pytest.mark.parametrize("more", [{}, {"id_last": True}])
 async def test_an_answer_that_is_too_long_is_unknown_and_the_server_goes_on(
     site: Site, more: dict[str, Any]
 ) -> None:
-    await site.bridge(["python", str(HEAVY)])
+    await site.bridge(["python", str(HEAVY)], results=ResultLimits(result=2_400_000))
     human = await site.seat("human")
     told = await outcome(human.call("git/text", {"size": 3_000_000, **more}))
-    assert told.startswith("unknown") and f"longer than {LONGEST} bytes" in told
+    assert told.startswith("unknown") and re.search(r"longer than 24\d+ bytes", told)
     assert await outcome(human.call("git/text", {"size": 10})) == "answered"
     assert "git" in human.client.participants
 

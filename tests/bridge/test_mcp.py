@@ -68,7 +68,6 @@ async def test_results_and_errors_go_out_as_the_server_gave_them(site: Site) -> 
     assert [tool["name"] for tool in await human.list_tools("git")] == [
         "env",
         "die",
-        "long",
         "odd",
         "sleep",
         "change",
@@ -314,23 +313,14 @@ async def test_a_participant_that_is_not_admitted_leaves_no_server_behind(site: 
 
 
 @pytest.mark.threat(28)
-@pytest.mark.parametrize(
-    ("tool", "sentence"),
-    [
-        (
-            "die",
-            r"the MCP server of participant git ended \(exit 3\); its last lines: one line \| the last words",
-        ),
-        ("long", "the MCP server of participant git wrote a line of more than 8388608 bytes"),
-    ],
-)
-async def test_when_the_server_dies_what_is_asked_is_answered_and_the_participant_leaves(
-    site: Site, tool: str, sentence: str
-) -> None:
+async def test_when_the_server_dies_what_is_asked_is_answered_and_the_participant_leaves(site: Site) -> None:
     bridge = await site.odd()
     human = await site.seat("human")
+    sentence = (
+        r"the MCP server of participant git ended \(exit 3\); its last lines: one line \| the last words"
+    )
     with pytest.raises(OutcomeUnknown, match=sentence) as caught:
-        await human.call(f"git/{tool}")
+        await human.call("git/die")
     assert caught.value.data == {"code": "outcome_unknown"}
     await until(lambda: "git" not in human.client.participants and site.ended)
     assert bridge.command_line in site.ended[0] and len(site.ended) == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mew_lab.bridge.process import MAX_LINE, ServerProcess, environment
+from mew_lab.bridge.process import ServerProcess, environment
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.token import Token
 
@@ -71,14 +71,17 @@ async def test_lines_go_in_and_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat(28)
-async def test_a_line_has_a_cap(tmp_path: Path) -> None:
+async def test_a_line_that_does_not_end_ends_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mew_lab.bridge.process.ENDLESS", 1 << 23)
     process = python(
         "import sys, time; sys.stdout.write('x' * (2 ** 23 + 2 ** 21)); sys.stdout.flush(); time.sleep(60)",
         tmp_path,
     )
     await process.start()
     assert [line async for line in process.lines()] == []
-    assert await process.describe_end() == f"wrote a line of more than {MAX_LINE} bytes"
+    assert await process.describe_end() == f"wrote a line of more than {1 << 23} bytes"
     await process.stop()
     assert not alive(process.pid)
 

@@ -104,6 +104,18 @@ def test_a_bridge_is_told_what_counts_as_a_repeat_of_an_unknown_call() -> None:
             programs(f"  a: {{{server}, bridge_config: {{{bad}}}}}\n")
 
 
+@pytest.mark.ruling("R43")
+def test_a_bridge_is_told_how_much_it_keeps_of_large_results() -> None:
+    server = "type: mcp-bridge, mcp_server: {command: x}"
+    kept = "result_bytes: 10, results_bytes: 20, results_seconds: 30"
+    found = programs(f"  a: {{{server}, bridge_config: {{{kept}}}}}\n")["a"].command
+    options = ("--result-bytes", "10", "--results-bytes", "20", "--results-seconds", "30.0")
+    assert found[found.index("20") + 1 : -2] == options
+    for bad in ("result_bytes: -1", "results_bytes: x", "results_seconds: 0", "results_seconds: .inf"):
+        with pytest.raises(ConfigError, match=bad.partition(":")[0]):
+            programs(f"  a: {{{server}, bridge_config: {{{bad}}}}}\n")
+
+
 @pytest.mark.threat(1)
 def test_the_headers_of_a_server_at_a_url_are_in_its_environment_and_in_no_argument() -> None:
     far = programs(

@@ -777,7 +777,9 @@ async def test_a_result_that_is_too_large_is_answered_with_a_sentence(
     room: Room, git: MEWParticipant, human: MEWParticipant
 ) -> None:
     git.tools.add(lambda: "x" * 1_100_000, name="big")
-    with pytest.raises(OutcomeUnknown, match=r"result cannot be sent: .* a message takes at most 1048576"):
+    with pytest.raises(
+        OutcomeUnknown, match=r"cannot be sent, for a message takes at most 1048576, nor be kept"
+    ):
         await human.call("git/big")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -203,3 +204,34 @@ def test_a_snapshot_carries_what_is_remembered() -> None:
     assert stage.send("bot", "chat/cancel", correlation_id=["c"]).accepted
     assert stage.send("bot", "mcp/withdraw", correlation_id=["p"]).accepted
     assert not stage.send("bot", "chat/cancel", correlation_id=["e"]).accepted
+
+
+# --- results that are kept for others ---
+
+ASK = {"jsonrpc": "2.0", "id": 1, "method": "resources/read"} | {
+    "params": {"uri": f"mew-result://git/{'0' * 32}"}
+}
+
+
+@pytest.mark.ruling("R43")
+@pytest.mark.extension("kept_results")
+def test_everybody_asks_for_a_kept_result_and_no_use_is_spent_on_that() -> None:
+    stage = Stage(human="*", git=[], bot=[])
+    step = stage.send("bot", "mcp/request", ASK, to=["git"])
+    assert (step.told("mcp/request"), step.record.detail) == ({"human", "git", "bot"}, OWN_MESSAGE)
+    grant = {"recipient": "bot", "capabilities": [{"kind": "mcp/request"}], "max_uses": 1}
+    stage.send("human", "capability/grant", grant, id="g")
+    for _ in range(3):
+        assert stage.send("bot", "mcp/request", ASK, to=["git"]).record.grant == ""
+    assert stage.send("bot", "mcp/request", {**ASK, "method": "tools/call"}, to=["git"]).record.grant == "g"
+    stage.send("human", "participant/pause", to=["bot"])
+    assert stage.send("bot", "mcp/request", ASK, to=["git"]).error["error"] == "paused"
+
+
+@pytest.mark.ruling("R43")
+def test_a_space_of_an_earlier_edition_lets_nobody_ask() -> None:
+    space = Space("demo", epoch=1, edition=3)
+    text = f'{{"id":"x","kind":"mcp/request","to":["bot"],"payload":{json.dumps(ASK)}}}'
+    for event in (Enrolled("bot", ()), Joined("c1", "bot", "bot", "websocket")):
+        space.step(event, START)
+    assert Step(space.step(Received(text, "c1"), START)).of(Record)[0].code == "capability_violation"

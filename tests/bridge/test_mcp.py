@@ -112,12 +112,12 @@ async def test_an_error_about_the_tools_takes_none_away_and_they_are_asked_for_a
     notices: list[Envelope] = []
     human.client.on_message(notices.append, kinds=["mcp/request"])
     if not begins_busy:
-        assert (len(bridge.listed.tools), bridge.hints_of("env")) == (6, {"readOnlyHint": True})
+        assert (len(bridge.listed.tools), bridge.hints_of("env")) == (5, {"readOnlyHint": True})
         busy.touch()
         await human.call("git/change")
         await until(lambda: busy.read_text())
         await human.call("git/odd")  # its answer comes after the refusal
-        assert (len(bridge.listed.tools), bridge.hints_of("env")) == (6, {"readOnlyHint": True})
+        assert (len(bridge.listed.tools), bridge.hints_of("env")) == (5, {"readOnlyHint": True})
     announced = len(notices)
     busy.unlink()
     await until(lambda: "late" in [tool.name for tool in bridge.listed.tools])

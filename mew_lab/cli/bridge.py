@@ -24,6 +24,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.group import run_all
 from mew_lab.sdk.result_store import ResultLimits
 
 __all__ = ["bridge", "run"]
@@ -139,7 +140,7 @@ def _run_file(options: argparse.Namespace, more: Mapping[str, Any]) -> None:
             finally:
                 watching.cancel()
 
-        await asyncio.gather(*(run_one(id, server) for id, server in servers.items()))
+        await run_all(run_one(id, server) for id, server in servers.items())
         if len(failed) == len(servers):  # none, where no token is at hand
             raise MewError(f"Cannot bridge: no server of {options.mcp_config} takes part")
 

@@ -32,6 +32,7 @@ from mew_lab.log.numbering import complete_id
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovery import ToolReading, read_tools
+from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.scheduler import AT_ONCE
 from mew_lab.sdk.tools import ToolBox
@@ -261,7 +262,7 @@ class LocalParticipants:
                 return str(fault)
             return ""
 
-        sentences = await asyncio.gather(*(start(id, server) for id, server in servers.items()))
+        sentences = await run_all(start(id, server) for id, server in servers.items())
         return {server.name: why for server, why in zip(servers.values(), sentences, strict=True) if why}
 
     async def agent(

@@ -528,7 +528,11 @@ async def test_closed_while_the_connection_stands_a_request_ends_for_those_who_w
 @pytest.mark.parametrize(
     ("tells", "count", "error"),
     [
-        ([{"name": f"t{n}"} for n in range(20_000)], 500, "tools left out: 19500 beyond 500 (such as t500)"),
+        (
+            [{"name": f"t{n}"} for n in range(20_000)],
+            500,
+            "tools left out: 500 beyond 500 (such as t500), 19000 beyond the first 1000 of the list",
+        ),
         ([{"name": "a"}, {"name": "a"}], 1, "tools left out: 1 with the name of another (such as a)"),
         (
             [{"name": "a/b"}, {"name": "\u202ea"}, {"name": "ok"}],

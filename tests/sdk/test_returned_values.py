@@ -259,6 +259,7 @@ async def test_a_picture_of_pillow_is_drawn() -> None:
     assert block["mimeType"] == "image/png" and for_page(read_parts({"content": [block]}))[0].kind == "image"
 
 
+@pytest.mark.slow  # polars is no dependency of the tests
 async def test_a_frame_of_polars_is_a_table() -> None:
     polars = pytest.importorskip("polars")
     (block,) = await content(lambda: polars.DataFrame({"a": [1, 2], "b": [[1], [2]]}))

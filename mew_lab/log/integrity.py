@@ -27,7 +27,7 @@ from mew_lab.log.kept_heads import KeptHead, KeptHeads, epoch_of, kept_heads
 from mew_lab.log.line import NO_CHAIN, read_line, read_members, split_chain
 from mew_lab.log.reading import (
     LINE_LIMIT,
-    LongLine,
+    OverlongLine,
     first_record,
     is_torn,
     list_files,
@@ -495,5 +495,5 @@ def _is_record(data: bytes) -> bool:
 def _lines_of(path: Path) -> Iterator[_ChainedLine]:
     with open_regular(path) as file:
         for number, line in enumerate(split_lines(file), 1):
-            data = b"" if isinstance(line, LongLine) else line
+            data = b"" if isinstance(line, OverlongLine) else line
             yield _ChainedLine(path, number, data, is_torn(line))

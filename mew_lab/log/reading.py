@@ -34,7 +34,7 @@ __all__ = [
     "MOST_HOLES",
     "JournalReader",
     "LineReader",
-    "LongLine",
+    "OverlongLine",
     "PrunedStart",
     "first_record",
     "goes_on",
@@ -64,14 +64,14 @@ _SEQ = b'{"seq":'
 _SEQ_END = len(_SEQ) + 20
 
 
-class LongLine(NamedTuple):
+class OverlongLine(NamedTuple):
     """A line of more than `LINE_LIMIT` bytes, which is not kept: its length, and whether a line feed ends it."""
 
     length: int
     ended: bool
 
 
-def split_lines(file: IO[bytes]) -> Iterator[bytes | LongLine]:
+def split_lines(file: IO[bytes]) -> Iterator[bytes | OverlongLine]:
     """The lines of a file from its position on, each with its line feed, which only the last may lack.
 
     All readers of a journal, and its verification, take its lines from here: where two split a file differently, a line
@@ -85,12 +85,12 @@ def split_lines(file: IO[bytes]) -> Iterator[bytes | LongLine]:
         while data and not data.endswith(b"\n"):
             data = file.readline(LINE_LIMIT)
             length += len(data)
-        yield LongLine(length, bool(data))
+        yield OverlongLine(length, bool(data))
 
 
-def is_torn(line: bytes | LongLine) -> bool:
+def is_torn(line: bytes | OverlongLine) -> bool:
     """Whether a file ends within this line of it."""
-    if isinstance(line, LongLine):
+    if isinstance(line, OverlongLine):
         return not line.ended
     return not line.endswith(b"\n") and read_members(line) is None
 
@@ -147,7 +147,11 @@ class JournalReader(Iterator[Record]):
             # A file that lost its beginning, or has blank lines there, is known by one of its next lines.
             self._file.seek(0)
             for line in islice(split_lines(self._file), 1, HEAD_LINES + 1):
-                if not isinstance(line, LongLine) and line.endswith(b"\n") and (format := _format_of(line)):
+                if (
+                    not isinstance(line, OverlongLine)
+                    and line.endswith(b"\n")
+                    and (format := _format_of(line))
+                ):
                     break
         self._file.seek(0)
         if format:
@@ -170,7 +174,7 @@ class JournalReader(Iterator[Record]):
     def _lines(self) -> Iterator[PeerLine]:
         with self._file as file:
             for number, line in enumerate(split_lines(file), 1):
-                if isinstance(line, LongLine):
+                if isinstance(line, OverlongLine):
                     yield PeerLine(number, None)
                 elif is_torn(line):
                     self.torn = True

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from mew_lab.log.integrity import Integrity
 from mew_lab.log.integrity_process import IntegrityProcess
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.reading import LongLine, first_record, is_torn, open_regular, split_lines
+from mew_lab.log.reading import OverlongLine, first_record, is_torn, open_regular, split_lines
 from mew_lab.log.replay import CAUSED, SNAPSHOT, Replayed
 from mew_lab.log.state_history import find_record
 from mew_lab.log.state_replay import LineHeader, LinePlace, StateReplay, top_level
@@ -82,7 +82,7 @@ class Resumption(NamedTuple):
             with open_regular(self.paths[number], buffering=1 << 18) as file:
                 file.seek(self.mark.start if number == self.mark.file else 0)
                 for line in split_lines(file):
-                    record = read_line(line) if not isinstance(line, LongLine) else None
+                    record = read_line(line) if not isinstance(line, OverlongLine) else None
                     if record is not None:
                         yield record
 
@@ -156,7 +156,7 @@ def resume_quickly(
         start = 0
         with open_regular(path, buffering=1 << 18) as file:
             for whole in split_lines(file):
-                line, length = (b"", whole.length) if isinstance(whole, LongLine) else (whole, len(whole))
+                line, length = (b"", whole.length) if isinstance(whole, OverlongLine) else (whole, len(whole))
                 if number + 1 == len(paths) and is_torn(whole):
                     break
                 if replay.records % _MARK_EVERY == 0:

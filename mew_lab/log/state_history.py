@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.reading import LINE_LIMIT, LongLine, is_torn, open_regular, split_lines
+from mew_lab.log.reading import LINE_LIMIT, OverlongLine, is_torn, open_regular, split_lines
 from mew_lab.log.replay import CAUSED, SNAPSHOT, event_of
 from mew_lab.log.state_replay import LinePlace, StateReplay
 from mew_lab.space.core import Space
@@ -116,7 +116,7 @@ class StateHistory:
         newest = b""
         take, number = self._replay.take_line, self._file
         for line in split_lines(file):
-            data, length = (b"", line.length) if isinstance(line, LongLine) else (line, len(line))
+            data, length = (b"", line.length) if isinstance(line, OverlongLine) else (line, len(line))
             if last and is_torn(line):
                 break  # torn, or not yet written to its end
             if not data.isspace():
@@ -174,7 +174,7 @@ class StateHistory:
                 file.seek(0)
                 file.readline(LINE_LIMIT)  # its beginning
             for line in split_lines(file):
-                record = read_line(line) if not isinstance(line, LongLine) else None
+                record = read_line(line) if not isinstance(line, OverlongLine) else None
                 if record is None or record.event not in CAUSED:
                     return
                 yield record
@@ -338,7 +338,7 @@ def _next_record(file: IO[bytes], start: int) -> Record | None:
         while (data := file.readline(LINE_LIMIT)) and not data.endswith(b"\n"):
             pass
     for line in split_lines(file):
-        record = read_line(line) if not isinstance(line, LongLine) else None
+        record = read_line(line) if not isinstance(line, OverlongLine) else None
         if record is not None:
             return record
     return None

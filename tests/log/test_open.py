@@ -25,6 +25,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.table import COLUMNS
+from mew_lab.log.unpacked import FORMATS
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder
 from tests.log.hostile import hostile_journal
@@ -486,8 +487,8 @@ def test_an_old_journal_is_noted_alike_in_whatever_pieces_it_comes(
         pieces.append(data[at : at + dice.choice([1, 10, 300, 4000])])
 
     def open_in_pieces(pieces: list[bytes]) -> tuple[list[Record], tuple[str, ...]]:
-        monkeypatch.setattr("mew_lab.log.unpacked._copy", lambda packed: iter(pieces))
-        (tmp_path / "run.jsonl").write_bytes(b"".join(pieces))
+        monkeypatch.setitem(FORMATS, b"ODD!", lambda packed: iter(pieces))
+        (tmp_path / "run.jsonl").write_bytes(b"ODD!")
         log = open_log(tmp_path / "run.jsonl")
         return list(log.records), log.faults
 

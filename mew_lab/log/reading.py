@@ -47,6 +47,7 @@ __all__ = [
     "missing",
     "names_no_grants",
     "open_regular",
+    "opens_without_grants",
     "read_journal",
     "read_pruned_start",
     "split_lines",
@@ -446,9 +447,13 @@ def names_no_grants(path: Path) -> bool:
     """
     try:
         with open_regular(path) as file:
-            line = file.readline(LINE_LIMIT)
+            return opens_without_grants(file.readline(LINE_LIMIT))
     except OSError:
         return False
+
+
+def opens_without_grants(line: bytes) -> bool:
+    """Whether a file with this first line is such a journal."""
     record = read_line(line) if line.startswith(_SEQ) else None
     if record is None or record.event != "opened" or split_chain(line)[1]:
         return False

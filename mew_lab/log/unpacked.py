@@ -21,13 +21,14 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
 from mew_lab.errors import JournalError
 from mew_lab.log.entries import SOURCE, lacking
 from mew_lab.log.line import read_line, split_chain, write_line
-from mew_lab.log.reading import HEAD_LINES, LINE_LIMIT, names_no_grants, open_regular, read_journal
+from mew_lab.log.reading import HEAD_LINES, LINE_LIMIT, open_regular, opens_without_grants, read_journal
 from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import visible
 from mew_lab.transport.scratch import ScratchFolder
@@ -65,7 +66,7 @@ class Unpacked:
         self.folder = self._scratch.path
         self.origins: dict[Path, Path] = {}
         self._most = most
-        self._folders: dict[Path, Path] = {}
+        self._folders: dict[tuple[Path, int], Path] = {}
 
     def unpack(self, path: Path, faults: list[str]) -> Path:
         """The path of the unpacked file; sentences on data that end early or are damaged are added to `faults`.
@@ -73,8 +74,8 @@ class Unpacked:
         Raises:
             JournalError: when nothing can be unpacked, it gives too much, the disk has no room, or it is no journal.
         """
-        parent = self._folders.setdefault(path.parent, self.folder / str(len(self._folders)))
-        target = parent / _plain_name(path)
+        target = self._target(path)
+        parent = target.parent
         try:
             parent.mkdir(mode=0o700, exist_ok=True)
             with path.open("rb") as packed, target.open("xb") as file:
@@ -83,7 +84,7 @@ class Unpacked:
                 most = self._most_of(packed)
                 is_judged = False
                 try:
-                    for piece in _unpack_of(packed)(packed):
+                    for piece in _note_sources(_unpack_of(packed)(packed)):
                         if written % (64 * _PIECE) < len(piece) and shutil.disk_usage(parent).free < ROOM:
                             raise JournalError(
                                 f"Cannot unpack {path}: after {written >> 20} MiB the disk of {self.folder} has less "
@@ -118,12 +119,17 @@ class Unpacked:
             raise JournalError(
                 f"Cannot unpack {path}: {why}. Name a file that gzip or zstd wrote whole.", path=str(path)
             ) from None
-        if target.stat().st_size:
-            if not is_judged:
-                _judge(target, path)
-            if names_no_grants(target):
-                _note_sources(target)
+        if target.stat().st_size and not is_judged:
+            _judge(target, path)
         self.origins[target] = path
+        return target
+
+    def _target(self, path: Path) -> Path:
+        """Where to unpack a file: beside the others of its folder, or apart where one of them has its name."""
+        number, target = 0, None
+        while target is None or target in self.origins:
+            parent = self._folders.setdefault((path.parent, number), self.folder / str(len(self._folders)))
+            number, target = number + 1, parent / _plain_name(path)
         return target
 
     def _most_of(self, packed: IO[bytes]) -> int:
@@ -145,21 +151,67 @@ def _judge(target: Path, path: Path) -> None:
         raise JournalError(str(fault).replace(str(target), str(path)), path=str(path)) from None
 
 
-def _note_sources(path: Path) -> None:
-    """Notes in the records of a journal that names no grants that the origin of their permission is not recorded."""
-    noted = path.with_name(f"{path.name}.noted")
-    with open_regular(path) as file, noted.open("xb") as copy:
-        noted.chmod(0o600)
-        while line := file.readline(LINE_LIMIT):
-            if split_chain(line)[1]:  # of a later version, which names them
-                copy.write(line)
-                shutil.copyfileobj(file, copy)
-                break
-            record = read_line(line)
-            if record is not None and record.pattern and not record.grant and not record.detail:
-                line = write_line(lacking(record, SOURCE))
-            copy.write(line)
-    noted.replace(path)
+def _note_sources(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The data of a log in pieces; the records of a journal that names no grants note that they are not recorded.
+
+    Raises:
+        EOFError, zlib.error, _ZstdError: as the pieces do, after the data before.
+    """
+    notes = _SourceNotes()
+    try:
+        for piece in pieces:
+            yield notes.take(piece)
+    except (EOFError, zlib.error, _ZstdError):
+        yield notes.end()
+        raise
+    yield notes.end()
+
+
+class _SourceNotes:
+    """Takes the data of a log in pieces, and gives them back with the notes."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()  # the beginning of a line
+        self._is_old: bool | None = None  # whether the next lines name no grants; None before the first line
+        self._within = False  # the next data end a line that is too long
+
+    def take(self, piece: bytes) -> bytes:
+        """The data up to the last line that has ended, or that is too long."""
+        if self._is_old is False:
+            return piece
+        self._rest += piece
+        if b"\n" not in piece and len(self._rest) <= LINE_LIMIT:
+            return b""
+        data = bytes(self._rest)
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            given = self.end() if self._is_old is None else data
+            self._within = True
+            self._rest.clear()
+            return given
+        self._rest = bytearray(data[cut:])
+        given = b"".join(map(self._note, BytesIO(data[:cut])))
+        return given if self._is_old else given + self.end()
+
+    def end(self) -> bytes:
+        """The data that were not given back yet."""
+        data = bytes(self._rest)
+        self._rest.clear()
+        return self._note(data) if data else b""
+
+    def _note(self, line: bytes) -> bytes:
+        within, self._within = self._within, False
+        if within or len(line) > LINE_LIMIT:
+            self._is_old = self._is_old is True
+            return line
+        if self._is_old is None:
+            self._is_old = opens_without_grants(line)
+        elif self._is_old and split_chain(line)[1]:
+            self._is_old = False  # of a later version, which names them
+        record = read_line(line) if self._is_old else None
+        if record is None or not record.pattern or record.grant or record.detail:
+            return line
+        return write_line(lacking(record, SOURCE))
 
 
 class _ZstdError(Exception):

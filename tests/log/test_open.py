@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -24,6 +25,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.table import COLUMNS
+from mew_lab.log.unpacked import FORMATS
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder
 from tests.log.hostile import hostile_journal
@@ -434,3 +436,75 @@ def test_gzip_of_any_shape_is_read_at_the_speed_of_its_bytes(tmp_path: Path, beh
     log = open_log(packed)
     assert list(log.records) == list(open_log(tmp_path / "plain.jsonl").records)
     assert bool(log.faults) == (behind in ("zeros", "a wrong checksum"))
+
+
+def old_journal(lines: int) -> bytes:
+    """A journal from before records named the grant behind a permission."""
+    head = {"seq": 0, "now": "2026-11-21T22:40:01.123456Z", "event": "opened", "space": "demo"}
+    first = {**head, "detail": json.dumps({"format": 1, "epoch": 7}, separators=(",", ":"))}
+    permitted = {"event": "received", "participant": "a", "verdict": "accepted", "pattern": '{"kind":"chat"}'}
+    others = [{**head, "seq": seq, **permitted} for seq in range(1, lines)]
+    return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in (first, *others))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_notes_in_an_old_journal_count_as_what_it_gives(tmp_path: Path, packed: bool) -> None:
+    data = old_journal(2000)
+    path = tmp_path / f"run.jsonl{'.gz' if packed else ''}"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    log = open_log(path)
+    assert log.source is not None
+    (whole,) = log.source.paths
+    size = whole.stat().st_size
+    assert size > 1.2 * len(data) and [entry.name for entry in whole.parent.iterdir()] == ["run.jsonl"]
+    with pytest.raises(JournalError, match="it gives more than"):
+        open_log(path, most=size - 1)
+    assert open_log(path, most=size).source is not None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_old_journal_is_noted_alike_in_whatever_pieces_it_comes(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("reading", "unpacked"):
+        monkeypatch.setattr(f"mew_lab.log.{module}.LINE_LIMIT", 1000)
+    dice = random.Random(seed)
+    lines = old_journal(30).splitlines(keepends=True)
+    odd = [
+        b"x" * 1500 + lines[3],
+        b"x" * 5000 + b"\n",
+        b"\n",
+        b"{}\n",
+        b"x" * 999 + b"\n",
+        lines[4][:-1] + b"\r\n",
+    ]
+    for _ in range(dice.randrange(6)):
+        lines.insert(dice.randrange(0 if dice.random() < 0.2 else 1, len(lines) + 1), dice.choice(odd))
+    data = b"".join(lines)[: -dice.choice([1, 20, 10**9]) or None] if dice.random() < 0.3 else b"".join(lines)
+    pieces = [b""]
+    while data[sum(map(len, pieces)) :]:
+        at = sum(map(len, pieces))
+        pieces.append(data[at : at + dice.choice([1, 10, 300, 4000])])
+
+    def open_in_pieces(pieces: list[bytes]) -> tuple[list[Record], tuple[str, ...]]:
+        monkeypatch.setitem(FORMATS, b"ODD!", lambda packed: iter(pieces))
+        (tmp_path / "run.jsonl").write_bytes(b"ODD!")
+        log = open_log(tmp_path / "run.jsonl")
+        return list(log.records), log.faults
+
+    if not data:
+        return
+    assert open_in_pieces(pieces) == open_in_pieces([data])
+    noted, _ = open_in_pieces([data])
+    if lines[0].startswith(b'{"seq":0'):
+        assert all("not_recorded" in record.detail for record in noted if record.pattern)
+
+
+def test_an_old_journal_and_its_packed_copy_are_unpacked_side_by_side(tmp_path: Path) -> None:
+    (tmp_path / "run.jsonl").write_bytes(old_journal(5))
+    (tmp_path / "run.jsonl.gz").write_bytes(gzip.compress(old_journal(5)))
+    (tmp_path / "run.jsonl.zst").write_bytes(zstandard.compress(old_journal(5)))
+    log = open_log(tmp_path)
+    assert len(list(log.records)) == 15 and log.source is not None
+    assert len(set(log.source.paths)) == 3
+    assert not log.faults

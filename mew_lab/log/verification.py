@@ -18,6 +18,7 @@ from mew_lab.log.integrity import Integrity, verify_with
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import Vantage, first_record, is_journal, list_files
 from mew_lab.log.receipts import Consents, check_consents
+from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
 __all__ = ["FLAW", "NOT_VERIFIABLE", "UNDECIDED", "Verification", "verify_log"]
@@ -25,6 +26,7 @@ __all__ = ["FLAW", "NOT_VERIFIABLE", "UNDECIDED", "Verification", "verify_log"]
 FLAW: Final = 1
 NOT_VERIFIABLE: Final = 2
 UNDECIDED: Final = 3
+MAX_NAMED: Final = 5  # files
 
 
 class VerifiedLog(Protocol):
@@ -45,17 +47,19 @@ class VerifiedLog(Protocol):
 class Verification(NamedTuple):
     """The result: the integrity of each journal, none where no file has a chain; the consents; and what was left out.
 
-    `faults` are sentences on lines that could not be read: nothing is known about these.
+    `faults` are sentences on lines that could not be read: nothing is known about these. `unchained` are the names of
+    files that are no journals, for whose records nothing vouches.
     """
 
     integrity: tuple[Integrity, ...]
     consents: Consents
     faults: tuple[str, ...] = ()
+    unchained: tuple[str, ...] = ()
 
     @property
     def intact(self) -> bool:
-        """Whether each journal is as it was written, as far as its chain and the kept heads show."""
-        return bool(self.integrity) and all(one.intact for one in self.integrity)
+        """Whether all its files are journals as they were written, as far as the chains and the kept heads show."""
+        return bool(self.integrity) and all(one.intact for one in self.integrity) and not self.unchained
 
     @property
     def consented(self) -> bool:
@@ -93,6 +97,9 @@ class Verification(NamedTuple):
             lines[-1] += f", and nothing vouches for it behind #{flaws[0].after}"
             if behind:
                 lines[-1] += f": {behind} of the decided requests stand there"
+        lines += [f"{name} is no journal: nothing vouches for its records" for name in self.unchained[:MAX_NAMED]]
+        if len(self.unchained) > MAX_NAMED:
+            lines.append(f"and so are {len(self.unchained) - MAX_NAMED} more files")
         return "\n".join([*lines, *self.faults, str(self.consents)])
 
     def __repr__(self) -> str:
@@ -111,7 +118,8 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
     places = unpacked.origins if unpacked is not None else {}
     integrity = tuple(verify_with(path, kept, place=places.get(path)) for path in _beginnings(paths))
     consents = check_consents(log.records, complete=log.vantage != "participant", sign=log.sign)
-    return Verification(integrity, consents, log.faults)
+    others = [path for path in paths if not is_journal(path) and path.stat().st_size] if integrity else []
+    return Verification(integrity, consents, log.faults, tuple(one_line(path.name, 200) for path in others))
 
 
 def _beginnings(paths: Sequence[Path]) -> list[Path]:

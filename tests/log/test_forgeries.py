@@ -219,6 +219,18 @@ def test_a_copy_of_a_log_of_another_gateway_lacks_no_first_line(tmp_path: Path) 
         assert not result.intact
 
 
+def test_a_file_without_a_chain_beside_a_verified_journal_is_vouched_for_by_nothing(tmp_path: Path) -> None:
+    kept = kept_journal(tmp_path)
+    folder = kept.path.parent
+    assert open_log(folder).verify().intact
+    (folder / "beside").mkdir()
+    export_as_peers(kept.path, folder / "beside")
+    verified = open_log(folder).verify()
+    assert not verified.intact and verified.status() != 0
+    assert "envelope-history.jsonl is no journal: nothing vouches for its records" in str(verified)
+    assert open_log(folder / "beside").verify().unchained == ()  # it has no chain at all, which is told already
+
+
 # --- where heads are kept ---
 
 

@@ -109,7 +109,7 @@ async def test_serve_starts_the_trusted_servers_of_a_file(tmp_path: Path) -> Non
     )
     async with started(tmp_path, "serve", "--mcp-config", ".mcp.json", *trust) as process:
         url = (await process.line(r"space demo at (\S+)"))[1]
-        await process.line(r"^odd: an MCP server with 6 tools")
+        await process.line(r"^odd: an MCP server with 5 tools")
         await process.line(r"^ends is left out: .*ended \(exit 1\)")
         await process.line(r"^off is left out: it is disabled")
         assert CANARY in await call(tmp_path, url, "odd")
@@ -126,7 +126,7 @@ async def test_a_server_never_takes_the_place_of_a_person_or_an_agent(tmp_path: 
         url = (await space.line(r"space demo at (\S+)"))[1]
         await space.line(r"^human is left out: 'human' is another participant of 'demo' already")
         await space.line(r"^coder is left out: 'coder' is another participant of 'demo' already")
-        await space.line(r"^Human-2: an MCP server with 6 tools")
+        await space.line(r"^Human-2: an MCP server with 5 tools")
         words = ("bridge", url, "--space", "demo", *words)
         async with started(tmp_path, *words, "--server", "human", "--server", "coder") as bridge:
             await bridge.line(r"^human is left out: 'human' is a participant that may do more than a tool")

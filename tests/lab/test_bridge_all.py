@@ -116,7 +116,7 @@ def test_the_servers_of_a_file_take_part_after_a_typed_yes_which_is_asked_for_on
     asked = typing("yes", "key-" + CANARY, "no")
     listed = lab.bridge_all()
     shown = capsys.readouterr().out
-    assert [row[:4] for row in listed.rows[:1]] == [("My odd", "My-odd", 6, "bridged")]
+    assert [row[:4] for row in listed.rows[:1]] == [("My odd", "My-odd", 5, "bridged")]
     assert {row[0]: row[3][:8] for row in listed.rows[1:]} == dict.fromkeys(
         ("second", "bad", "off"), "left out"
     )

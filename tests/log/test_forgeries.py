@@ -228,7 +228,9 @@ def test_a_file_without_a_chain_beside_a_verified_journal_is_vouched_for_by_noth
     verified = open_log(folder).verify()
     assert not verified.intact and verified.status() != 0
     assert "envelope-history.jsonl is no journal: nothing vouches for its records" in str(verified)
-    assert open_log(folder / "beside").verify().unchained == ()  # it has no chain at all, which is told already
+    assert (
+        open_log(folder / "beside").verify().unchained == ()
+    )  # it has no chain at all, which is told already
 
 
 # --- where heads are kept ---

@@ -247,7 +247,13 @@ async def test_a_proposer_by_the_rules_of_the_reference_gets_the_true_answer_100
         wanted[bot.propose(n)] = outcome_of(n)
         await asyncio.sleep(dice.choice([0, 0, 0.001]))
     await until(lambda: len(bot.told) == calls and target.executed.total() == calls)
-    order = {one.correlation_id[0]: n for n, one in enumerate(either.sent("mcp/reject", "mcp/response"))}
+
+    def order_of() -> dict[str, int]:
+        return {one.correlation_id[0]: n for n, one in enumerate(either.sent("mcp/reject", "mcp/response"))}
+
+    calls_sent = {one.id for one in either.sent("mcp/request") if one.payload["method"] == "tools/call"}
+    await until(lambda: calls_sent <= order_of().keys())  # a told rejection may come before the answer
+    order = order_of()
     for id, text in wanted.items():
         told = bot.told[id]
         if told == "rejected":

@@ -342,6 +342,8 @@ WRONG = [
     ("from startswith a", "startswith", 'did you mean ~ "text*"?'),
     ("(kind eq chat)", "eq", "did you mean ==?"),
     ("-latency gt 2s", "gt", "did you mean >?"),
+    ("seq between 1 5", "between", "did you mean in 10..20?"),
+    ("payload.n between 1 5", "between", "did you mean >= 10 and payload.n <= 20?"),
     ("from is bob", "is", 'To search for the words, write "from is".'),
     ("kind == chat && from == bob", "&&", "did you mean and?"),
     ("a || b", "||", "did you mean or?"),

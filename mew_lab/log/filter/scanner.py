@@ -47,12 +47,13 @@ _QUANTIFIER = re.compile(r"(any|all)[ \t\r\n]+", re.IGNORECASE)
 _JOINS = {"and": "AND", "or": "OR", "not": "NOT"}
 # The operators of other languages of filters: searched for as words, they would find nothing.
 _FOREIGN_JOINS = {"&&": "and", "||": "or"}
+_RANGE = "in 10..20"
 _FOREIGN_OPERATORS = {
     "contains": "has", "includes": "has",
     "matches": "=~", "regexp": "=~", "rlike": "=~",
     "like": "~", "ilike": "~", "glob": "~", "startswith": '~ "text*"', "endswith": '~ "*text"',
     "eq": "==", "equals": "==", "is": "==", "ne": "!=", "neq": "!=",
-    "gt": ">", "gte": ">=", "ge": ">=", "lt": "<", "lte": "<=", "le": "<=", "between": "in 10..20",
+    "gt": ">", "gte": ">=", "ge": ">=", "lt": "<", "lte": "<=", "le": "<=", "between": _RANGE,
 }  # fmt: skip
 
 
@@ -178,6 +179,8 @@ class _Scanner:
         spaces = _SPACE.match(self._text, match.end())
         word = _BARE.match(self._text, spaces.end()) if spaces and spaces[0] else None
         meant = _FOREIGN_OPERATORS.get(word[0].lower()) if word else None
+        if meant == _RANGE and match[0] not in FIELDS:  # a path in the payload takes none
+            meant = f">= 10 and {match[0]} <= 20"
         if word is not None and meant is not None:
             said = f"{match[0]} {word[0]}"
             raise fault(

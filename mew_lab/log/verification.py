@@ -97,7 +97,9 @@ class Verification(NamedTuple):
             lines[-1] += f", and nothing vouches for it behind #{flaws[0].after}"
             if behind:
                 lines[-1] += f": {behind} of the decided requests stand there"
-        lines += [f"{name} is no journal: nothing vouches for its records" for name in self.unchained[:MAX_NAMED]]
+        lines += [
+            f"{name} is no journal: nothing vouches for its records" for name in self.unchained[:MAX_NAMED]
+        ]
         if len(self.unchained) > MAX_NAMED:
             lines.append(f"and so are {len(self.unchained) - MAX_NAMED} more files")
         return "\n".join([*lines, *self.faults, str(self.consents)])

@@ -119,8 +119,8 @@ class Executed(NamedTuple):
 
 
 class SpaceIdentity(NamedTuple):
-    """What tells a space from another of its name: the epoch of its run, which a resumed space keeps, and the gateway,
-    which a space that starts anew keeps, as `identify_gateway` has it. Either is empty where it is not known."""
+    """What tells a space from another of its name: the epoch of its run, which a resumed space keeps, and the address of
+    its gateway, however it is spelt, which a space that starts anew keeps. Either is empty where it is not known."""
 
     epoch: str = ""
     address: str = ""
@@ -157,7 +157,7 @@ class ExecutionFile:
             return None
         with self._open() as file:
             self._catch_up(file)
-            mine = self._space()
+            mine = self._mine()
             for space in (mine.epoch or mine.address, ""):
                 if (found := self._executed.get((proposal, space))) is not None:
                     return found
@@ -175,14 +175,18 @@ class ExecutionFile:
             self._catch_up(file)
             return [one for one in self._own() if one.same and not one.answered]
 
+    def _mine(self) -> SpaceIdentity:
+        mine = self._space()
+        return mine._replace(address=identify_gateway(mine.address))
+
     def tag(self, executed: Executed) -> Executed:
         """The entry as one of this space."""
-        mine = self._space()
+        mine = self._mine()
         return executed._replace(epoch=mine.epoch, address=mine.address)
 
     def _own(self) -> Iterator[Executed]:
         """What was executed in this space, or may have been."""
-        mine = self._space()
+        mine = self._mine()
         for one in self._executed.values():
             is_told = any(mine) and bool(one.epoch or one.address)
             if not is_told or one.epoch == mine.epoch != "" or one.address == mine.address != "":

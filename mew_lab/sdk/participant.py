@@ -44,7 +44,6 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.connection import identify_gateway
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdrawal
@@ -741,7 +740,7 @@ class MEWParticipant:
         folder = state() if state is not None else None
         if folder is None:
             return None
-        identity = partial(SpaceIdentity, address=identify_gateway(self.client.gateway))
+        identity = partial(SpaceIdentity, address=self.client.gateway)
         return ExecutionFile(
             folder,
             self.client.space or "",

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import OutcomeUnknown, ProposalEnded, ToolFailed
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.sdk import executions
@@ -600,7 +601,7 @@ SPELLINGS = (
 @pytest.mark.parametrize("now", SPELLINGS)
 def test_a_gateway_is_the_same_however_its_address_is_spelt(tmp_path: Path, before: str, now: str) -> None:
     def made(gateway: str) -> ExecutionFile:
-        identity = SpaceIdentity(address=identify_gateway(gateway))
+        identity = SpaceIdentity(address=Address(gateway))
         return ExecutionFile(tmp_path, "demo", "git", space=lambda: identity)
 
     file = made(before)
@@ -618,7 +619,7 @@ def test_another_gateway_has_executions_of_its_own(tmp_path: Path, other: str) -
 
 
 def test_an_entry_of_an_earlier_version_names_the_same_gateway(tmp_path: Path) -> None:
-    identity = SpaceIdentity(address=identify_gateway("ws://127.0.0.1:8080/ws?space=demo"))
+    identity = SpaceIdentity(address="ws://127.0.0.1:8080/ws?space=demo")
     file = ExecutionFile(tmp_path, "demo", "git", space=lambda: identity)
     entry = executions.Executed("bot", "p-1", "r-1", "ada", "call", address="ws://127.0.0.1:8080/ws?…")
     file.path.parent.mkdir()

@@ -235,6 +235,7 @@ async def test_a_result_that_no_client_has_outlives_a_killed_gate(desk: OpenDesk
         await desk.human.approve(await desk.proposed())
         calls = tmp_path / ".mew" / "mcp" / "calls"
         await until(lambda: any('"text":"5"' in file.read_text() for file in calls.rglob("*.json")))
+        await until(lambda: any('"ended"' in file.read_text() for file in calls.glob("*.json")))  # the index
         await gate.kill()
     await gone(desk)
     async with HttpGate(words, tmp_path) as gate, gate.client() as client:

@@ -34,12 +34,14 @@ from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.image_head import image_size, image_type
+from mew_lab.protocol.image_head import PICTURE_TYPES, image_size, image_type
 from mew_lab.protocol.layout import lay_out
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible, visible_lines
 
 __all__ = [
+    "MAX_COLUMNS",
+    "MAX_ROWS",
     "MAX_SHOWN_PARTS",
     "Block",
     "CheckedPicture",
@@ -76,7 +78,6 @@ MAX_CELL = 1_000  # characters
 MAX_WHY = 500  # characters of a fault
 _HEAD = 1_024  # characters of base64 from which the type of a picture is read
 _SAME_TYPE = {"image/jpg": "image/jpeg", "image/x-png": "image/png", "image/pjpeg": "image/jpeg"}
-_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _NOUN = {"image": "picture", "audio": "sound", "resource": "resource"}
 TABLE = "text/csv"
 _EMPTY: tuple[Any, ...] = ("", [], {})
@@ -282,7 +283,7 @@ def _describe_bytes(part: ContentPart) -> str:
     plain = _plain_type(part.mime)
     if true:
         return f"{true}, {size}" + (f", sent as {claimed}" if plain not in ("", true) else "")
-    if plain in _PICTURES:
+    if plain in PICTURE_TYPES:
         return f"no {plain}, though sent as one, {size}"
     return f"{claimed or f'a {noun} of no named type'}, {size}"
 

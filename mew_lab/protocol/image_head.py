@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["image_size", "image_type"]
+__all__ = ["PICTURE_TYPES", "image_size", "image_type"]
+
+PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The types that are known here, in the order in which one of several is chosen."""
 
 
 def image_type(data: bytes) -> str:

@@ -28,17 +28,16 @@ from types import NoneType
 from typing import Any
 
 from mew_lab.errors import ProtocolError
+from mew_lab.protocol.content import MAX_COLUMNS, MAX_ROWS
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.image_head import image_type
+from mew_lab.protocol.image_head import PICTURE_TYPES, image_type
 from mew_lab.protocol.text import count_of
 
 __all__ = ["blocks_of", "call_result_of", "content_of", "text_block"]
 
-MAX_ROWS, MAX_COLUMNS = 200, 100  # of a table
 MAX_TABLE = 100_000  # characters of it as CSV
 _MIME = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}(?:\s*;.{0,200})?\Z", re.ASCII)
 _RESULT = frozenset({"content", "structuredContent", "isError", "_meta"})
-_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXTS = ("text/markdown", "text/latex", "text/plain", "text/html")
 _HEADS = (
     (b"%PDF-", "application/pdf"), (b"ID3", "audio/mpeg"), (b"OggS", "audio/ogg"), (b"fLaC", "audio/flac"),
@@ -206,7 +205,7 @@ def _untyped(data: bytes, number: int) -> list[Block] | None:
 
 def _typed(data: bytes, mime: str, number: int) -> Block:
     kind = mime.partition(";")[0].strip().lower()
-    if kind in _PICTURES:
+    if kind in PICTURE_TYPES:
         return _picture(data, mime)
     if kind.startswith("audio/"):
         return {"type": "audio", "data": base64.b64encode(data).decode(), "mimeType": mime}
@@ -306,7 +305,7 @@ def _shown(value: Any) -> list[Block] | None:
         returned = method(include=None, exclude=None)
         data = returned[0] if isinstance(returned, tuple) and returned else returned
         bundle = data if isinstance(data, Mapping) else {}
-    for mime in _PICTURES:
+    for mime in PICTURE_TYPES:
         if isinstance(data := bundle.get(mime), bytes | str) and data:
             return [_picture(data, mime)]
     for mime in ("image/png", "image/jpeg"):

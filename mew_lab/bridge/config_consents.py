@@ -175,6 +175,12 @@ def _refuse(
     digest = server.digest
     if any(hmac.compare_digest(digest, word) for word in trusted) or store.has(config.path, digest):
         return ""
+    if hidden := server.find_hidden():
+        return (
+            f"{hidden} holds what looks like a secret beside other text, so nobody could be shown what it starts. Give "
+            f"the secret as ${{VARIABLE}} in env. If you have read the entry, give its digest: {digest} "
+            "(--trust-config of a command, trust=[…] of bridge_all)"
+        )
     if person is not None:
         name = one_line(server.name, 120)
         lines = [

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.bridge.remote import RemoteServer
-from mew_lab.bridge.secrets import hide_arguments, remember_secret, remember_variables
+from mew_lab.bridge.secrets import HIDDEN, hide_arguments, remember_secret, remember_variables
 from mew_lab.bridge.server_entries import TRANSPORTS, ServerEntry, ServerReader
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.address import Address, read_host
@@ -53,6 +53,12 @@ MAX_SHOWN = 8_000  # characters of a command; a person is shown all of it
 MAX_ENV_FILE = 64 * 1024  # bytes
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,255}")
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)")
+# What may be left out of a command that a person is shown: no text that a shell or a program could run.
+_PLAIN = r"[\w.~+%=&:@,-]*"
+_CREDENTIAL = re.compile(
+    r"[\w-]+: *(?:(?:Bearer|Basic|token) +)?[\w+=-][\w.~+/=-]*", re.IGNORECASE | re.ASCII
+)
+_USER = re.compile(rf"://{_PLAIN}@", re.ASCII)
 # Variables that decide which code a program runs.
 _LOADERS = re.compile(
     r"PATH|LD_.*|DYLD_.*|NODE_OPTIONS|NODE_PATH|PYTHON(?:PATH|STARTUP|HOME)|PERL5?(?:OPT|LIB)|RUBY(?:OPT|LIB)"
@@ -148,6 +154,20 @@ class ConfiguredServer:
             lines.append(f"asks for {_listed([one.id for one in self.inputs])}")
         return [*lines, f"digest   {self.digest}"]
 
+    def find_hidden(self) -> str:
+        """Where `question` would leave out more than a secret may be, such as `argument 2`; empty where nowhere.
+
+        What looks like a secret is not shown. A file could write its code so, and nobody would see it.
+        """
+        if self.is_remote:
+            return "" if _is_shown(self.entry.url, str(Address(self.entry.url))) else "its address"
+        for number, (word, shown) in enumerate(
+            zip(self.entry.command, hide_arguments(self.entry.command), strict=True)
+        ):
+            if not _is_shown(word, shown):
+                return f"argument {number}" if number else "its command"
+        return ""
+
     @property
     def env_path(self) -> Path:
         """The file with variables."""
@@ -220,6 +240,14 @@ class ConfiguredServer:
         if command[0] == "python":  # a bridge takes that for this interpreter; the file means the one on PATH
             command[0] = shutil.which("python") or sys.executable
         return command, {"env": {**self.file_variables, **env}, "cwd": self._cwd()}
+
+
+def _is_shown(word: str, shown: str) -> bool:
+    """Whether a text is shown but for plain words: their places have `…`."""
+    if shown == word or _CREDENTIAL.fullmatch(word):
+        return True
+    rest = _USER.sub("://", word, count=1)
+    return re.fullmatch(_PLAIN.join(map(re.escape, shown.split(HIDDEN))), rest, re.ASCII) is not None
 
 
 def _listed(names: Any) -> str:

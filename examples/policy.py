@@ -7,7 +7,7 @@ nor a repeat of a call of unknown outcome.
 import json
 
 import mew_lab
-from mew_lab import Decision
+from mew_lab.lab.decisions.policies import Decision
 
 LEAST, MOST = 1, 20
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mew_lab.agent.offline import OfflineModel as OfflineModel
     from mew_lab.gateway.config import SpaceConfig as SpaceConfig
     from mew_lab.gateway.gateway import Gateway as Gateway
-    from mew_lab.lab.decisions.policies import Decision as Decision
     from mew_lab.lab.decisions.policies import Policy as Policy
     from mew_lab.lab.lab import Lab as Lab
     from mew_lab.lab.labs import connect as connect
@@ -47,7 +46,6 @@ _HOMES = {
     "Lab": "lab.lab",
     "Seat": "lab.seat",
     "Pending": "lab.pending",
-    "Decision": "lab.decisions.policies",
     "Policy": "lab.decisions.policies",
     "MEWClient": "sdk.client",
     "MEWParticipant": "sdk.participant",
@@ -72,7 +70,6 @@ _HOMES = {
 __all__ = [
     "PROFILES",
     "Capability",
-    "Decision",
     "Envelope",
     "Gateway",
     "Lab",

@@ -26,7 +26,7 @@ from mcp.server.session import ServerSession
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mew_lab.bridge.delivery import ANSWER_DELIVERY, STDIO, STDIO_ANSWERS, AnswerDelivery, ClientSession
-from mew_lab.bridge.offers import ANSWER_AFTER_KEY
+from mew_lab.bridge.offers import ANSWER_AFTER_KEY, APPS
 from mew_lab.bridge.waiting_calls import WaitingCall, WaitingCalls
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.bounded import BoundedDict
@@ -146,6 +146,12 @@ class ClientRequest:
         asked = declared and (declared.elicitation, declared.sampling, declared.roots)
         may_be_asked = asked is not None and asked != (None, None, None)
         return bool(self._round or may_be_asked or self.client.partition(" ")[0] in TAKES_ROUNDS)
+
+    @property
+    def shows_pages(self) -> bool:
+        """Whether its client declares that it shows pages of MCP Apps."""
+        declared: types.ClientCapabilities | None = self._context.session.client_capabilities
+        return declared is not None and APPS in (declared.extensions or {})
 
     @property
     def wants_progress(self) -> bool:

@@ -330,7 +330,12 @@ class McpGate:
         await self.wait_for_first_list()
         end = self._begin_list(request, "tools")
         self._read_tools()
-        described = [(tool.tool, self._describe(tool, version, request)) for tool in self._tools]
+        shows_pages = request is not None and request.shows_pages
+        described = [
+            (tool.tool, self._describe(tool, version, request))
+            for tool in self._tools
+            if shows_pages or tool.tool.is_for_models
+        ]
         offered = [(tool.participant, tool.name, entry, entry) for tool, entry in described]
         entries = [*self._own_tools(), *self._fitting("tools/list", offered, version)]
         end()

@@ -22,6 +22,7 @@ from mew_lab.sdk.peer_lists import PeerEntry
 
 __all__ = [
     "ANSWER_AFTER_KEY",
+    "APPS",
     "EDITED",
     "GATE",
     "LISTING",
@@ -61,8 +62,9 @@ LISTING: Final[list[dict[str, Any]]] = [
         },
     }
 ]
-"""The capability to ask what others offer. Without it, a gate has nothing to offer to its clients."""
+"""The capability to ask what others offer, and to complete arguments of it. Without it, a gate has nothing to offer."""
 
+APPS = "io.modelcontextprotocol/ui"  # the extension by which clients show pages of servers
 _UI = "ui://"  # of the pages of MCP Apps; a client shows no page of another scheme
 _OFFERED_URI = re.compile(r"(mew|ui)://([^/]+)/(.+)", re.DOTALL)
 # An address that a client may read as one of a gate: it may ignore case, blanks before it, and breaks within it.

@@ -27,14 +27,16 @@ from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
-from mew_lab.bridge.offers import GATE, PENDING, PROPOSAL, RESULT, STATE
+from mew_lab.bridge.offers import APPS, GATE, PENDING, PROPOSAL, RESULT, STATE
 from mew_lab.bridge.process import ENDS, LineJudge, LongLine, ServerProcess
 from mew_lab.bridge.remote import RemoteServer
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
 from mew_lab.protocol.kept import KEPT_METHODS
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.discovery import MAX_TOOLS, needs_task
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.result_store import UnreadResult
@@ -68,7 +70,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 LISTS = ("tools", "resources", "prompts")
 RELISTEN = (1.0, 30.0)  # seconds before a lost subscription is opened again: at first, at most
 # The clients of a gate may show the pages of a server; one of the field lists them only where that is declared.
-EXTENSIONS = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+EXTENSIONS = {APPS: {"mimeTypes": ["text/html;profile=mcp-app"]}}
 MODERN_META = "io.modelcontextprotocol/"
 INPUT_REQUIRED = "input_required"
 INPUT_MEMBERS = ("inputResponses", "requestState")  # of a request; the bridge's own, never a requester's
@@ -116,7 +118,7 @@ class McpSession:
         self.initialized: dict[str, Any] = {}
         self.modern = False
         self._log_level = ""
-        self._run_as_task: set[str] = set()  # the tools that the server runs only so
+        self._run_as_task: BoundedDict[str, None] = BoundedDict(MAX_TOOLS, refresh=True)  # tools
         self._cancelling: set[asyncio.Task[None]] = set()
         self._followed: dict[str, asyncio.Task[None]] = {}  # URI -> its subscription, at a modern server
 
@@ -250,7 +252,7 @@ class McpSession:
             async with asyncio.timeout(CANCEL_WITHIN):
                 await self._send("tasks/cancel", {"taskId": id}, None)
 
-    def _take_tasks(self, listed: dict[str, Any], *, is_first: bool) -> dict[str, Any]:
+    def _take_tasks(self, listed: dict[str, Any]) -> dict[str, Any]:
         """A list of tools in which none requires a task: those are run as tasks here, where the server can run tasks."""
         declared: Any = self.initialized.get("capabilities")
         for name in ("tasks", "requests", "tools", "call"):
@@ -258,14 +260,13 @@ class McpSession:
         tools = listed.get("tools")
         if not isinstance(declared, Mapping) or not isinstance(tools, list):
             return listed
-        if is_first:
-            self._run_as_task.clear()
         plain = []
         for tool in tools:
-            execution = tool.get("execution") if isinstance(tool, dict) else None
-            if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-                self._run_as_task.add(str(tool.get("name")))
+            if needs_task(tool):
+                self._run_as_task[str(tool.get("name"))] = None
                 tool = {name: member for name, member in tool.items() if name != "execution"}
+            elif isinstance(tool, dict):
+                self._run_as_task.pop(str(tool.get("name")), None)
             plain.append(tool)
         return {**listed, "tools": plain}
 
@@ -346,11 +347,7 @@ class McpSession:
             raise RpcError(INTERNAL_ERROR, why, data={"code": OUTCOME_UNKNOWN})
         if method != "tools/list":
             return result
-        return (
-            _without_invalid_headers(result)
-            if self.modern
-            else self._take_tasks(result, is_first=not params.get("cursor"))
-        )
+        return _without_invalid_headers(result) if self.modern else self._take_tasks(result)
 
     async def announce_roots(self) -> None:
         """Tells the server that the roots have changed. One of the revision 2026-07-28 asks each time anyway."""

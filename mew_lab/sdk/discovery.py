@@ -55,6 +55,7 @@ __all__ = [
     "Written",
     "list_tools",
     "may_answer",
+    "needs_task",
     "read_tools",
 ]
 
@@ -93,6 +94,14 @@ class DiscoveredTool(NamedTuple):
     input_schema: Mapping[str, Any]
     annotations: Mapping[str, Any]
     more: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether a model may be shown it; its participant may say that only its pages call it (MCP Apps)."""
+        meta = self.more.get("_meta")
+        page = meta.get("ui") if isinstance(meta, dict) else None
+        visibility = page.get("visibility") if isinstance(page, dict) else None
+        return not isinstance(visibility, list) or "model" in visibility
 
 
 class DiscoveryStatus(NamedTuple):
@@ -584,8 +593,7 @@ class ToolReader:
         if not isinstance(name, str) or not _callable(name):
             self._omit("without a name that can be called", name)
             return
-        execution = entry.get("execution")
-        if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        if needs_task(entry):
             self._omit("that run only as a task, which nothing here can start", name)
             return
         is_known = name in self._tools
@@ -625,6 +633,12 @@ class ToolReader:
         self._omissions[why] += 1
         if isinstance(name, str) and name and why not in self._examples:
             self._examples[why] = one_line(name, MAX_EXAMPLE)
+
+
+def needs_task(entry: object) -> bool:
+    """Whether the entry of a tool says that it runs only as a task (MCP 2025-11-25, Tasks)."""
+    execution = entry.get("execution") if isinstance(entry, dict) else None
+    return isinstance(execution, dict) and execution.get("taskSupport") == "required"
 
 
 def _callable(name: str) -> bool:

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError, types
+from mcp.client.extension import advertise
 
+from mew_lab.agent.run import list_callable_tools
 from mew_lab.bridge.client_results import as_offered
-from mew_lab.bridge.offers import OfferedTool, offered_link, offered_meta, offered_uri, own_uri
+from mew_lab.bridge.offers import APPS, OfferedTool, offered_link, offered_meta, offered_uri, own_uri
 from mew_lab.sdk.discovery import DiscoveredTool, read_tools
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -185,6 +187,28 @@ async def test_a_tool_with_an_odd_member_is_offered_without_any_of_them(desk: De
     async with desk.gate() as gate, patient(gate.server, mode=mode) as client:
         [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "odd_now"]
     assert (tool.title, tool.icons, tool.meta) == (None, None, None)
+
+
+async def test_a_tool_for_pages_alone_is_offered_to_clients_that_show_pages_and_to_no_agent(
+    desk: Desk, mode: str
+) -> None:
+    class Both(Clock):
+        async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+            listed = await super().answer(method, params)
+            if method == "tools/list":
+                hidden = {"ui": {"resourceUri": PAGE, "visibility": ["app"]}}
+                listed["tools"].append({"name": "tick", "inputSchema": {"type": "object"}, "_meta": hidden})
+            return listed
+
+    await seat(desk, "ann", Both(""))
+    pages = advertise(APPS, {"mimeTypes": ["text/html;profile=mcp-app"]})
+    async with desk.gate() as gate:
+        for extensions, offered in (([], {"ann_now"}), ([pages], {"ann_now", "ann_tick"})):
+            async with Client(gate.server, mode=mode, extensions=extensions) as client:
+                names = {tool.name for tool in (await client.list_tools()).tools}
+            assert {name for name in names if name.startswith("ann_")} == offered
+        shown = {spec.name for spec in list_callable_tools(gate.participant)}
+        assert "ann/now" in shown and "ann/tick" not in shown
 
 
 # --- completion ---

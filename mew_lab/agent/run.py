@@ -535,8 +535,13 @@ def list_callable_tools(
     specs = []
     for tool in participant.discovery.get_available_tools():
         payload = {"method": "tools/call", "params": {"name": tool.name}}
-        if tool.participant == participant.client.id or not any(
-            participant.can_send(kind, payload, tool.participant) for kind in ("mcp/request", "mcp/proposal")
+        if (
+            not tool.is_for_models
+            or tool.participant == participant.client.id
+            or not any(
+                participant.can_send(kind, payload, tool.participant)
+                for kind in ("mcp/request", "mcp/proposal")
+            )
         ):
             continue
         if gate is not None and gate(f"{tool.participant}/{tool.name}", None):

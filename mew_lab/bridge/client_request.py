@@ -1,8 +1,9 @@
 """One request of an MCP client to a gate, while it waits: its progress, its cancellation, its earlier rounds.
 
-A client of the 2026-07-28 revision need not hold one request open. It is told `input_required` with a state, and sends
-the request again with that state. The library signs the state and checks that it comes back with the same request, so
-here it is plain text: the id of the call, the number of the round, and the holder for which the state was made.
+A client of the 2026-07-28 revision need not hold one request open. Where it takes that (`takes_rounds`), it is told
+`input_required` with a state, and sends the request again with that state. The library signs the state and checks that
+it comes back with the same request, so here it is plain text: the id of the call, the number of the round, and the
+holder for which the state was made.
 
 A client that cancels a request does not want the call any more, or its own time limit is over, and then it may ask
 again. `notifications/cancelled` has no member for that, so the words of its reason decide (`is_time_out`), or a time
@@ -20,17 +21,23 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from mcp import types
+from mcp import MCPError, types
 from mcp.server.session import ServerSession
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mew_lab.bridge.delivery import ANSWER_DELIVERY, STDIO, STDIO_ANSWERS, AnswerDelivery, ClientSession
+from mew_lab.bridge.offers import ANSWER_AFTER_KEY, APPS
 from mew_lab.bridge.waiting_calls import WaitingCall, WaitingCalls
+from mew_lab.errors import ConfigError
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import Progress, token_of
+from mew_lab.sdk.tools import INVALID_PARAMS
+from mew_lab.settings.waiting import check_seconds
 
 __all__ = ["MAX_ROUNDS", "TIME_OUTS", "ClientRequest", "TimeLimits", "is_time_out", "session_of"]
 
+TAKES_ROUNDS = frozenset({"fastmcp", "mew_lab"})  # names of clients that take rounds, whatever they declare
 PROGRESS_EVERY = 5.0  # seconds; a client that resets its limit at each progress waits on
 MAX_ROUNDS = 8  # clients give up after ten; the last answer must be one that a model can read
 MAX_CLIENTS = 64  # whose time limits are remembered
@@ -89,6 +96,10 @@ class ClientRequest:
         session: the session of its client; None over HTTP in the latest revision, which has no sessions.
         client: the name and version of its client, as that states them.
         key: what a cancellation names it by.
+        answer_after: seconds after which it is answered as pending, as it says itself; None where it does not.
+
+    Raises:
+        MCPError: what it says is no number of seconds above 0, up to 30 days.
     """
 
     def __init__(self, context: Any) -> None:
@@ -99,6 +110,7 @@ class ClientRequest:
         self._round = int(round) if round.isdecimal() else 0
         self.session, self.client = session_of(context), _client_of(context)
         self.key = (self.session, str(context.request_id))
+        self.answer_after = _answer_after(context.params)
         self._begun = asyncio.get_running_loop().time()
         self._was_cancelled = False
         self._left: WaitingCall | None = None  # the call from which a cancellation detached it
@@ -119,6 +131,27 @@ class ClientRequest:
         is_modern = self._context.protocol_version in MODERN_PROTOCOL_VERSIONS
         session: ServerSession = self._context.session
         return None if is_modern or session.client_params is None else session
+
+    @property
+    def takes_rounds(self) -> bool:
+        """Whether its client sends a request again by itself where its result is `input_required`.
+
+        Any client of the latest revision should, but one without a handler for what such a result asks for may fail at
+        it. So it counts where the client declares a capability that needs such results, has sent a request again, or
+        is known for it.
+        """
+        if self._context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return False
+        declared: types.ClientCapabilities | None = self._context.session.client_capabilities
+        asked = declared and (declared.elicitation, declared.sampling, declared.roots)
+        may_be_asked = asked is not None and asked != (None, None, None)
+        return bool(self._round or may_be_asked or self.client.partition(" ")[0] in TAKES_ROUNDS)
+
+    @property
+    def shows_pages(self) -> bool:
+        """Whether its client declares that it shows pages of MCP Apps."""
+        declared: types.ClientCapabilities | None = self._context.session.client_capabilities
+        return declared is not None and APPS in (declared.extensions or {})
 
     @property
     def wants_progress(self) -> bool:
@@ -186,7 +219,7 @@ class ClientRequest:
     @property
     def may_return(self) -> bool:
         """Whether its client sends it again by itself when it is told to."""
-        return self._context.protocol_version in MODERN_PROTOCOL_VERSIONS and self._round < MAX_ROUNDS
+        return self.takes_rounds and self._round < MAX_ROUNDS
 
     def next_round(self, waiting: WaitingCall) -> types.InputRequiredResult:
         """The answer that makes its client send it again."""
@@ -217,6 +250,19 @@ def session_of(context: Any) -> ClientSession | None:
     delivery: AnswerDelivery | None = context.request.scope.get(ANSWER_DELIVERY)
     is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     return None if delivery is None or is_modern else delivery.session
+
+
+def _answer_after(params: Mapping[str, Any] | None) -> float | None:
+    meta = (params or {}).get("_meta")
+    if not isinstance(meta, Mapping) or ANSWER_AFTER_KEY not in meta:
+        return None
+    seconds = meta[ANSWER_AFTER_KEY]
+    try:
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise ConfigError(f"{one_line(str(seconds), 40)!r} is no number of seconds", key=ANSWER_AFTER_KEY)
+        return check_seconds(seconds, key=ANSWER_AFTER_KEY)
+    except ConfigError as fault:
+        raise MCPError(INVALID_PARAMS, f"Invalid params: _meta: {fault}. Nothing was sent") from None
 
 
 def _client_of(context: Any) -> str:

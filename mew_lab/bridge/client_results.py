@@ -22,7 +22,7 @@ from mcp import types
 from mcp.types.methods import serialize_server_result
 from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
-from mew_lab.bridge.offers import OWN_META, RESULT
+from mew_lab.bridge.offers import PENDING_LINE, RESULT, offered_link, offered_meta
 from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.text import letters
 from mew_lab.protocol.visible import one_line
@@ -30,13 +30,13 @@ from mew_lab.sdk.peer_lists import METHODS
 
 __all__ = [
     "LISTS",
+    "as_offered",
     "known_members",
     "misfit",
     "reads_as_own",
     "refused",
     "result_misfit",
     "text_result",
-    "without_own_meta",
     "without_own_words",
 ]
 
@@ -51,7 +51,7 @@ _OWN = tuple(
         letters,
         (
             "waits for a person's approval",
-            "this is no result yet",
+            PENDING_LINE,
             "approved this call with other arguments",
             "so nobody was asked",
             f"call {RESULT} with",
@@ -76,8 +76,18 @@ _RESULTS: Mapping[str, Any] = {
     "tools/call": types.CallToolResult,
     "resources/read": types.ReadResourceResult,
     "prompts/get": types.GetPromptResult,
+    "completion/complete": types.CompleteResult,
 }
-_RESULT_MEMBERS = ("content", "structuredContent", "isError", "contents", "messages", "description", "_meta")
+_RESULT_MEMBERS = (
+    "completion",
+    "content",
+    "structuredContent",
+    "isError",
+    "contents",
+    "messages",
+    "description",
+    "_meta",
+)
 
 
 def misfit(method: str, entry: Mapping[str, Any], version: str = LATEST_HANDSHAKE_VERSION) -> str:
@@ -117,7 +127,7 @@ def without_own_words(result: Any, what: str, *, is_tool: bool) -> Any:
     """A result of a participant without what only the gate may say of the call `what`."""
     if not isinstance(result, dict):
         return result
-    plain: dict[str, Any] = without_own_meta(result)
+    plain: dict[str, Any] = as_offered(result, what.partition("/")[0])
     content = plain.get("content")
     if is_tool and isinstance(content, list):
         if not isinstance(plain.get("structuredContent", {}), dict):  # only the latest revision allows it
@@ -157,25 +167,30 @@ def _text_at(block: Any, path: tuple[str, ...]) -> str:
     return block if isinstance(block, str) else ""
 
 
-def without_own_meta(value: Any) -> Any:
-    """The value without members of the gate in any `_meta`; what a tool returns as its data stays as it is."""
+def as_offered(value: Any, participant: str) -> Any:
+    """A value of a participant for clients; what a tool returns as its data stays as it is.
+
+    It has no members of the gate in any `_meta`, and its links and pages have the addresses at which clients read them.
+    """
     if isinstance(value, list):
-        return [without_own_meta(item) for item in value]
+        return [as_offered(item, participant) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
+    offered = {
         name: (
-            {key: inner for key, inner in member.items() if not letters(key).startswith(_OWN_KEY)}
+            offered_meta(participant, member)
             if name == "_meta" and isinstance(member, dict)
             else member
             if name == "structuredContent"
-            else without_own_meta(member)
+            else as_offered(member, participant)
         )
         for name, member in value.items()
     }
-
-
-_OWN_KEY = letters(OWN_META)
+    kind = str(offered.get("type"))
+    linked = {"resource": offered.get("resource"), "resource_link": offered}.get(kind)
+    if isinstance(linked, dict) and isinstance(uri := linked.get("uri"), str):
+        linked["uri"] = offered_link(participant, uri)
+    return offered
 
 
 def _marked(block: dict[str, Any], path: tuple[str, ...], what: str) -> dict[str, Any]:

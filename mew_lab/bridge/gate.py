@@ -12,8 +12,9 @@ and the gate has no rights of its own to give.
   has left its lists (`list_memory`), these stand in for the answers, so the first list waits for nobody. Over stdio,
   `early_answers` has answered the first requests before.
 - `waiting_calls` keeps the calls while they wait, `client_request` is one request of the client while it waits.
-- An answer after `answer_after` seconds says that the call is pending, with its id. The same call made again attaches
-  to it where nobody else holds it, and so does the tool `proposal_result`.
+- An answer after `answer_after` seconds says that the call is pending, with its id. A client that sends its request
+  again by itself is told to do so. Any other gets a result that says so in its first line (`PENDING_LINE`) and in
+  `_meta`. The same call made again attaches to it where nobody else holds it, and so does the tool `proposal_result`.
 - A cancellation by the client's own time limit leaves its call waiting, any other one withdraws it.
 - What an approved call reports of its progress is for the participant that approved it, and everybody sees it. So the
   gate gives its client the progress of the decision first and that of the tool after it.
@@ -48,12 +49,12 @@ from mew_lab.bridge.caller_status import CallerStatus
 from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, session_of
 from mew_lab.bridge.client_results import (
     LISTS,
+    as_offered,
     known_members,
     misfit,
     refused,
     result_misfit,
     text_result,
-    without_own_meta,
 )
 from mew_lab.bridge.kept_for_clients import KeptForClients
 from mew_lab.bridge.library_log import quiet_library
@@ -61,6 +62,7 @@ from mew_lab.bridge.list_memory import ListMemory
 from mew_lab.bridge.offers import (
     GATE,
     PENDING,
+    PENDING_LINE,
     PROPOSAL,
     REFUSED,
     RESULT,
@@ -73,7 +75,7 @@ from mew_lab.bridge.offers import (
     own_uri,
 )
 from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls, call_key
-from mew_lab.errors import MewError, ProtocolError
+from mew_lab.errors import MewError, ProtocolError, ToolFailed
 from mew_lab.ledger.unknown_calls import has_effect, may_repeat
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.content import raw_text
@@ -84,9 +86,9 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool, ToolReading
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.peer_lists import METHODS, PeerLists
+from mew_lab.sdk.peer_lists import METHODS, PeerEntry, PeerLists
 from mew_lab.sdk.scheduler import AT_ONCE
-from mew_lab.sdk.tools import INVALID_PARAMS
+from mew_lab.sdk.tools import INVALID_PARAMS, METHOD_NOT_FOUND
 from mew_lab.settings.waiting import (
     ANSWER_AFTER,
     DECIDE_WITHIN,
@@ -102,6 +104,7 @@ __all__ = ["PENDING", "REFUSED", "McpGate"]
 logger = logging.getLogger(__name__)
 DISCOVER_WITHIN = 2.0  # seconds that a list waits for a participant that was not asked before
 KEEP_AFTER = 2.0  # seconds after a change before the lists are kept
+COMPLETE_WITHIN = 5.0  # seconds for the completions of an argument
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
 MAX_VIOLATIONS = 5
 MAX_LEFT_OUT = 1000  # participants of which a list left something out
@@ -327,11 +330,22 @@ class McpGate:
         await self.wait_for_first_list()
         end = self._begin_list(request, "tools")
         self._read_tools()
-        described = [(tool.tool, tool.described()) for tool in self._tools]
+        shows_pages = request is not None and request.shows_pages
+        described = [
+            (tool.tool, self._describe(tool, version, request))
+            for tool in self._tools
+            if shows_pages or tool.tool.is_for_models
+        ]
         offered = [(tool.participant, tool.name, entry, entry) for tool, entry in described]
         entries = [*self._own_tools(), *self._fitting("tools/list", offered, version)]
         end()
         return types.ListToolsResult.model_validate({"tools": entries})
+
+    @staticmethod
+    def _describe(tool: OfferedTool, version: str, request: ClientRequest | None) -> dict[str, Any]:
+        """A tool's entry for a client; without its further members where MCP does not allow one of them."""
+        whole = tool.described(with_results=request is not None and request.takes_rounds)
+        return tool.described(with_more=False) if misfit("tools/list", whole, version) else whole
 
     def _begin_list(self, request: ClientRequest | None, listed: Listed) -> Callable[[], None]:
         """Begins the answer to a client with a list; what is returned is called when the list is whole.
@@ -389,7 +403,9 @@ class McpGate:
         fitting: list[dict[str, Any]] = []
         left_out: dict[str, list[str]] = {}
         for participant, name, own, entry in offered:
-            if reason := misfit(method, own, version) or misfit(method, entry, version):
+            if reason := misfit(method, own, version) or (
+                own is not entry and misfit(method, entry, version)
+            ):
                 left_out.setdefault(participant, []).append(f"{one_line(name, 80)}, because of {reason}")
             else:
                 fitting.append(entry)
@@ -434,7 +450,12 @@ class McpGate:
         """The result of a list of resources, resource templates or prompts, under the names for clients."""
         end = self._begin_list(request, "prompts" if method == "prompts/list" else "resources")
         offered = [
-            (peer.participant, str(peer.entry.get("name")), peer.entry, without_own_meta(offered_entry(peer)))
+            (
+                peer.participant,
+                str(peer.entry.get("name")),
+                peer.entry,
+                as_offered(offered_entry(peer), peer.participant),
+            )
             for peer in await self._lists.read(method)
         ]
         end()
@@ -522,8 +543,7 @@ class McpGate:
         Raises:
             MCPError: it was refused, failed, or is pending.
         """
-        if participant not in self.participant.client.participants:
-            raise MCPError(INVALID_PARAMS, f"No participant {one_line(participant, 80)} is in the space now")
+        self._check_present(participant)
         try:
             payload = {"method": method, "params": dict(params)}
             waiting = self._find_or_begin(request, participant, payload, what=f"{participant}/{method}")
@@ -545,19 +565,61 @@ class McpGate:
         self, request: ClientRequest, name: str, arguments: Mapping[str, str]
     ) -> dict[str, Any] | types.InputRequiredResult:
         """The result of `prompts/get`; raises as `request`."""
+        peer = await self._find_prompt(name)
+        params = {"name": peer.entry["name"], "arguments": dict(arguments)}
+        return await self.request(request, peer.participant, "prompts/get", params)
+
+    async def _find_prompt(self, name: str) -> PeerEntry:
+        """The prompt of that name for clients; raises MCPError where there is none."""
         for peer in await self._lists.read("prompts/list"):
             if not misfit("prompts/list", peer.entry) and offered_entry(peer)["name"] == name:
-                params = {"name": peer.entry["name"], "arguments": dict(arguments)}
-                return await self.request(request, peer.participant, "prompts/get", params)
+                return peer
         raise MCPError(INVALID_PARAMS, f"There is no prompt {one_line(name, 80)}; list the prompts")
+
+    async def complete(self, params: types.CompleteRequestParams) -> dict[str, Any]:
+        """The result of `completion/complete` by the participant of the prompt or template; nobody is asked for it.
+
+        Raises:
+            MCPError: there is none, or it gives no completions now.
+        """
+        if isinstance(params.ref, types.PromptReference):
+            peer = await self._find_prompt(params.ref.name)
+            participant, ref = peer.participant, {"type": "ref/prompt", "name": peer.entry["name"]}
+        else:
+            participant, uri = self._find_own(params.ref.uri)
+            ref = {"type": "ref/resource", "uri": uri}
+        self._check_present(participant)
+        asked = params.model_dump(
+            by_alias=True, mode="json", exclude_none=True, include={"argument", "context"}
+        )
+        what = f"{participant}/completion/complete"
+        payload = {"method": "completion/complete", "params": {"ref": ref, **asked}}
+        try:
+            result = await self.participant.correlations.call(
+                (participant,), payload, what=what, timeout=COMPLETE_WITHIN, kind="mcp/request"
+            )
+        except MewError as fault:
+            if isinstance(fault, ToolFailed) and fault.code == METHOD_NOT_FOUND:
+                return {"completion": {"values": []}}
+            raise MCPError(REFUSED, one_line(str(fault), MAX_SHOWN)) from None
+        return as_offered(result, participant) if isinstance(result, dict) else {}
+
+    def _check_present(self, participant: str) -> None:
+        if participant not in self.participant.client.participants:
+            raise MCPError(INVALID_PARAMS, f"No participant {one_line(participant, 80)} is in the space now")
+
+    def _find_own(self, uri: str) -> tuple[str, str]:
+        """The participant of a resource, and its own address; raises MCPError where it is none of those offered."""
+        own = own_uri(uri)
+        if own is None:
+            raise MCPError(INVALID_PARAMS, f"There is no resource {one_line(uri, 80)}; list the resources")
+        return own
 
     async def read_resource(
         self, request: ClientRequest, uri: str
     ) -> dict[str, Any] | types.InputRequiredResult:
         """The result of `resources/read`; raises as `request`."""
-        own = own_uri(uri)
-        if own is None:
-            raise MCPError(INVALID_PARAMS, f"There is no resource {one_line(uri, 80)}; list the resources")
+        own = self._find_own(uri)
         result: dict[str, Any] | types.InputRequiredResult
         if is_result_uri(own[1]):
             result = await self._kept.read(own[1])
@@ -674,7 +736,7 @@ class McpGate:
     ) -> CallOutcome | types.InputRequiredResult | None:
         """The outcome of a call, that its client sends the request again, or None where it is pending."""
         self._requests[request.key] = request
-        if not await request.wait(self.calls, waiting, seconds=self._answer_after):
+        if not await request.wait(self.calls, waiting, seconds=request.answer_after or self._answer_after):
             self._forget(request)
             if not request.may_return or request.is_gone:
                 return None
@@ -690,7 +752,11 @@ class McpGate:
         outcome = await self._outcome(request, waiting)
         if isinstance(outcome, types.InputRequiredResult):
             return outcome
-        return _pending(waiting, name) if outcome is None else _result_of(outcome, waiting, request.version)
+        if outcome is not None:
+            return _result_of(outcome, waiting, request.version)
+        tool = self._tools.find(name)
+        has_schema = request.takes_rounds and tool is not None and "outputSchema" in tool.described()
+        return _pending(waiting, name, is_error=has_schema)
 
     def _forget(self, request: ClientRequest) -> None:
         if self._requests.get(request.key) is request:
@@ -764,6 +830,10 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
         result = await gate.get_prompt(ClientRequest(context), params.name, params.arguments or {})
         return _model_of(types.GetPromptResult, "prompts/get", result, context.protocol_version)
 
+    async def complete(context: Any, params: types.CompleteRequestParams) -> Any:
+        result = await gate.complete(params)
+        return _model_of(types.CompleteResult, "completion/complete", result, context.protocol_version)
+
     server = AnnouncingServer(
         GATE,
         version=VERSION,
@@ -775,6 +845,7 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
         on_read_resource=read_resource,
         on_list_prompts=list_entries,
         on_get_prompt=get_prompt,
+        on_completion=complete,
         on_subscriptions_listen=gate.announcer.listen,
     )
     server.add_notification_handler(
@@ -849,11 +920,16 @@ def _result_of(outcome: CallOutcome, waiting: WaitingCall, version: str) -> type
     return types.CallToolResult.model_validate(known)
 
 
-def _pending(waiting: WaitingCall, name: str) -> types.CallToolResult:
-    """The answer for a client that should not wait longer."""
+def _pending(waiting: WaitingCall, name: str, *, is_error: bool = False) -> types.CallToolResult:
+    """The answer for a client that should not wait longer.
+
+    Args:
+        is_error: whether its client has the schema of the results, which an error alone need not follow.
+    """
     again = "call it again with the same arguments, or " if name != RESULT else ""
     return text_result(
-        f"{waiting.describe()}. This is no result yet, and no refusal. To wait on, {again}call {RESULT} with proposal "
-        f"{waiting.id}; {WITHDRAW} takes it back.",
+        f"{PENDING_LINE}\n{waiting.describe()}. To wait on, {again}call {RESULT} with proposal {waiting.id}; "
+        f"{WITHDRAW} takes it back.",
+        is_error=is_error,
         meta={STATE: "pending", PROPOSAL: waiting.id},
     )

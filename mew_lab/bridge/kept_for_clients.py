@@ -61,7 +61,12 @@ class KeptForClients:
             return result
         uri = offered_uri(head.uri.participant, str(head.uri))
         text = f"It was executed; the result is kept as {uri} until {head.expires}: {why}."
-        link = {"type": "resource_link", "uri": uri, "name": "result", "mimeType": "application/json"}
+        link = {
+            "type": "resource_link",
+            "uri": str(head.uri),
+            "name": "result",
+            "mimeType": "application/json",
+        }
         if str(head.uri) in self._heads:
             text += f" Read it in parts: {uri}?part=1 to {uri}?part={_parts(head)}."
         return {"content": [{"type": "text", "text": text}, {**link, "size": head.size}], "isError": True}

@@ -15,17 +15,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from mew_lab.protocol.difference import are_equal
-from mew_lab.protocol.text import client_names
+from mew_lab.protocol.text import client_names, letters
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.peer_lists import PeerEntry
 
 __all__ = [
+    "ANSWER_AFTER_KEY",
+    "APPS",
     "EDITED",
     "GATE",
     "LISTING",
-    "OWN_META",
     "PENDING",
+    "PENDING_LINE",
     "PROPOSAL",
     "REFUSED",
     "RESULT",
@@ -34,6 +36,8 @@ __all__ = [
     "OfferedTool",
     "OfferedTools",
     "offered_entry",
+    "offered_link",
+    "offered_meta",
     "offered_name",
     "offered_uri",
     "own_uri",
@@ -41,20 +45,34 @@ __all__ = [
 
 GATE = "mew-lab"  # the name of the server that a gate is
 RESULT, WITHDRAW = "proposal_result", "proposal_withdraw"
-OWN_META = "mew-lab/"  # the beginning of members of `_meta` that only a gate writes
-STATE, PROPOSAL, EDITED = f"{OWN_META}state", f"{OWN_META}proposal", f"{OWN_META}edited"
+_OWN_META = "mew-lab/"  # the beginning of members of `_meta` that only a gate writes
+_OWN_KEY = letters(_OWN_META)
+STATE, PROPOSAL, EDITED = f"{_OWN_META}state", f"{_OWN_META}proposal", f"{_OWN_META}edited"
+ANSWER_AFTER_KEY = f"{_OWN_META}answer-after"  # of a request: its client says how long it waits
+PENDING_LINE = "This is no result yet, and no refusal."  # the first line of each pending result
 PENDING, REFUSED = -32050, -32051  # codes of errors, where a result could not say it
 LISTING: Final[list[dict[str, Any]]] = [
     {
         "kind": "mcp/request",
-        "payload": {"method": ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]},
+        "payload": {
+            "method": [
+                *("tools/list", "resources/list", "resources/templates/list", "prompts/list"),
+                "completion/complete",
+            ]
+        },
     }
 ]
-"""The capability to ask what others offer. Without it, a gate has nothing to offer to its clients."""
+"""The capability to ask what others offer, and to complete arguments of it. Without it, a gate has nothing to offer."""
 
-SCHEME = "mew://"
-_OFFERED_URI = re.compile(r"mew://([^/]+)/(.+)", re.DOTALL)
+APPS = "io.modelcontextprotocol/ui"  # the extension by which clients show pages of servers
+_UI = "ui://"  # of the pages of MCP Apps; a client shows no page of another scheme
+_OFFERED_URI = re.compile(r"(mew|ui)://([^/]+)/(.+)", re.DOTALL)
+# An address that a client may read as one of a gate: it may ignore case, blanks before it, and breaks within it.
+_LIKE_OFFERED = re.compile(r"[\x00-\x20]*(m\s*e\s*w|u\s*i)\s*:", re.IGNORECASE)
+_WEB = re.compile(r"https?:", re.IGNORECASE)  # a client may load these itself
+_ICON = re.compile(r"https:|data:image/", re.IGNORECASE)
 _MAX_SHOWN = 80
+_MAX_TITLE = 200  # characters
 
 
 def offered_name(participant: str, name: str) -> str:
@@ -68,14 +86,42 @@ def _names_of(participant: str, name: str, *, bare: bool = False) -> list[str]:
 
 
 def offered_uri(participant: str, uri: str) -> str:
-    """The URI of a resource of a participant for clients: `mew://files/file:///a.txt`."""
-    return f"{SCHEME}{participant}/{uri}"
+    """The URI of a resource of a participant for clients: `mew://files/file:///a.txt`, `ui://clock/clock/page.html`."""
+    if uri.startswith(_UI):
+        return f"{_UI}{participant}/{uri.removeprefix(_UI)}"
+    return f"mew://{participant}/{uri}"
 
 
 def own_uri(uri: str) -> tuple[str, str] | None:
     """The participant, and its own URI; None for a URI of another form."""
     match = _OFFERED_URI.fullmatch(uri)
-    return (match[1], match[2]) if match else None
+    if match is None:
+        return None
+    return match[2], (match[3] if match[1] == "mew" else _UI + match[3])
+
+
+def offered_meta(participant: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """A `_meta` of a participant for clients: without members of the gate, and with its pages under their addresses."""
+    return {
+        name: _with_offered_uris(participant, member)
+        for name, member in meta.items()
+        if not letters(name).startswith(_OWN_KEY)
+    }
+
+
+def _with_offered_uris(participant: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return offered_uri(participant, value) if _LIKE_OFFERED.match(value) else value
+    if isinstance(value, list):
+        return [_with_offered_uris(participant, item) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_offered_uris(participant, member) for name, member in value.items()}
+    return value
+
+
+def offered_link(participant: str, uri: str) -> str:
+    """The URI of a link in a result, as clients read it; that of the web stays as it is."""
+    return uri if _WEB.match(uri) else offered_uri(participant, uri)
 
 
 def offered_entry(peer: PeerEntry) -> dict[str, Any]:
@@ -98,18 +144,50 @@ class OfferedTool(NamedTuple):
         """`participant/tool`, as in the space."""
         return f"{self.tool.participant}/{self.tool.name}"
 
-    def described(self) -> dict[str, Any]:
-        """Its entry in `tools/list`. An output schema is left out, because a pending answer does not follow one."""
-        where = f"Tool {self.tool.name} of participant {self.tool.participant}."
+    def described(self, *, with_results: bool = True, with_more: bool = True) -> dict[str, Any]:
+        """Its entry in `tools/list`.
+
+        Args:
+            with_results: whether it has the schema of its results. A pending result follows none, so a client that
+                may get one is not given it.
+            with_more: whether it has what only some clients use: a title, icons, the schema, `_meta`.
+        """
+        tool = self.tool
+        where = f"Tool {tool.name} of participant {tool.participant}."
         asks = " A person has to approve each call, so an answer may take a while." if self.asks else ""
         entry: dict[str, Any] = {
             "name": self.name,
-            "description": "\n\n".join(filter(None, [self.tool.description, where + asks])),
-            "inputSchema": {**self.tool.input_schema, "type": "object"},
+            "description": "\n\n".join(filter(None, [tool.description, where + asks])),
+            "inputSchema": {**tool.input_schema, "type": "object"},
         }
-        if self.tool.annotations:
-            entry["annotations"] = dict(self.tool.annotations)
-        return entry
+        annotations = dict(tool.annotations)
+        if title := self._title(annotations.get("title")):
+            annotations["title"] = title
+        if annotations:
+            entry["annotations"] = annotations
+        return {**entry, **self._more(with_results=with_results)} if with_more else entry
+
+    def _more(self, *, with_results: bool) -> dict[str, Any]:
+        more = self.tool.more
+        schema, meta, icons = more.get("outputSchema"), more.get("_meta"), more.get("icons")
+        members: dict[str, Any] = {"title": self._title(more.get("title"))}
+        # Data that is no object is given as text.
+        if with_results and isinstance(schema, dict) and schema.get("type") == "object":
+            members["outputSchema"] = schema
+        if isinstance(icons, list):
+            members["icons"] = [icon for icon in icons if _is_icon(icon)]
+        if isinstance(meta, dict):
+            members["_meta"] = offered_meta(self.tool.participant, meta)
+        return {name: member for name, member in members.items() if member}
+
+    def _title(self, title: object) -> str:
+        """A title for clients, which show it in place of the name: so it says its participant as well."""
+        shown = one_line(title, _MAX_TITLE) if isinstance(title, str) else ""
+        return f"{self.tool.participant}: {shown}" if shown.strip() else ""
+
+
+def _is_icon(icon: object) -> bool:
+    return isinstance(icon, dict) and isinstance(icon.get("src"), str) and bool(_ICON.match(icon["src"]))
 
 
 def _differ(one: Mapping[str, OfferedTool], other: Mapping[str, OfferedTool]) -> bool:

@@ -8,6 +8,7 @@ Spec: §3.1, MCP 2025-11-25 and 2026-07-28 (lifecycle, stdio).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -26,14 +27,16 @@ from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
-from mew_lab.bridge.offers import GATE, PENDING, PROPOSAL, RESULT, STATE
+from mew_lab.bridge.offers import APPS, GATE, PENDING, PROPOSAL, RESULT, STATE
 from mew_lab.bridge.process import ENDS, LineJudge, LongLine, ServerProcess
 from mew_lab.bridge.remote import RemoteServer
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
 from mew_lab.protocol.kept import KEPT_METHODS
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.discovery import MAX_TOOLS, needs_task
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.result_store import UnreadResult
@@ -66,12 +69,16 @@ MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 LISTS = ("tools", "resources", "prompts")
 RELISTEN = (1.0, 30.0)  # seconds before a lost subscription is opened again: at first, at most
+# The clients of a gate may show the pages of a server; one of the field lists them only where that is declared.
+EXTENSIONS = {APPS: {"mimeTypes": ["text/html;profile=mcp-app"]}}
 MODERN_META = "io.modelcontextprotocol/"
 INPUT_REQUIRED = "input_required"
 INPUT_MEMBERS = ("inputResponses", "requestState")  # of a request; the bridge's own, never a requester's
 MAX_ROUNDS = 100  # requests of one call that a server answers by asking for input
 MAX_INPUTS = 10  # questions of one such answer
 POLL = (0.05, 5.0)  # seconds before a call is repeated that needs no input: at first, at most
+TASK_RESULT = "tasks/result"
+CANCEL_WITHIN = 5.0  # seconds in which a server takes the cancellation of a task
 
 
 class _AnyResult(types.Result, extra="allow"):
@@ -111,6 +118,8 @@ class McpSession:
         self.initialized: dict[str, Any] = {}
         self.modern = False
         self._log_level = ""
+        self._run_as_task: BoundedDict[str, None] = BoundedDict(MAX_TOOLS, refresh=True)  # tools
+        self._cancelling: set[asyncio.Task[None]] = set()
         self._followed: dict[str, asyncio.Task[None]] = {}  # URI -> its subscription, at a modern server
 
     async def negotiate(self, *, discover_first: bool = False) -> None:
@@ -197,6 +206,8 @@ class McpSession:
         self, method: str, params: Mapping[str, Any], on_progress: OnProgress | None
     ) -> dict[str, Any]:
         """The result of a request, after the input that the server asks for. Raises as `request`."""
+        if method == "tools/call" and params.get("name") in self._run_as_task:
+            return await self._run_task(params, on_progress)
         result = await self._send(method, params, on_progress)
         if not self.modern or isinstance(result, UnreadResult):
             return result
@@ -217,6 +228,47 @@ class McpSession:
             INTERNAL_ERROR,
             f"The MCP server asked for input {MAX_ROUNDS} times to answer {method}, and never did",
         )
+
+    async def _run_task(self, params: Mapping[str, Any], on_progress: OnProgress | None) -> dict[str, Any]:
+        """The result of a call that the server runs as a task, which ends with its caller. Raises as `request`.
+
+        Spec: MCP 2025-11-25 (Tasks): the answer to `tasks/result` comes when the task has ended.
+        """
+        made = await self._send("tools/call", {**params, "task": {}}, on_progress)
+        task = None if isinstance(made, UnreadResult) else made.get("task")
+        id = task.get("taskId") if isinstance(task, Mapping) else None
+        if not isinstance(id, str):
+            return made  # it has run at once
+        try:
+            return await self._send(TASK_RESULT, {"taskId": id}, None)
+        except asyncio.CancelledError:
+            cancelling = asyncio.get_running_loop().create_task(self._cancel_task(id))
+            self._cancelling.add(cancelling)
+            cancelling.add_done_callback(self._cancelling.discard)
+            raise
+
+    async def _cancel_task(self, id: str) -> None:
+        with contextlib.suppress(Exception):  # it has ended, or the server has
+            async with asyncio.timeout(CANCEL_WITHIN):
+                await self._send("tasks/cancel", {"taskId": id}, None)
+
+    def _take_tasks(self, listed: dict[str, Any]) -> dict[str, Any]:
+        """A list of tools in which none requires a task: those are run as tasks here, where the server can run tasks."""
+        declared: Any = self.initialized.get("capabilities")
+        for name in ("tasks", "requests", "tools", "call"):
+            declared = declared.get(name) if isinstance(declared, Mapping) else None
+        tools = listed.get("tools")
+        if not isinstance(declared, Mapping) or not isinstance(tools, list):
+            return listed
+        plain = []
+        for tool in tools:
+            if needs_task(tool):
+                self._run_as_task[str(tool.get("name"))] = None
+                tool = {name: member for name, member in tool.items() if name != "execution"}
+            elif isinstance(tool, dict):
+                self._run_as_task.pop(str(tool.get("name")), None)
+            plain.append(tool)
+        return {**listed, "tools": plain}
 
     async def _answer_inputs(self, method: str, inputs: Any) -> dict[str, Any]:
         """The answers to the questions that a server has in place of a result; all of them are asked at once.
@@ -290,10 +342,12 @@ class McpSession:
         finally:
             _results.reset(kept)
         result = results[-1]
-        if isinstance(result, UnreadResult) and method not in KEPT_METHODS:
+        if isinstance(result, UnreadResult) and method not in (*KEPT_METHODS, TASK_RESULT):
             why = f"The MCP server sent an answer of {result.size} bytes, which is too large for {method}"
             raise RpcError(INTERNAL_ERROR, why, data={"code": OUTCOME_UNKNOWN})
-        return _without_invalid_headers(result) if self.modern and method == "tools/list" else result
+        if method != "tools/list":
+            return result
+        return _without_invalid_headers(result) if self.modern else self._take_tasks(result)
 
     async def announce_roots(self) -> None:
         """Tells the server that the roots have changed. One of the revision 2026-07-28 asks each time anyway."""
@@ -406,7 +460,7 @@ class McpSession:
 
     def close(self) -> None:
         """Ends the subscriptions."""
-        for task in self._followed.values():
+        for task in (*self._followed.values(), *self._cancelling):
             task.cancel()
 
 
@@ -544,6 +598,7 @@ async def open_session(
                 dispatcher=_RawDispatcher(read, write),
                 message_handler=pass_notification,
                 **_callbacks(on_request),
+                extensions=EXTENSIONS,
                 client_info=types.Implementation(name="mew_lab", version=VERSION),
             ) as session,
         ):

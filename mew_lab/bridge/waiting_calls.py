@@ -404,7 +404,12 @@ class WaitingCalls:
         return plain
 
     def _outcome_of(self, waiting: WaitingCall, result: Any) -> CallOutcome:
-        plain = without_own_words(_json_of(result), waiting.what, is_tool=waiting.is_tool)
+        try:
+            plain = without_own_words(_json_of(result), waiting.what, is_tool=waiting.is_tool)
+        except RecursionError:  # of one that no message could hold; those of messages are not so deep
+            what = one_line(waiting.what, MAX_REASON)
+            why = f"{what} was executed, but its result is nested too deeply to be given to this client"
+            return CallOutcome(refusal=why)
         return CallOutcome(self._with_edit(waiting.id, plain))
 
     def _outcome_of_fault(self, waiting: WaitingCall, fault: MewError) -> CallOutcome:

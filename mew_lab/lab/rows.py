@@ -53,6 +53,7 @@ _PLUMBING_METHODS = frozenset(
         "resources/list",
         "resources/templates/list",
         "prompts/list",
+        "completion/complete",
         "notifications/initialized",
         "notifications/tools/list_changed",
         "notifications/resources/list_changed",

@@ -83,6 +83,7 @@ _METHODS = {
     "resources/read": "read resources",
     "prompts/list": "ask which prompts there are",
     "prompts/get": "get prompts",
+    "completion/complete": "ask for completions of arguments",
     "notifications/*": "send notifications",
     "notifications/*/list_changed": "report that its tools or resources have changed",
     "notifications/progress": "report the progress of calls",

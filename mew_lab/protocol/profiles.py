@@ -3,8 +3,8 @@
 - `human`: the seat of the owner. It calls, proposes, decides on proposals, controls participants, grants and revokes,
   and opens streams. It does not change who is in the space.
 - `proposer`: the restricted starter profile, with acknowledging, cancelling its own questions, and reasoning.
-- `agent`: the proposer, with the lists of what others offer, streams of its own, and reports of compactions. It
-  proposes calls of tools.
+- `agent`: the proposer, with the lists of what others offer and completions of their arguments, streams of its own, and
+  reports of compactions. It proposes calls of tools.
 - `tool`: answers requests, sends what no message can hold by a stream, reports progress, announces changes of its tools
   and resources, and reports its status.
 - `observer`: reads messages, acknowledges chat, and reports its status.
@@ -64,6 +64,7 @@ PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
                     "resources/list",
                     "resources/templates/list",
                     "prompts/list",
+                    "completion/complete",
                     "notifications/*",
                 ]
             },

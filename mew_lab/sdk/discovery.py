@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoReply, ProtocolError
@@ -54,6 +55,7 @@ __all__ = [
     "Written",
     "list_tools",
     "may_answer",
+    "needs_task",
     "read_tools",
 ]
 
@@ -71,6 +73,7 @@ MAX_EXAMPLE = 60  # characters of a name in the sentence about what was left out
 MAX_DESCRIPTION = 4096  # characters; what is longer is cut
 MAX_SCHEMA = 65_536  # bytes of JSON
 MAX_ANNOTATIONS = 4096  # bytes of JSON
+MORE = ("title", "icons", "outputSchema", "_meta")  # each of MAX_SCHEMA bytes of JSON at most
 MAX_BYTES = 4_000_000  # of all entries of one participant
 BEYOND = f"beyond {MAX_TOOLS}"
 AT_MOST_EVERY = 1.0  # seconds between two attempts that notifications of one participant cause
@@ -81,7 +84,8 @@ PAGES_WITHIN = 6  # times the timeout of one page, for all pages
 class DiscoveredTool(NamedTuple):
     """A tool of `participant`; it is called as `participant/name`.
 
-    Description, schema and annotations are claims of the participant: they may be shown, never trusted.
+    All but its name are claims of the participant: they may be shown, never trusted. `more` has further members of its
+    entry as they came, those of `MORE`.
     """
 
     participant: str
@@ -89,6 +93,15 @@ class DiscoveredTool(NamedTuple):
     description: str
     input_schema: Mapping[str, Any]
     annotations: Mapping[str, Any]
+    more: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether a model may be shown it; its participant may say that only its pages call it (MCP Apps)."""
+        meta = self.more.get("_meta")
+        page = meta.get("ui") if isinstance(meta, dict) else None
+        visibility = page.get("visibility") if isinstance(page, dict) else None
+        return not isinstance(visibility, list) or "model" in visibility
 
 
 class DiscoveryStatus(NamedTuple):
@@ -580,6 +593,9 @@ class ToolReader:
         if not isinstance(name, str) or not _callable(name):
             self._omit("without a name that can be called", name)
             return
+        if needs_task(entry):
+            self._omit("that run only as a task, which nothing here can start", name)
+            return
         is_known = name in self._tools
         if not is_known and len(self._tools) >= MAX_TOOLS:
             self._omit(BEYOND, name)
@@ -599,7 +615,12 @@ class ToolReader:
             description = description[:MAX_DESCRIPTION] if isinstance(description, str) else ""
             if not isinstance(annotations, dict) or (yield from _size(annotations)) > MAX_ANNOTATIONS:
                 annotations = {}
-            self._tools[name] = DiscoveredTool(self.participant, name, description, schema, annotations)
+            more = {key: entry[key] for key in MORE if key in entry}
+            for key in tuple(more) if len(text) > MAX_SCHEMA else ():
+                if (yield from _size(more[key])) > MAX_SCHEMA:
+                    del more[key]
+            known = DiscoveredTool(self.participant, name, description, schema, annotations, more)
+            self._tools[name] = known
             self._entries.append(dict(entry))
             self._first.append(sha256(text).hexdigest())
         counted = self._hashes.setdefault(name, sha256())
@@ -612,6 +633,12 @@ class ToolReader:
         self._omissions[why] += 1
         if isinstance(name, str) and name and why not in self._examples:
             self._examples[why] = one_line(name, MAX_EXAMPLE)
+
+
+def needs_task(entry: object) -> bool:
+    """Whether the entry of a tool says that it runs only as a task (MCP 2025-11-25, Tasks)."""
+    execution = entry.get("execution") if isinstance(entry, dict) else None
+    return isinstance(execution, dict) and execution.get("taskSupport") == "required"
 
 
 def _callable(name: str) -> bool:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from mcp import Client, MCPError
+from mcp import Client, MCPError, types
 
 from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.offers import LISTING
@@ -57,6 +57,15 @@ class Desk:
     async def gate(self, can: Any = PROPOSER, *, name: str = "coder", **how: Any) -> AsyncIterator[McpGate]:
         async with McpGate(MEWParticipant(self.site.client(name, can)), **how) as gate:
             yield gate
+
+
+async def _answer_nothing(context: Any, params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="decline")
+
+
+def patient(*where: Any, **how: Any) -> Client:
+    """A client that declares that it can be asked for input, and so sends a request again where it is told to."""
+    return Client(*where, elicitation_callback=_answer_nothing, **how)
 
 
 async def give_up(client: Client, tool: str, arguments: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ import anyio
 import mcp.server.stdio
 import uvicorn
 from mcp import types
+from mcp.server.apps import client_supports_apps
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
@@ -52,6 +53,12 @@ async def grow(ctx: Context, name: str = "added", says: bool = True) -> str:
     if ctx.protocol_version != "2026-07-28":
         await ctx.session.send_tool_list_changed()
     return "grown"
+
+
+@server.tool()
+async def shows_pages(ctx: Context) -> bool:
+    """Whether its client can show pages of MCP Apps."""
+    return client_supports_apps(ctx)
 
 
 @server.resource("full://note")

@@ -21,7 +21,7 @@ from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 from ..failing import How, failing
 from .conftest import Site, until
-from .desk import PROPOSER, Desk, give_up, text
+from .desk import PROPOSER, Desk, give_up, patient, text
 from .over_http import TOKEN, client_over_http, open_session, send_raw
 
 LISTED = ("tools", "resources", "prompts")
@@ -148,7 +148,7 @@ async def test_a_long_wait_is_answered_as_pending_and_the_same_call_attaches(des
         second = await client.call_tool("calc_add", {"b": 3, "a": 2})
         id = pending_id(first)
         assert text(first) == (
-            "calc/add waits for a person's approval. This is no result yet, and no refusal. To wait on, call it again "
+            "This is no result yet, and no refusal.\ncalc/add waits for a person's approval. To wait on, call it again "
             f"with the same arguments, or call proposal_result with proposal {id}; proposal_withdraw takes it back."
         )
         assert pending_id(second) == id and [one.id for one in desk.human.proposals] == [id]
@@ -322,7 +322,7 @@ async def test_the_end_of_a_gate_withdraws_what_waits(desk: Desk, mode: str) -> 
 
 
 async def test_a_client_of_the_modern_revision_waits_in_rounds_and_then_gets_a_handle(desk: Desk) -> None:
-    async with desk.gate(answer_after=0.05) as gate, Client(gate.server) as client:
+    async with desk.gate(answer_after=0.05) as gate, patient(gate.server) as client:
         assert client.protocol_version == "2026-07-28"
         id = pending_id(await client.call_tool("calc_add", {"a": 2, "b": 3}))
         assert [one.id for one in desk.human.proposals] == [id]
@@ -332,7 +332,7 @@ async def test_a_client_of_the_modern_revision_waits_in_rounds_and_then_gets_a_h
 
 
 async def test_a_client_that_does_not_come_back_for_its_next_round_is_gone(desk: Desk) -> None:
-    async with desk.gate(answer_after=0.02, grace=0.1) as gate, Client(gate.server) as client:
+    async with desk.gate(answer_after=0.02, grace=0.1) as gate, patient(gate.server) as client:
         answer = await client.session.call_tool("calc_add", {"a": 2, "b": 3}, allow_input_required=True)
         assert answer.result_type == "input_required"
         await until(lambda: list(desk.human.proposals) and not desk.open)

@@ -19,7 +19,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.bridge.call_memory import CallMemory
@@ -29,7 +28,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 
 from .conftest import until
-from .desk import PROPOSER, Desk, text
+from .desk import PROPOSER, Desk, patient, text
 from .over_http import BEARER, TOKEN, client_over_http, open_session
 
 CALL = {"a": 2, "b": 3}
@@ -260,7 +259,7 @@ class World:
     async def post_modern(self, gate: str, state: str | None) -> Any:
         async with (
             self.web() as web,
-            Client(streamable_http_client(self.servers[gate].url, http_client=web)) as client,
+            patient(streamable_http_client(self.servers[gate].url, http_client=web)) as client,
         ):
             return await client.session.call_tool(
                 "press_stamp", {}, request_state=state, allow_input_required=True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,3 +84,21 @@ async def test_one_that_cannot_be_loaded_was_executed_all_the_same(
         result = await client.call_tool("files_text", {"size": 2_500_000})
         assert result.is_error and "It was executed; the result is kept as" in first_text(result)
         assert "at most 100 are read" in first_text(result)
+
+
+DEEP = HEAVY.read_text().replace(
+    "return '",
+    """return '{"content":[{"type":"text","text":"' + "x" * size + '"}],"x":' + '{"a":' * 800 + "1" + "}" * 801 or '""",
+    1,
+)
+
+
+async def test_a_result_that_is_nested_too_deeply_ends_its_call(
+    desk: Desk, tmp_path: Path, mode: str
+) -> None:
+    await desk.site.bridge(["python", "-c", DEEP], name="files", state=lambda: tmp_path)
+    async with desk.gate(PROFILES["human"]) as gate, Client(gate.server, mode=mode) as client:
+        async with asyncio.timeout(30):
+            result = await client.call_tool("files_text", {"size": 1_500_000})
+    assert result.is_error
+    assert re.match(r"(files/text was executed|It was executed)", first_text(result))

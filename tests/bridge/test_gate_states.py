@@ -19,7 +19,7 @@ from mcp.server.request_state import RequestStateBoundary
 from mew_lab.bridge.gate import McpGate
 
 from .conftest import until
-from .desk import Desk, text
+from .desk import Desk, patient, text
 
 CALL = {"a": 2, "b": 3}
 RESULT = "5"
@@ -57,7 +57,7 @@ class Rounds:
 @asynccontextmanager
 async def begun(desk: Desk, *, is_sealed: bool = True) -> AsyncIterator[Rounds]:
     """A call in its second round."""
-    async with desk.gate(answer_after=0.02) as gate, Client(gate.server) as client:
+    async with desk.gate(answer_after=0.02) as gate, patient(gate.server) as client:
         if not is_sealed:
             [boundary] = [one for one in gate.server.middleware if isinstance(one, RequestStateBoundary)]
             gate.server.middleware.remove(boundary)
@@ -144,7 +144,7 @@ async def test_a_state_of_another_client_attaches_to_nothing(desk: Desk, is_seal
     async with (
         begun(desk, is_sealed=is_sealed) as rounds,
         desk.gate(name="other", answer_after=0.02) as gate,
-        Client(gate.server) as other,
+        patient(gate.server) as other,
     ):
         if not is_sealed:
             gate.server.middleware.clear()

@@ -19,7 +19,7 @@ from mew_lab.bridge.waiting_calls import call_key
 from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import Site, until
-from .desk import LISTING, PROPOSER, Desk, give_up, text
+from .desk import LISTING, PROPOSER, Desk, give_up, patient, text
 from .test_gate import How, failing
 
 MINUTE = 60.0
@@ -39,7 +39,7 @@ async def leap_in_steps(leap: Leap, minutes: int, ended: Callable[[], bool] = la
 async def test_a_decision_after_54_minutes_reaches_a_client_that_calls_again(
     desk: Desk, leap: Leap, mode: str
 ) -> None:
-    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+    async with desk.gate() as gate, patient(gate.server, mode=mode) as client:
         answers: list[Any] = []
 
         async def ask() -> None:

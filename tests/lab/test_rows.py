@@ -194,6 +194,7 @@ def test_plumbing_is_what_keeps_a_space_running_and_no_error_denial_or_proposal(
         ("mcp/request", lists, True),
         ("mcp/request", {"method": "resources/list"}, True),
         ("mcp/request", {"method": "prompts/list"}, True),
+        ("mcp/request", {"method": "completion/complete"}, True),
         ("mcp/request", {"method": ["tools/list"]}, False),
         ("mcp/request", {"method": "tools/call", "params": {"name": "x"}}, False),
         ("mcp/proposal", lists, False),

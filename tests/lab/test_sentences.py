@@ -18,7 +18,7 @@ SENTENCES = {
     "proposer": "may propose MCP requests; withdraw proposals; answer MCP requests; chat; acknowledge and cancel chats; "
     "reason aloud; report its status; acknowledge grants",
     "agent": "may propose MCP requests; withdraw proposals; answer MCP requests; ask which tools there are, ask which "
-    "resources there are, ask which resource templates there are, ask which prompts there are or send notifications; open streams; close streams; chat; acknowledge and cancel chats; reason "
+    "resources there are, ask which resource templates there are, ask which prompts there are, ask for completions of arguments or send notifications; open streams; close streams; chat; acknowledge and cancel chats; reason "
     "aloud; report its status; report that it has compacted; acknowledge grants",
     "tool": "may reject proposals; answer MCP requests; report that its tools or resources have changed, report the progress of calls, send log messages or report updates of resources; open streams, where payload.kept is like “mew-result://**”; close streams; chat; acknowledge "
     "chats; report its status; acknowledge grants",

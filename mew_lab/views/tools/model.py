@@ -259,15 +259,18 @@ class ToolCatalog:
         arguments = read_arguments(text)
         kept = self._validators.get(target)
         if kept is None or kept[0] is not tool.input_schema:
-            kept = self._validators[target] = (tool.input_schema, Validator(tool.input_schema))
+            validator = Validator(tool.input_schema, of_peer=True)
+            kept = self._validators[target] = (tool.input_schema, validator)
         validation = kept[1].validate(arguments)
+        doubts = tuple(f"It may not fit, which the tool judges: {place}." for place in validation.doubts)
         preview = ""
         if (shows := self.previews.get(target)) is not None:
             try:
                 preview = shows(arguments)
             except Exception as fault:
                 preview = f"The prompt cannot be shown: {type(fault).__name__}: {fault}"
-        return ToolCheck(validation.violations, validation.notes, self.permission(tool, arguments), preview)
+        notes = (*doubts, *validation.notes)
+        return ToolCheck(validation.violations, notes, self.permission(tool, arguments), preview)
 
     def check_offer(self, what: str, target: str, text: str) -> ToolCheck:
         """Checks the arguments of a resource or a prompt without sending anything; raises as `check`."""

@@ -91,10 +91,10 @@ class Call:
         return await self
 
     async def withdraw(self, reason: str = "no_longer_needed") -> None:
-        """Withdraws a proposal with a message to everybody; for a request, only announces that no answer is needed.
+        """Withdraws a proposal with a message to everybody; cancels a call that runs.
 
-        It returns once the gateway has accepted the message. Where an approval came first, the call goes on: its `state`
-        tells.
+        It returns once the gateway has accepted the withdrawal. Where an approval came first, the call goes on: its
+        `state` tells. A call that was cancelled ends with its answer where one still comes, else it is unknown.
 
         Raises:
             CapabilityViolation, Refused: this participant may not withdraw it.

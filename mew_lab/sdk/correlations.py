@@ -20,7 +20,8 @@ Each wait ends exactly once and then leaves the table. It ends with its answer, 
 or the shutdown of the last participant that could answer, the end of the connection (unless it is a proposal that still
 stands), its timeout, or a withdrawal by its caller. Where others must know of the end, a message is sent: an
 mcp/withdraw, a notifications/cancelled or a chat/cancel. The timeout of a request ends the wait alone: the call goes on
-at its target, and its answer is recorded (R35). A wait whose error says that it was withdrawn ends when the gateway has
+at its target, and its answer is recorded (R35). A cancelled call that runs ends with its answer where one still comes,
+else it is unknown. A wait whose error says that it was withdrawn ends when the gateway has
 accepted that message, or says why that is not so (`_take_back_first`).
 
 Everything runs on one loop, on the reading task, so nothing is locked. A proposal without a timeout of its own waits for
@@ -54,6 +55,7 @@ from mew_lab.errors import (
 from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.reasoning import ReasoningChange
+from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import SENT_UNKNOWN, read_payload
 from mew_lab.protocol.kinds import GATEWAY
@@ -63,13 +65,15 @@ from mew_lab.protocol.violations import refusal, require
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.request_server import CANCELLED
 from mew_lab.sdk.results import result_of
 
-__all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations"]
+__all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations", "cancellation_of"]
 
 logger = logging.getLogger(__name__)
 ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
 TAKEN_BACK_WITHIN = 2.0  # seconds for the gateway to accept the end of a message whose time is over
+CANCELLED_WITHIN = 10.0  # seconds in which a cancelled call may still be answered
 GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still answer
 MAX_REASON = 300  # characters of a peer's reason inside an error
 MAX_WAITS = 10_000  # as many calls as the ledger holds; the end of one more could not be observed
@@ -460,6 +464,25 @@ class CallWait(Wait):
         )
         self.fail(running, state="running")
 
+    def _cancel(self, request: Envelope, reason: str, what: str) -> None:
+        """Cancels the request that runs; it ends with the answer where one still comes, else as unknown.
+
+        Where the cancel cannot be sent, the call goes on, and the wait for it ends.
+        """
+        if why := self._post(cancellation_of(request, reason)):
+            self._stop_waiting(reason, f"{what}, and was not cancelled: {why}")
+        else:
+            self.limit_cancelled(reason)
+
+    def limit_cancelled(self, reason: str) -> None:
+        """Ends the wait some seconds after its request was cancelled, where no answer comes until then."""
+        stated = one_line(reason, MAX_REASON)
+        message = (
+            f"{self.what} was cancelled after {self.age:.3g} s ({stated}), and no answer came. {SENT_UNKNOWN}"
+        )
+        if self.left > CANCELLED_WITHIN:  # else a second cancel would put off the end
+            self.expire_after(CANCELLED_WITHIN, lambda: self._end_unknown(message))
+
     def _end_unanswerable(self, fault: NoReply) -> None:
         """Ends it because no addressee is there."""
         self.fail(fault)
@@ -489,19 +512,14 @@ class RequestWait(CallWait):
             self._end_unheard(f"{message}; it may have run")
 
     async def take_back(self, reason: str) -> None:
-        self.end_call(reason)
+        if has_effect(str(self.payload.get("method"))):
+            self._cancel(self.envelope, reason, "It was a request")
+        else:  # it is not answered, and there is nothing to know of it
+            self.end_call(reason)
 
     def end_call(self, reason: str) -> None:
-        self._cancel(reason)
+        self._post(cancellation_of(self.envelope, reason))
         self._stop_waiting(reason, "It was a request")
-
-    def _cancel(self, reason: str) -> None:
-        payload = {
-            "jsonrpc": "2.0",
-            "method": "notifications/cancelled",
-            "params": {"requestId": self.payload.get("id"), "reason": reason},
-        }
-        self._post({"kind": "mcp/request", "to": self.to, "correlation_id": [self.id], "payload": payload})
 
 
 class ProposalWait(CallWait):
@@ -592,7 +610,9 @@ class ProposalWait(CallWait):
 
     async def take_back(self, reason: str) -> None:
         if self.executing:
-            self._stop_waiting(reason, f"{self.by} approved it")
+            proposal = self._proposals.get(self.id)
+            if proposal is not None and proposal.request is not None:
+                self._cancel(proposal.request.envelope, reason, f"{self.by} approved it")
             return
         draft = self._withdrawal(reason)
         fitting = self._client.fit(draft)
@@ -650,6 +670,18 @@ class ProposalWait(CallWait):
 
     def _withdrawal(self, reason: str) -> dict[str, Any]:
         return {"kind": "mcp/withdraw", "correlation_id": [self.id], "payload": {"reason": reason}}
+
+
+def cancellation_of(request: Envelope, reason: str) -> dict[str, Any]:
+    """The draft of the message that cancels a request. Spec: MCP "Cancellation"."""
+    id = request.payload.get("id")
+    params = {"requestId": request.id if id is None else id, "reason": reason}
+    return {
+        "kind": "mcp/request",
+        "to": request.to,
+        "correlation_id": [request.id],
+        "payload": {"jsonrpc": "2.0", "method": CANCELLED, "params": params},
+    }
 
 
 class Correlations:
@@ -830,6 +862,11 @@ class Correlations:
         self._begin(wait, timeout)
         result: Result = await wait.own_outcome()
         return result
+
+    def limit_cancelled(self, id: str, reason: str) -> None:
+        """Limits the wait for a call of this participant whose request was cancelled."""
+        if isinstance(wait := self._waits.get(id), CallWait):
+            wait.limit_cancelled(reason)
 
     def withdraw_all(self, reason: str) -> None:
         """Ends every call at once: proposals are withdrawn, requests are no longer awaited.

@@ -65,6 +65,7 @@ from mew_lab.protocol.violations import refusal, require
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.progress import PROGRESS, read_progress, token_of
 from mew_lab.sdk.request_server import CANCELLED
 from mew_lab.sdk.results import result_of
 
@@ -100,6 +101,7 @@ class Wait(Call, ABC):
         self.accepted = False
         self._client = client
         self._shut_down: dict[str, str] = {}  # an addressee -> the participant that shut it down
+        self.reported_as: list[int | str] = []
         self.begin: Callable[[Wait, float], object] | None = None
         """Adds another wait to the table of this one; set by the table."""
 
@@ -706,6 +708,8 @@ class Correlations:
         self._request_timeout = request_timeout
         self._limit = limit
         self._waits: dict[str, Wait] = {}
+        # What reports of progress name beside the ids of requests: tokens, and the fulfilments of proposals.
+        self._reported: dict[int | str, Wait] = {}
         self._last_id = 0  # the last JSON-RPC id
 
     def __len__(self) -> int:
@@ -746,6 +750,7 @@ class Correlations:
         kind: str | None = None,
         about: Sequence[str] = (),
         context: str | None = None,
+        progress: bool = False,
     ) -> Call:
         """Sends an MCP request, or a proposal of it; returns the call.
 
@@ -756,6 +761,7 @@ class Correlations:
             kind: `mcp/request` or `mcp/proposal`; None requests where that is permitted, else proposes.
             about: the messages that it correlates to, such as the reasoning that led to it.
             context: the sequence that it belongs to.
+            progress: whether a request asks its target for reports of its progress, where that is permitted.
 
         Raises:
             CapabilityViolation: it is not permitted.
@@ -779,6 +785,11 @@ class Correlations:
                 if propose and permitted("mcp/proposal", to, payload).allowed
                 else "mcp/request"
             )
+        token = self._last_id if progress and kind == "mcp/request" else None
+        if token is not None:
+            asking = _with_token(request, token)
+            if permitted("mcp/request", to, asking).allowed:
+                request = asking
         draft: dict[str, Any] = {
             "kind": kind,
             "to": to,
@@ -792,7 +803,11 @@ class Correlations:
         envelope = client.complete(draft)
         if kind == "mcp/request":
             timeout = self._request_timeout if timeout is None else timeout
-            return self._begin(RequestWait(client, envelope, what=what, resilient=resilient), timeout)
+            wait = RequestWait(client, envelope, what=what, resilient=resilient)
+            self._begin(wait, timeout)
+            if token is not None:
+                self._let_report(token, wait)
+            return wait
         proposal = ProposalWait(client, envelope, what=what, resilient=resilient, proposals=self._proposals)
         return self._begin(proposal, timeout)
 
@@ -889,6 +904,8 @@ class Correlations:
         wait = self._waits.get(change.call.id)
         if isinstance(wait, ProposalWait):
             wait.follow(change)
+            if change.what == "fulfilled" and not wait.done and change.proposal.request is not None:
+                self._let_report(change.proposal.request.id, wait)
 
     def cancel_questions(self, change: ReasoningChange) -> None:
         """Ends the questions that a cancelled sequence of reasoning is about. Spec: §3.5.5."""
@@ -903,6 +920,9 @@ class Correlations:
         if not self._waits:
             return
         related = envelope.correlation_id
+        if envelope.kind == "mcp/request" and envelope.payload.get("method") == PROGRESS:
+            self._note_progress(envelope)
+            return
         for id in dict.fromkeys(related) if related else ():
             wait = self._waits.get(id)
             if wait is None or envelope.kind not in wait.answers:
@@ -919,6 +939,18 @@ class Correlations:
         elif envelope.kind == "system/presence" and envelope.sender == GATEWAY:
             for wait in tuple(self._waits.values()) if envelope.payload.get("event") == "leave" else ():
                 wait.leave()
+
+    def _note_progress(self, report: Envelope) -> None:
+        """Passes a report of progress to the call that it correlates to, or whose token it has."""
+        read = read_progress(report.payload)
+        if read is None:
+            return
+        token, progress = read
+        named = [self._waits.get(id) or self._reported.get(id) for id in dict.fromkeys(report.correlation_id)]
+        for wait in (*named, self._reported.get(token) if type(token) is int else None):
+            if isinstance(wait, CallWait) and wait.executing and not unasked(report.sender, wait.asked):
+                wait.note_progress(progress)
+                return
 
     def refuse(self, error: Envelope) -> bool:
         """Ends the waits that a `system/error` of the gateway names; returns whether there were any.
@@ -962,6 +994,22 @@ class Correlations:
 
     def _forget(self, wait: Call) -> None:
         self._waits.pop(wait.id, None)
+        for key in wait.reported_as if isinstance(wait, Wait) else ():
+            self._reported.pop(key, None)
+
+    def _let_report(self, key: int | str, wait: Wait) -> None:
+        self._reported[key] = wait
+        wait.reported_as.append(key)
+
+
+def _with_token(request: Mapping[str, Any], token: int) -> dict[str, Any]:
+    """The payload of a request with a token of progress; one that has its own keeps it. Spec: MCP "Progress"."""
+    params = request.get("params")
+    if not isinstance(params, Mapping) or token_of(params) is not None:
+        return dict(request)
+    meta = params.get("_meta")
+    own = {**(meta if isinstance(meta, Mapping) else {}), "progressToken": token}
+    return {**request, "params": {**params, "_meta": own}}
 
 
 async def _take_back(call: Call, reason: str) -> None:

@@ -322,6 +322,7 @@ class MEWParticipant:
         correlation_id: Names = (),
         context: str | None = None,
         propose: bool = False,
+        progress: bool = False,
     ) -> Call:
         """Calls `participant/tool`: by a request if this participant may send it, else by a proposal. Awaiting the
         returned call gives the result.
@@ -333,6 +334,7 @@ class MEWParticipant:
             correlation_id: the messages that it is about, such as the reasoning that led to it.
             context: the sequence that it belongs to, as the answer does then.
             propose: whether it is a proposal even where a request is permitted.
+            progress: whether a request asks for reports of its progress, which `Call.progress` has.
 
         Raises:
             CapabilityViolation: this participant may send neither.
@@ -352,6 +354,7 @@ class MEWParticipant:
             kind="mcp/proposal" if propose else None,
             about=about,
             context=context,
+            progress=progress,
         )
 
     def propose(

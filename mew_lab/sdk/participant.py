@@ -606,6 +606,7 @@ class MEWParticipant:
             MewError: there is no such call, or it has ended.
             CapabilityViolation: this participant may not send the message.
         """
+        self.client.check_loop()
         request = self.find_running(call_id)
         sent = await self.send_accepted(self.sender.require(cancellation_of(request, reason)))
         related = (self.proposals.get(id) for id in request.correlation_id)

@@ -887,18 +887,14 @@ def _model_of(model: Any, method: str, result: Any, version: str) -> Any:
 
 
 def _check_arguments(tool: OfferedTool, arguments: Mapping[str, Any]) -> None:
-    """Checks the arguments before a person is asked.
+    """Checks the arguments before a person is asked. What only our reading of the schema refuses, the tool judges.
 
     Raises:
         ProtocolError: they do not fit the schema of the tool.
     """
-    violations = Validator(tool.tool.input_schema).validate(dict(arguments)).violations
+    violations = Validator(tool.tool.input_schema, of_peer=True).validate(dict(arguments)).violations
     if violations:
-        places = "; ".join(
-            f"{'.'.join(map(str, path)) or 'the whole'} {message}"
-            for path, message in violations[:MAX_VIOLATIONS]
-        )
-        shown = one_line(places, MAX_SHOWN)
+        shown = one_line("; ".join(map(str, violations[:MAX_VIOLATIONS])), MAX_SHOWN)
         raise ProtocolError(
             f"The arguments do not fit the schema of {tool.target}, so nobody was asked: {shown}"
         )

@@ -29,6 +29,7 @@ TEXT                            sends a chat message to all participants
                                 PARTICIPANT is the target of a proposal that names none
 /reject ID [REASON]             rejects a proposal
 /withdraw ID [REASON]           withdraws your own proposal
+/cancel ID [REASON]             cancels a call that runs: yours, one that you proposed, or any as the owner
 /propose PARTICIPANT/TOOL JSON  proposes a tool call
 /call PARTICIPANT/TOOL JSON     calls a tool, or proposes the call where you may only propose
 /answer ID [JSON]               answers a question of an MCP server; JSON has the values of its form
@@ -51,6 +52,7 @@ class Verbs(Protocol):
     ) -> object: ...
     def reject(self, proposal: str, reason: str) -> object: ...
     def withdraw(self, proposal: str, reason: str) -> object: ...
+    def cancel(self, call: str, reason: str) -> object: ...
     def proposals(self) -> Proposals: ...
     def questions(self) -> object: ...
     def answer(self, question: str, values: Mapping[str, object] | None, *, action: str) -> object: ...
@@ -159,6 +161,7 @@ _VERBS: Mapping[str, _Verb] = {
     "withdraw": _Verb(
         "the id of a proposal", lambda verbs, id, why: verbs.withdraw(id, why or "no_longer_needed")
     ),
+    "cancel": _Verb("the id of a call", lambda verbs, id, why: verbs.cancel(id, why or "no_longer_needed")),
     "propose": _Verb(
         "participant/tool", lambda verbs, name, text: verbs.me.propose(name, _read_arguments(text))
     ),

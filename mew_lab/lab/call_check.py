@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mew_lab.protocol.json_schema import Validator
+from mew_lab.protocol.json_schema import Validator, members_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import did_you_mean
 
-__all__ = ["find_fault", "hint", "listed", "name_absent"]
+__all__ = ["find_fault", "hint", "listed", "misfits", "name_absent"]
 
 MOST_NAMED = 12  # tools or participants that a sentence lists
 MOST_FAULTS = 5  # arguments that a sentence names
@@ -66,24 +66,36 @@ def find_fault(target: str, arguments: Mapping[str, Any] | None, tools: Sequence
         return ""
     faults = [
         f"{'.'.join(one_line(str(step), LONG) for step in violation.path) or 'the arguments'} {violation.message}"
-        for violation in Validator(schema).validate(dict(arguments)).violations
+        for violation in Validator(schema, of_peer=True).validate(dict(arguments)).violations
     ]
     if not faults:
         return ""
     more = f" and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
-    return f"{'; '.join(faults[:MOST_FAULTS])}{more}; {_describe_parameters(arguments, schema)}"
+    return "; ".join(
+        filter(None, ["; ".join(faults[:MOST_FAULTS]) + more, _describe_parameters(arguments, schema)])
+    )
+
+
+def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The places where arguments do not fit the tool's schema, or may not, one sentence each; at most twenty.
+
+    The tool itself judges them.
+    """
+    fit = Validator(schema, of_peer=True).validate(dict(arguments))
+    return (
+        *(f"does not fit the tool: {one_line(str(place), 300)}" for place in fit.violations[:20]),
+        *(f"may not fit the tool: {one_line(str(place), 300)}" for place in fit.doubts[:20]),
+    )[:20]
 
 
 def _describe_parameters(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """The parameters of a tool, optional ones in brackets, and the nearest one to an argument of another name."""
-    properties = schema.get("properties")
-    known = [str(name) for name in properties] if isinstance(properties, Mapping) else []
-    required = schema.get("required") if isinstance(schema.get("required"), list) else []
+    known = members_of(schema)
     unused = [name for name in known if name not in arguments]
     hints = (hint(name, unused) for name in arguments if name not in known)
     nearest = next(filter(None, hints), "")
     if not known:
-        return "it takes no arguments"
-    return (
-        f"it takes {listed([name if name in (required or ()) else f'[{name}]' for name in known])}{nearest}"
-    )
+        takes_none = schema.get("additionalProperties") is False and not schema.get("patternProperties")
+        return "it takes no arguments" if takes_none else ""
+    names = listed([name if member.required else f"[{name}]" for name, member in known.items()])
+    return f"it takes {names}{nearest}"

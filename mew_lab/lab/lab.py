@@ -97,10 +97,10 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
-    "agent agents allow_sampling answer approve ask bridge bridge_all call chat decide down enrol faults granting "
-    "history join join_line leave load log me name proposals propose questions reject report resolve save seat seats "
-    "send serve_mcp set_roots space status timeout token_file tool tool_approvals tools tools_agent undo url view who "
-    "withdraw"
+    "agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat decide down enrol faults "
+    "granting history join join_line leave load log me name proposals propose questions reject report resolve save "
+    "seat seats send serve_mcp set_roots space status timeout token_file tool tool_approvals tools tools_agent undo "
+    "url view who withdraw"
 )
 
 
@@ -778,6 +778,22 @@ class Lab(metaclass=_NamesOnly):
         """Withdraws a proposal of one of this process's seats, given by its Pending, its id or its number."""
         id = proposal.id if isinstance(proposal, Pending) else str(self._name(proposal, "withdraw"))
         return Note(self._run(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}"))
+
+    def cancel(self, call: str | Pending, reason: str = "no_longer_needed") -> Note:
+        """Cancels a call that runs: yours, that of another seat of this process, or, as the owner, that of anybody.
+
+        Its target may go on all the same. The outcome is its answer where one still comes, else it is not known.
+
+        Args:
+            call: Its Pending, the id or the number of the request or of the proposal, or the beginning of that id.
+            reason: Any text.
+
+        Raises:
+            MewError: It does not run, or none of your seats may cancel it.
+        """
+        kinds = ("mcp/proposal", "mcp/request")
+        id = call.id if isinstance(call, Pending) else str(self._name(call, "cancel", kinds))
+        return Note(self._run(self.local.cancel(id, reason), f"cancelling {id[:80]!r}"))
 
     def resolve(self, call: str | Pending, *, happened: bool, note: str = "") -> Note:
         """Records what you found out about a call whose outcome is unknown; it is in your name, with your note.

@@ -30,7 +30,9 @@ from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
 from mew_lab.ledger.unknown_calls import UnknownCall, check_repeats_within
 from mew_lab.log.numbering import complete_id
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.correlations import cancellation_of
 from mew_lab.sdk.discovery import ToolReading, read_tools
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
@@ -397,6 +399,33 @@ class LocalParticipants:
             return f"{own[id].name} has withdrawn {id} ({reason})"
         raise MewError(
             f"Cannot withdraw {proposal[:80]!r}: no open proposal of a seat of this process begins with that id"
+        )
+
+    async def cancel(self, call: str, reason: str) -> str:
+        """Cancels the call that runs whose id, or that of its proposal, begins with `call`; returns one sentence.
+
+        Its requester sends the cancel, else its proposer, else the person of the lab.
+
+        Raises:
+            MewError: It does not run, or the ids of several begin so; or as `cancel` of a participant.
+        """
+        me = self._session.me
+        calls = me.participant.ledger.calls
+        waiting = [one.id for one in calls.requests if one.state == "waiting"]
+        fulfilled = {one.id: one for one in calls.proposals if one.state == "fulfilled"}
+        id = complete_id(call, fulfilled) or complete_id(call, waiting) or call
+        request = me.participant.find_running(id)
+        decided = [one for one in fulfilled.values() if one.fulfilment == request.id]
+        by_id = {seat.participant.client.id: seat for seat in self.seats.values()}
+        able = [by_id[name] for name in (request.sender, *(one.proposer for one in decided)) if name in by_id]
+        draft = cancellation_of(request, reason)
+        seat = next((one for one in able if one.participant.can_send(draft)), me)
+        # Every participant knows the proposals; a request is known to its sender and to the person of the lab.
+        await seat.participant.cancel(decided[0].id if decided else request.id, reason)
+        target = ", ".join(one_line(name, 64) for name in request.to[:3])
+        return (
+            f"{seat.name} has asked {target} to cancel {one_line(id, 80)} ({one_line(reason, 120)}). Its outcome is the "
+            "answer if one still comes, else it is not known"
         )
 
     def join_line(self, name: str, *, url: str, space: str) -> str:

@@ -11,6 +11,7 @@ from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.decisions.text import ListedProposal, Proposals
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.session import Session
+from mew_lab.protocol.json_schema import members_of
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import ToolReading, list_tools
@@ -187,10 +188,9 @@ def tools(found: GatheredTools) -> Listing:
     rows = []
     for name, tool in found.listed:
         schema = tool.get("inputSchema")
-        properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
-        required = schema.get("required", []) if isinstance(schema, dict) else []
         arguments = ", ".join(
-            argument if argument in required else f"[{argument}]" for argument in properties
+            argument if member.required else f"[{argument}]"
+            for argument, member in members_of(schema).items()
         )
         about = str(tool.get("description") or "").strip().split("\n")[0]
         rows.append((f"{name}/{tool.get('name')}", arguments, about))

@@ -78,7 +78,6 @@ class Seat:
     def _start(
         self, target: str, arguments: Mapping[str, Any] | None, more: dict[str, Any], *, propose: bool
     ) -> Pending:
-        verb = self.participant.propose if propose else self.participant.call
         doing = f"Cannot {'propose' if propose else 'call'} {one_line(str(target), 80)} as {self.name!r}"
         self._check_here(doing)
         every = {**(arguments or {}), **more}
@@ -87,7 +86,7 @@ class Seat:
             # A proposal is read before anything runs, and may be about what is not listed.
             if not propose:
                 await self._check_call(target, every, doing)
-            call = verb(target, every)
+            call = self.participant.call(target, every, propose=propose, progress=True)
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name, complete=self._complete)
 

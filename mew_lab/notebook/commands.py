@@ -355,6 +355,13 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="text",
             note="REASON: default no_longer_needed.",
         ),
+        "cancel": Command(
+            "cancels a call that runs",
+            "ID [REASON]",
+            (CommandOption("ID", "the id of the request or of the proposal", "call"),),
+            tail="text",
+            note="REASON: default no_longer_needed. The outcome is the answer if one still comes, else it is not known.",
+        ),
         "resolve": Command(
             "records what you found out about a call whose outcome is unknown",
             "ID (--happened | --not-happened) [NOTE]",
@@ -437,7 +444,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Start": ("up", "down", "connect", "use", "status", "faults", "help"),
         "People": ("who", "join", "bridge", "agent", "tools-agent", "agents", "ask", "chat"),
-        "Calls": ("tools", "call", "propose", "send", "withdraw"),
+        "Calls": ("tools", "call", "propose", "send", "withdraw", "cancel"),
         "Decide": ("proposals", "approve", "reject", "questions", "answer", "undo", "resolve", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),
         "Log": ("log", "diagnose", "save", "report"),

@@ -19,6 +19,7 @@ from IPython.core.completer import (
 )
 
 from mew_lab.notebook.commands import COMMANDS, Command, CommandOption
+from mew_lab.protocol.json_schema import members_of
 from mew_lab.views.views import PARTS
 
 __all__ = ["candidates", "mew_matcher"]
@@ -161,7 +162,7 @@ def _parameters(words: list[str]) -> list[tuple[str, str]]:
     """`name=` for each parameter of the tool of a call that the line has no value for yet."""
     try:
         schema = next(tool for name, tool in _current().known_tools() if name == words[0]).get("inputSchema")
-        names = [str(name) for name in schema["properties"]]
+        names = list(members_of(schema))
     except Exception:
         # No lab is up, the tool is unknown, or it describes itself badly.
         return []

@@ -96,7 +96,7 @@ def _add_matcher(ip: InteractiveShell) -> Callable[[], object]:
 
 
 # A line of text for a sub-command, and not a request for help on %mew itself.
-_QUESTION = re.compile(r"(\s*(?:[\w.]+\s*=\s*)?)%mew\s+((?:ask|chat|agent|reject|withdraw)\s.*\?)\s*")
+_QUESTION = re.compile(r"(\s*(?:[\w.]+\s*=\s*)?)%mew\s+((?:ask|chat|agent|reject|withdraw|cancel)\s.*\?)\s*")
 
 
 def questions(lines: list[str]) -> list[str]:

@@ -292,6 +292,10 @@ def withdraw(options: Namespace, tail: Any) -> object:
     return _lab().withdraw(options.id, **({"reason": tail} if tail else {}))
 
 
+def cancel(options: Namespace, tail: Any) -> object:
+    return _lab().cancel(options.id, **({"reason": tail} if tail else {}))
+
+
 def resolve(options: Namespace, tail: Any) -> object:
     if not (options.happened or options.not_happened):
         raise UsageError(

@@ -7,8 +7,12 @@ value together. Each rule is charged for the values that it reads; a validation 
 note. Patterns run in google-re2, in linear time. `format` is an annotation, as in 2020-12, and is not checked.
 
 A *violation* is a place of the value where it does not fit. A *gap* is a place of the schema that can never be
-checked. A caller that only prepares a call shows violations and notes, because the participant that offers the tool
-checks again. That participant refuses a schema with gaps, and a value with notes.
+checked. A participant refuses a schema of its own with gaps, and a value with notes.
+
+A caller that prepares a call of another participant's tool validates `of_peer`, since that participant judges the call.
+There, a missing member that has a default is no violation, and none is filled in. What another reading of the same
+schema may allow is a *doubt* and no violation: where a pattern decides, where a rule was left out, and rules beside a
+reference in a draft that ignores those. So a violation is one by every standard validator, too.
 
 The package jsonschema is not used. Importing any of its modules loads all of its format checkers. That takes a second
 and more where rfc3987_syntax is installed, as in every environment of Jupyter. The tests compare the two.
@@ -19,8 +23,9 @@ Spec: SDK "Tool Registry"; MCP `inputSchema` (JSON Schema 2020-12, Core and Vali
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 from mew_lab.errors import ConfigError
@@ -28,10 +33,22 @@ from mew_lab.protocol.node import BUDGET, TOO_COSTLY, Meter
 from mew_lab.protocol.strings import Regex
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["Path", "Validation", "Validator", "Violation", "resolve_reference"]
+__all__ = [
+    "Member",
+    "Path",
+    "Validation",
+    "Validator",
+    "Violation",
+    "gives_default",
+    "members_of",
+    "resolve_reference",
+]
 
 MAX_VIOLATIONS = 50
 MAX_MESSAGE = 200  # characters of one violation
+MAX_LOOKED_AT = 2000  # schemas and members, to name the members of one schema, and
+MAX_LEVELS = 8  # of schemas in each other
+MAX_HOPS = 4  # references that lead to a default
 MAX_NODES = 20_000  # of a schema, items of its lists too; the rest is not checked
 MAX_DEPTH = 48  # of a schema
 MAX_REFERENCES = (
@@ -66,11 +83,21 @@ _EACH = ("items", "contains", "additionalProperties", "propertyNames", "patternP
 _WHOLE = ("enum", "const", "uniqueItems")
 
 
+# Marks of a copied schema, which no rule is named: what was left out of it, and the members that have a default.
+_LEFT_OUT, _DEFAULTED = "\x00left out", "\x00defaulted"
+MOST_AROUND = 16  # schemas at one place of which the defaults are looked up
+# Drafts in which a reference replaces the schema in which it stands.
+_OLD_DRAFT = re.compile(r"https?://json-schema\.org/draft-0[3-7]/schema#?")
+
+
 class Violation(NamedTuple):
     """A place of a value that does not fit: `message` is a sentence without its subject, "must be an integer"."""
 
     path: Path
     message: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.path)) or 'the arguments'} {self.message}"
 
 
 class Validation(NamedTuple):
@@ -80,17 +107,27 @@ class Validation(NamedTuple):
         violations: Where the value does not fit, at most 50.
         notes: Sentences about the rules that could not be checked. Without violations and notes the value fits.
         complete: Whether the validation ended within its steps.
+        doubts: Where the value of a call does not fit by this reading of a peer's schema, and may by the peer's own.
     """
 
     violations: tuple[Violation, ...]
     notes: tuple[str, ...]
     complete: bool = True
+    doubts: tuple[Violation, ...] = ()
 
 
 class Validator:
-    """One schema, copied within bounds. A faulty schema raises nothing."""
+    """One schema, copied within bounds. A faulty schema raises nothing.
 
-    def __init__(self, schema: Any) -> None:
+    Args:
+        of_peer: whether it is the schema of another participant, which judges the value itself.
+    """
+
+    def __init__(self, schema: Any, *, of_peer: bool = False) -> None:
+        self._of_peer = of_peer
+        self._original = schema
+        draft = schema.get("$schema") if isinstance(schema, Mapping) else None
+        self._is_old = isinstance(draft, str) and _OLD_DRAFT.fullmatch(draft) is not None
         self._notes: dict[str, None] = {}
         self._gaps: dict[Violation, None] = {}
         self._checked_later: list[tuple[Path, str, str]] = []  # patterns and references, with their places
@@ -116,20 +153,28 @@ class Validator:
     def validate(self, value: Any) -> Validation:
         """Checks a JSON value as the module `json` parses it: objects as `dict` and arrays as `list`."""
         steps = min(MAX_STEPS + STEPS_A_VALUE * _size(value), MOST_STEPS)
-        walk = _SchemaWalk(self.schema, steps=steps, refused=self._refused)
+        walk = _SchemaWalk(
+            self.schema, steps=steps, refused=self._refused, of_peer=self._of_peer, is_old=self._is_old
+        )
         walk.notes.update(self._notes)
         violations: dict[Violation, None] = {}
+        doubts: dict[Violation, None] = {}
         try:
             for error in islice(walk.errors(self.schema, value, ()), MAX_VIOLATIONS):
-                violations.update(dict.fromkeys(_violations(error)))
+                found = doubts if self._of_peer and error.is_doubtful else violations
+                found.update(dict.fromkeys(_violations(error)))
         except (_Spent, RecursionError):
             walk.complete = False
             note = "The schema asks for more checks than are done here; the tool will check the rest."
             walk.notes[note] = None
-        return Validation(tuple(islice(violations, MAX_VIOLATIONS)), tuple(walk.notes), walk.complete)
+        plain, doubtful = (tuple(islice(found, MAX_VIOLATIONS)) for found in (violations, doubts))
+        return Validation(plain, tuple(walk.notes), walk.complete, doubtful)
 
-    def _copy(self, schema: Any, path: Path, depth: int) -> Any:
-        """The schema without unknown members, ill-formed rules, and references to other documents."""
+    def _copy(self, schema: Any, path: Path, depth: int, around: tuple[Any, ...] = ()) -> Any:
+        """The schema without unknown members, ill-formed rules, and references to other documents.
+
+        `around` are the `properties` of the schemas that apply to the same place.
+        """
         if isinstance(schema, bool):
             return schema
         self._room -= 1
@@ -138,14 +183,18 @@ class Validator:
         if depth > MAX_DEPTH or self._room < 0:
             return self._leave_out(path, "what is nested too deeply or goes on too long")
         kept: dict[str, Any] = {}
+        if self._of_peer:
+            around = (*self._properties_at(schema), *around)[:MOST_AROUND]
         for key, value in schema.items():
             at = (*path, key)
             self._room -= len(value) if isinstance(value, list) else 0
             if self._room < 0:
                 self._leave_out(at, "what goes on too long")
             elif key in _NAMED and isinstance(value, Mapping):
+                here = around if key == "dependentSchemas" else ()
                 kept[key] = {
-                    str(name): self._copy(inner, (*at, str(name)), depth + 1) for name, inner in value.items()
+                    str(name): self._copy(inner, (*at, str(name)), depth + 1, here)
+                    for name, inner in value.items()
                 }
                 if key == "patternProperties":
                     self._checked_later += ((at, "pattern", name) for name in kept[key])
@@ -154,27 +203,50 @@ class Validator:
             elif key == "additionalItems" and isinstance(schema.get("items"), list):
                 kept["items"] = self._copy(value, at, depth + 1)
             elif key in _ONE and isinstance(value, (Mapping, bool)):
-                kept[key] = self._copy(value, at, depth + 1)
+                kept[key] = self._copy(value, at, depth + 1, around if key in ("then", "else") else ())
             elif key in _SOME and isinstance(value, list) and value:
-                kept[key] = self._copy_each(value, at, depth)
+                kept[key] = self._copy_each(value, at, depth, () if key == "prefixItems" else around)
             elif _is_rule(key, value):
                 kept[key] = value
                 if key in ("pattern", "$ref"):
                     self._checked_later.append((at, key, value))
             elif key in _WELL_FORMED or key in _ONE or key in _SOME or key in _NAMED:
-                self._leave_out(at, f"the rule {key}, which is ill-formed")
+                kept |= self._leave_out(at, f"the rule {key}, which is ill-formed")
             elif key in ("$dynamicRef", "unevaluatedItems", "unevaluatedProperties"):
-                self._leave_out(at, f"the rule {key}")
+                kept |= self._leave_out(at, f"the rule {key}")
+        if self._of_peer:
+            needed = [*kept.get("required", ()), *chain(*kept.get("dependentRequired", {}).values())]
+            kept[_DEFAULTED] = frozenset(name for name in needed if self._has_default(name, around))
         return kept
 
-    def _copy_each(self, schemas: list[Any], at: Path, depth: int) -> list[Any]:
-        return [self._copy(schema, (*at, n), depth + 1) for n, schema in enumerate(schemas)]
+    def _copy_each(self, schemas: list[Any], at: Path, depth: int, around: tuple[Any, ...] = ()) -> list[Any]:
+        return [self._copy(schema, (*at, n), depth + 1, around) for n, schema in enumerate(schemas)]
 
-    def _leave_out(self, path: Path, what: str) -> bool:
+    def _leave_out(self, path: Path, what: str) -> dict[str, Any]:
         self._notes[f"Not checked here: {what}."] = None
         if len(self._gaps) < MAX_VIOLATIONS:
             self._gaps[Violation(path, f"cannot be checked: {what}")] = None
-        return True
+        return {_LEFT_OUT: True}
+
+    def _properties_at(self, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """The `properties` of a schema and of those that it includes."""
+        waiting: list[Any] = [schema]
+        for _ in range(MOST_AROUND):
+            part = waiting.pop(0) if waiting else None
+            if not isinstance(part, Mapping) or self._room < 0:
+                continue
+            if isinstance(properties := part.get("properties"), Mapping):
+                yield properties
+            if isinstance(included := part.get("allOf"), list):
+                waiting += included[:MOST_AROUND]
+            if isinstance(reference := part.get("$ref"), str):
+                self._room -= 1 + min(reference.count("/"), MAX_POINTER)
+                waiting.append(resolve_reference(self._original, reference))
+
+    def _has_default(self, name: str, around: tuple[Any, ...]) -> bool:
+        named = [properties[name] for properties in around if name in properties]
+        self._room -= MAX_HOPS * sum(isinstance(schema, Mapping) and "$ref" in schema for schema in named)
+        return self._room >= 0 and any(gives_default(self._original, schema) for schema in named)
 
 
 def resolve_reference(root: Any, reference: str) -> Any:
@@ -193,6 +265,67 @@ def resolve_reference(root: Any, reference: str) -> Any:
         else:
             return None
     return here if isinstance(here, (Mapping, bool)) else None
+
+
+class Member(NamedTuple):
+    """A member that the objects of a schema may have: its schema, and whether a call without it is a fault."""
+
+    schema: Any
+    required: bool
+
+
+def members_of(schema: Any) -> dict[str, Member]:
+    """The members that a schema names, in their order: its own, and those of the schemas that it includes or allows.
+
+    One that has a default is not required, and one of several forms is required where each form requires it.
+    """
+    left = MAX_LOOKED_AT
+
+    def read(part: Any, depth: int) -> dict[Any, Member]:
+        nonlocal left
+        left -= 1
+        if not isinstance(part, Mapping) or left < 0 or depth > MAX_LEVELS:
+            return {}
+        properties, included = part.get("properties"), part.get("allOf")
+        found: dict[Any, Any] = (
+            dict(islice(properties.items(), left)) if isinstance(properties, Mapping) else {}
+        )
+        needed = dict.fromkeys(part["required"][:left]) if _are_strings(part.get("required")) else {}
+        left -= len(found) + len(needed)
+        target = resolve_reference(schema, at) if isinstance(at := part.get("$ref"), str) else None
+        for inner in (target, *(included if isinstance(included, list) else ())):
+            for name, member in read(inner, depth + 1).items() if left > 0 else ():
+                found.setdefault(name, member.schema)
+                needed |= {name: None} if member.required else {}
+        for keyword in ("anyOf", "oneOf"):
+            options = part.get(keyword)
+            each = (
+                [read(form, depth + 1) for form in options if left > 0] if isinstance(options, list) else []
+            )
+            for name, member in chain(*(form.items() for form in each)):
+                found.setdefault(name, member.schema)
+                needed |= {name: None} if all(name in form and form[name].required for form in each) else {}
+        found |= {name: True for name in needed if name not in found}
+        return {name: Member(member, name in needed) for name, member in found.items()}
+
+    return {
+        str(name): Member(member, needed and not gives_default(schema, member))
+        for name, (member, needed) in read(schema, 0).items()
+    }
+
+
+def gives_default(root: Any, schema: Any) -> bool:
+    """Whether a schema has a default, as it stands or where its references lead."""
+    for _ in range(MAX_HOPS):
+        if not isinstance(schema, Mapping):
+            return False
+        if "default" in schema:
+            return True
+        reference = schema.get("$ref")
+        if not isinstance(reference, str):
+            return False
+        schema = resolve_reference(root, reference)
+    return False
 
 
 # --- well-formed rules ---
@@ -254,7 +387,7 @@ class _Error(NamedTuple):
     """A rule that a value violates, before its message is written.
 
     `value` is the part of the rule for the message: its own value, or the missing names. `forms` are the errors of each
-    schema of `anyOf` or `oneOf`.
+    schema of `anyOf` or `oneOf`. `is_doubtful` is whether another reading of the schema may allow the value.
     """
 
     path: Path
@@ -262,15 +395,22 @@ class _Error(NamedTuple):
     value: Any = None
     message: str = ""
     forms: tuple[list[_Error], ...] = ()
+    is_doubtful: bool = False
 
 
 class _SchemaWalk:
     """One walk through a schema and a value: the remaining steps, and the notes on omitted rules.
 
-    `refused` are patterns that the engine rejected; they are kept for the next validations.
+    `refused` are patterns that the engine rejected; they are kept for the next validations. `of_peer` and `is_old` are
+    whether the schema is a peer's, and of a draft in which a reference stands alone.
     """
 
-    def __init__(self, root: Any, *, steps: int, refused: set[str]) -> None:
+    def __init__(
+        self, root: Any, *, steps: int, refused: set[str], of_peer: bool = False, is_old: bool = False
+    ) -> None:
+        self._allows_defaults = of_peer
+        self._is_old = is_old
+        self._unsure = 0  # rules so far that another reader may take otherwise
         self.notes: dict[str, None] = {}
         self.complete = True
         self._root = root
@@ -289,14 +429,17 @@ class _SchemaWalk:
         if schema is False:
             yield _Error(path, "", message="is excluded by the schema")
             return
+        self._unsure += _LEFT_OUT in schema
+        is_beside = self._is_old and "$ref" in schema
         for rule, wanted in schema.items():
             if rule in _PREDICATES:
                 self._spend(_price(rule, wanted, value))
                 if not _PREDICATES[rule](wanted, value):
-                    yield _Error(path, rule, wanted)
+                    yield _Error(path, rule, wanted, is_doubtful=is_beside)
             elif rule in _APPLICATORS:
                 self._spend(_price(rule, wanted, value))
-                yield from _APPLICATORS[rule](self, wanted, value, path, schema)
+                errors = _APPLICATORS[rule](self, wanted, value, path, schema)
+                yield from _doubted(errors) if is_beside and rule != "$ref" else errors
 
     def expression(self, pattern: str) -> Regex | None:
         """The compiled pattern, which accepts the texts that contain a match; None if the engine rejects it.
@@ -326,6 +469,14 @@ class _SchemaWalk:
     def _fits(self, schema: Any, value: Any, path: Path) -> bool:
         return next(self.errors(schema, value, path), None) is None
 
+    def _fits_exactly(self, schema: Any, value: Any, path: Path) -> bool:
+        """Whether it fits as it is, without the defaults of what is missing: for rules by which less fits then."""
+        allows_defaults, self._allows_defaults = self._allows_defaults, False
+        try:
+            return self._fits(schema, value, path)
+        finally:
+            self._allows_defaults = allows_defaults
+
     def _errors_of_each(self, schemas: list[Any], value: Any, path: Path) -> Iterator[list[_Error]]:
         return (list(islice(self.errors(schema, value, path), MAX_VIOLATIONS)) for schema in schemas)
 
@@ -333,6 +484,7 @@ class _SchemaWalk:
         """Whether the text contains a match; True, with a note, if that cannot be decided in bounded time."""
         if not isinstance(text, str):  # a key of a mapping that was no JSON
             return False
+        self._unsure += 1
         self._spend(1 + len(text) // TEXT_A_STEP)
         compiled = self.expression(pattern)
         why = "which only an engine that may run for ever would understand"
@@ -352,6 +504,7 @@ class _SchemaWalk:
     def _reference(self, reference: str, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         target = resolve_reference(self._root, reference)
         if target is None or self._references >= MAX_REFERENCES:
+            self._unsure += 1
             self.complete = self.complete and target is None
             self._leave_out(f"what {one_line(reference, 80)} says")
             return
@@ -371,26 +524,33 @@ class _SchemaWalk:
             if not errors:
                 return
             forms.append(errors)
-        yield _Error(path, "anyOf", forms=tuple(forms))
+        yield _Error(path, "anyOf", forms=tuple(forms), is_doubtful=_may_fit(forms))
 
     def _one_of(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
-        forms, fitting = [], 0
-        for errors in self._errors_of_each(schemas, value, path):
+        forms: list[list[_Error]] = []
+        fitting, before = 0, self._unsure
+        for inner, errors in zip(schemas, self._errors_of_each(schemas, value, path), strict=True):
             forms.append(errors)
-            fitting += not errors
+            # With defaults several may fit; which one is meant, only the peer knows.
+            if not errors and (not self._allows_defaults or self._fits_exactly(inner, value, path)):
+                fitting += 1
             if fitting > 1:
-                yield _Error(path, "oneOf")
+                yield _Error(path, "oneOf", is_doubtful=self._unsure != before)
                 return
-        if not fitting:
-            yield _Error(path, "oneOf", forms=tuple(forms))
+        if all(forms):
+            yield _Error(path, "oneOf", forms=tuple(forms), is_doubtful=_may_fit(forms))
 
     def _not(self, excluded: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
-        if self._fits(excluded, value, path):
-            yield _Error(path, "not")
+        before = self._unsure
+        if self._fits_exactly(excluded, value, path):
+            yield _Error(path, "not", is_doubtful=self._unsure != before)
 
     def _if(self, condition: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
-        branch = "then" if self._fits(condition, value, path) else "else"
-        yield from self.errors(schema.get(branch, True), value, path)
+        before = self._unsure
+        branch = "then" if self._fits_exactly(condition, value, path) else "else"
+        is_doubtful = self._unsure != before
+        errors = self.errors(schema.get(branch, True), value, path)
+        yield from _doubted(errors) if is_doubtful else errors
 
     def _properties(
         self, schemas: Mapping[str, Any], value: Any, path: Path, schema: Any
@@ -407,7 +567,7 @@ class _SchemaWalk:
             for pattern, inner in schemas.items():
                 for key, member in value.items():
                     if self._matches(pattern, key):
-                        yield from self.errors(inner, member, (*path, key))
+                        yield from _doubted(self.errors(inner, member, (*path, key)))
 
     def _additional_properties(self, other: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         if not isinstance(value, dict):
@@ -417,9 +577,10 @@ class _SchemaWalk:
             if key in known or any(self._matches(pattern, key) for pattern in patterns):
                 continue
             if other is False:
-                yield _Error((*path, key), "additionalProperties")
+                yield _Error((*path, key), "additionalProperties", is_doubtful=bool(patterns))
             else:
-                yield from self.errors(other, member, (*path, key))
+                errors = self.errors(other, member, (*path, key))
+                yield from _doubted(errors) if patterns else errors
 
     def _property_names(self, names: Any, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         if isinstance(value, dict):
@@ -440,15 +601,18 @@ class _SchemaWalk:
         if isinstance(value, dict):
             for key, needed in names.items():
                 self._spend(len(needed))
-                missing = [name for name in needed if name not in value] if key in value else ()
-                for name in missing:
+                for name in self._missing(needed, value, schema) if key in value else ():
                     yield _Error((*path, name), "", message=f"is required beside {one_line(key, 60)}")
 
     def _required(self, names: list[str], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         if isinstance(value, dict):
-            missing = [name for name in names if name not in value]
+            missing = self._missing(names, value, schema)
             if missing:
                 yield _Error(path, "required", missing)
+
+    def _missing(self, names: list[str], value: dict[Any, Any], schema: Mapping[str, Any]) -> list[str]:
+        given = schema.get(_DEFAULTED, ()) if self._allows_defaults else ()
+        return [name for name in names if name not in value and name not in given]
 
     def _prefix_items(self, schemas: list[Any], value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         if isinstance(value, list):
@@ -469,16 +633,18 @@ class _SchemaWalk:
         if not isinstance(value, list):
             return
         least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
-        fitting = sum(self._fits(wanted, item, path) for item in value)
+        before = self._unsure
+        fitting = sum(self._fits_exactly(wanted, item, path) for item in value)
+        if self._allows_defaults and fitting < least:
+            fitting = min(least, sum(self._fits(wanted, item, path) for item in value))
         if not least <= fitting <= most:
             bound = f"at least {least}" if fitting < least else f"at most {most}"
-            yield _Error(
-                path, "", message=f"must hold {bound} of the items that the schema asks for, not {fitting}"
-            )
+            why = f"must hold {bound} of the items that the schema asks for, not {fitting}"
+            yield _Error(path, "", message=why, is_doubtful=self._unsure != before)
 
     def _pattern(self, pattern: str, value: Any, path: Path, schema: Any) -> Iterator[_Error]:
         if isinstance(value, str) and not self._matches(pattern, value):
-            yield _Error(path, "pattern", pattern)
+            yield _Error(path, "pattern", pattern, is_doubtful=True)
 
 
 _APPLICATORS: Mapping[str, Callable[[_SchemaWalk, Any, Any, Path, Any], Iterator[_Error]]] = {
@@ -568,6 +734,15 @@ def _size(value: Any) -> int:
         elif isinstance(part, (list, tuple)):
             waiting.extend(part)
     return total
+
+
+def _doubted(errors: Iterable[_Error]) -> Iterator[_Error]:
+    return (error._replace(is_doubtful=True) for error in errors)
+
+
+def _may_fit(forms: Iterable[list[_Error]]) -> bool:
+    """Whether one of several forms has doubtful errors alone."""
+    return any(all(error.is_doubtful for error in errors) for errors in forms)
 
 
 # --- words ---

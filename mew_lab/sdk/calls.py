@@ -14,6 +14,7 @@ from typing import Any
 
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.progress import Progress
 from mew_lab.sdk.signal import check_loop
 
 __all__ = ["Call"]
@@ -32,6 +33,7 @@ class Call:
             `failed`, `unknown`, `running` (only the wait ended), or the state in which it was refused.
         by: The participant that fulfilled, answered, rejected or withdrew it.
         asked: The participants that may answer; after the echo, by their runtime ids.
+        progress: What its target reported last of it; None where it reported nothing.
 
     Spec: §3.1, §3.2.
     """
@@ -47,6 +49,8 @@ class Call:
         self.by = ""
         self.resilient = resilient
         self.asked = envelope.to
+        self.progress: Progress | None = None
+        self._progressed: Callable[[Progress], object] | None = None
         self.sent_at = asyncio.get_running_loop().time()
         self._withdraw = withdraw
         self._timer: asyncio.TimerHandle | None = None
@@ -91,10 +95,10 @@ class Call:
         return await self
 
     async def withdraw(self, reason: str = "no_longer_needed") -> None:
-        """Withdraws a proposal with a message to everybody; for a request, only announces that no answer is needed.
+        """Withdraws a proposal with a message to everybody; cancels a call that runs.
 
-        It returns once the gateway has accepted the message. Where an approval came first, the call goes on: its `state`
-        tells.
+        It returns once the gateway has accepted the withdrawal. Where an approval came first, the call goes on: its
+        `state` tells. A call that was cancelled ends with its answer where one still comes, else it is unknown.
 
         Raises:
             CapabilityViolation, Refused: this participant may not withdraw it.
@@ -103,6 +107,10 @@ class Call:
         Spec: §3.3.1.
         """
         await self._withdraw(self, reason)
+
+    def on_progress(self, handler: Callable[[Progress], object]) -> None:
+        """Calls `handler`, in place of an earlier one, with each progress that its target reports."""
+        self._progressed = handler
 
     def end_call(self, reason: str) -> None:
         """Ends a call at once and says so in a message; a question in plain text goes on."""
@@ -120,6 +128,13 @@ class Call:
         if self._timer is None:
             return math.inf
         return self._timer.when() - asyncio.get_running_loop().time()
+
+    def note_progress(self, progress: Progress) -> None:
+        """Takes a report of its progress, unless it has ended."""
+        if not self.done:
+            self.progress = progress
+            if self._progressed is not None:
+                self._progressed(progress)
 
     def when_done(self, then: Callable[[Call], None]) -> None:
         """Calls `then` with this call as soon as it ends."""

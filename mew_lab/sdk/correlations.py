@@ -20,7 +20,8 @@ Each wait ends exactly once and then leaves the table. It ends with its answer, 
 or the shutdown of the last participant that could answer, the end of the connection (unless it is a proposal that still
 stands), its timeout, or a withdrawal by its caller. Where others must know of the end, a message is sent: an
 mcp/withdraw, a notifications/cancelled or a chat/cancel. The timeout of a request ends the wait alone: the call goes on
-at its target, and its answer is recorded (R35). A wait whose error says that it was withdrawn ends when the gateway has
+at its target, and its answer is recorded (R35). A cancelled call that runs ends with its answer where one still comes,
+else it is unknown. A wait whose error says that it was withdrawn ends when the gateway has
 accepted that message, or says why that is not so (`_take_back_first`).
 
 Everything runs on one loop, on the reading task, so nothing is locked. A proposal without a timeout of its own waits for
@@ -54,6 +55,7 @@ from mew_lab.errors import (
 from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.reasoning import ReasoningChange
+from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import SENT_UNKNOWN, read_payload
 from mew_lab.protocol.kinds import GATEWAY
@@ -63,13 +65,16 @@ from mew_lab.protocol.violations import refusal, require
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
+from mew_lab.sdk.progress import PROGRESS, read_progress, token_of
+from mew_lab.sdk.request_server import CANCELLED
 from mew_lab.sdk.results import result_of
 
-__all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations"]
+__all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations", "cancellation_of"]
 
 logger = logging.getLogger(__name__)
 ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
 TAKEN_BACK_WITHIN = 2.0  # seconds for the gateway to accept the end of a message whose time is over
+CANCELLED_WITHIN = 10.0  # seconds in which a cancelled call may still be answered
 GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still answer
 MAX_REASON = 300  # characters of a peer's reason inside an error
 MAX_WAITS = 10_000  # as many calls as the ledger holds; the end of one more could not be observed
@@ -96,6 +101,7 @@ class Wait(Call, ABC):
         self.accepted = False
         self._client = client
         self._shut_down: dict[str, str] = {}  # an addressee -> the participant that shut it down
+        self.reported_as: list[int | str] = []
         self.begin: Callable[[Wait, float], object] | None = None
         """Adds another wait to the table of this one; set by the table."""
 
@@ -460,6 +466,25 @@ class CallWait(Wait):
         )
         self.fail(running, state="running")
 
+    def _cancel(self, request: Envelope, reason: str, what: str) -> None:
+        """Cancels the request that runs; it ends with the answer where one still comes, else as unknown.
+
+        Where the cancel cannot be sent, the call goes on, and the wait for it ends.
+        """
+        if why := self._post(cancellation_of(request, reason)):
+            self._stop_waiting(reason, f"{what}, and was not cancelled: {why}")
+        else:
+            self.limit_cancelled(reason)
+
+    def limit_cancelled(self, reason: str) -> None:
+        """Ends the wait some seconds after its request was cancelled, where no answer comes until then."""
+        stated = one_line(reason, MAX_REASON)
+        message = (
+            f"{self.what} was cancelled after {self.age:.3g} s ({stated}), and no answer came. {SENT_UNKNOWN}"
+        )
+        if self.left > CANCELLED_WITHIN:  # else a second cancel would put off the end
+            self.expire_after(CANCELLED_WITHIN, lambda: self._end_unknown(message))
+
     def _end_unanswerable(self, fault: NoReply) -> None:
         """Ends it because no addressee is there."""
         self.fail(fault)
@@ -489,19 +514,14 @@ class RequestWait(CallWait):
             self._end_unheard(f"{message}; it may have run")
 
     async def take_back(self, reason: str) -> None:
-        self.end_call(reason)
+        if has_effect(str(self.payload.get("method"))):
+            self._cancel(self.envelope, reason, "It was a request")
+        else:  # it is not answered, and there is nothing to know of it
+            self.end_call(reason)
 
     def end_call(self, reason: str) -> None:
-        self._cancel(reason)
+        self._post(cancellation_of(self.envelope, reason))
         self._stop_waiting(reason, "It was a request")
-
-    def _cancel(self, reason: str) -> None:
-        payload = {
-            "jsonrpc": "2.0",
-            "method": "notifications/cancelled",
-            "params": {"requestId": self.payload.get("id"), "reason": reason},
-        }
-        self._post({"kind": "mcp/request", "to": self.to, "correlation_id": [self.id], "payload": payload})
 
 
 class ProposalWait(CallWait):
@@ -592,7 +612,9 @@ class ProposalWait(CallWait):
 
     async def take_back(self, reason: str) -> None:
         if self.executing:
-            self._stop_waiting(reason, f"{self.by} approved it")
+            proposal = self._proposals.get(self.id)
+            if proposal is not None and proposal.request is not None:
+                self._cancel(proposal.request.envelope, reason, f"{self.by} approved it")
             return
         draft = self._withdrawal(reason)
         fitting = self._client.fit(draft)
@@ -652,6 +674,18 @@ class ProposalWait(CallWait):
         return {"kind": "mcp/withdraw", "correlation_id": [self.id], "payload": {"reason": reason}}
 
 
+def cancellation_of(request: Envelope, reason: str) -> dict[str, Any]:
+    """The draft of the message that cancels a request. Spec: MCP "Cancellation"."""
+    id = request.payload.get("id")
+    params = {"requestId": request.id if id is None else id, "reason": reason}
+    return {
+        "kind": "mcp/request",
+        "to": request.to,
+        "correlation_id": [request.id],
+        "payload": {"jsonrpc": "2.0", "method": CANCELLED, "params": params},
+    }
+
+
 class Correlations:
     """The waits of one participant.
 
@@ -674,6 +708,8 @@ class Correlations:
         self._request_timeout = request_timeout
         self._limit = limit
         self._waits: dict[str, Wait] = {}
+        # What reports of progress name beside the ids of requests: tokens, and the fulfilments of proposals.
+        self._reported: dict[int | str, Wait] = {}
         self._last_id = 0  # the last JSON-RPC id
 
     def __len__(self) -> int:
@@ -714,6 +750,7 @@ class Correlations:
         kind: str | None = None,
         about: Sequence[str] = (),
         context: str | None = None,
+        progress: bool = False,
     ) -> Call:
         """Sends an MCP request, or a proposal of it; returns the call.
 
@@ -724,6 +761,7 @@ class Correlations:
             kind: `mcp/request` or `mcp/proposal`; None requests where that is permitted, else proposes.
             about: the messages that it correlates to, such as the reasoning that led to it.
             context: the sequence that it belongs to.
+            progress: whether a request asks its target for reports of its progress, where that is permitted.
 
         Raises:
             CapabilityViolation: it is not permitted.
@@ -747,6 +785,11 @@ class Correlations:
                 if propose and permitted("mcp/proposal", to, payload).allowed
                 else "mcp/request"
             )
+        token = self._last_id if progress and kind == "mcp/request" else None
+        if token is not None:
+            asking = _with_token(request, token)
+            if permitted("mcp/request", to, asking).allowed:
+                request = asking
         draft: dict[str, Any] = {
             "kind": kind,
             "to": to,
@@ -760,7 +803,11 @@ class Correlations:
         envelope = client.complete(draft)
         if kind == "mcp/request":
             timeout = self._request_timeout if timeout is None else timeout
-            return self._begin(RequestWait(client, envelope, what=what, resilient=resilient), timeout)
+            wait = RequestWait(client, envelope, what=what, resilient=resilient)
+            self._begin(wait, timeout)
+            if token is not None:
+                self._let_report(token, wait)
+            return wait
         proposal = ProposalWait(client, envelope, what=what, resilient=resilient, proposals=self._proposals)
         return self._begin(proposal, timeout)
 
@@ -831,6 +878,11 @@ class Correlations:
         result: Result = await wait.own_outcome()
         return result
 
+    def limit_cancelled(self, id: str, reason: str) -> None:
+        """Limits the wait for a call of this participant whose request was cancelled."""
+        if isinstance(wait := self._waits.get(id), CallWait):
+            wait.limit_cancelled(reason)
+
     def withdraw_all(self, reason: str) -> None:
         """Ends every call at once: proposals are withdrawn, requests are no longer awaited.
 
@@ -852,6 +904,8 @@ class Correlations:
         wait = self._waits.get(change.call.id)
         if isinstance(wait, ProposalWait):
             wait.follow(change)
+            if change.what == "fulfilled" and not wait.done and change.proposal.request is not None:
+                self._let_report(change.proposal.request.id, wait)
 
     def cancel_questions(self, change: ReasoningChange) -> None:
         """Ends the questions that a cancelled sequence of reasoning is about. Spec: §3.5.5."""
@@ -866,6 +920,9 @@ class Correlations:
         if not self._waits:
             return
         related = envelope.correlation_id
+        if envelope.kind == "mcp/request" and envelope.payload.get("method") == PROGRESS:
+            self._note_progress(envelope)
+            return
         for id in dict.fromkeys(related) if related else ():
             wait = self._waits.get(id)
             if wait is None or envelope.kind not in wait.answers:
@@ -882,6 +939,18 @@ class Correlations:
         elif envelope.kind == "system/presence" and envelope.sender == GATEWAY:
             for wait in tuple(self._waits.values()) if envelope.payload.get("event") == "leave" else ():
                 wait.leave()
+
+    def _note_progress(self, report: Envelope) -> None:
+        """Passes a report of progress to the call that it correlates to, or whose token it has."""
+        read = read_progress(report.payload)
+        if read is None:
+            return
+        token, progress = read
+        named = [self._waits.get(id) or self._reported.get(id) for id in dict.fromkeys(report.correlation_id)]
+        for wait in (*named, self._reported.get(token) if type(token) is int else None):
+            if isinstance(wait, CallWait) and wait.executing and not unasked(report.sender, wait.asked):
+                wait.note_progress(progress)
+                return
 
     def refuse(self, error: Envelope) -> bool:
         """Ends the waits that a `system/error` of the gateway names; returns whether there were any.
@@ -925,6 +994,22 @@ class Correlations:
 
     def _forget(self, wait: Call) -> None:
         self._waits.pop(wait.id, None)
+        for key in wait.reported_as if isinstance(wait, Wait) else ():
+            self._reported.pop(key, None)
+
+    def _let_report(self, key: int | str, wait: Wait) -> None:
+        self._reported[key] = wait
+        wait.reported_as.append(key)
+
+
+def _with_token(request: Mapping[str, Any], token: int) -> dict[str, Any]:
+    """The payload of a request with a token of progress; one that has its own keeps it. Spec: MCP "Progress"."""
+    params = request.get("params")
+    if not isinstance(params, Mapping) or token_of(params) is not None:
+        return dict(request)
+    meta = params.get("_meta")
+    own = {**(meta if isinstance(meta, Mapping) else {}), "progressToken": token}
+    return {**request, "params": {**params, "_meta": own}}
 
 
 async def _take_back(call: Call, reason: str) -> None:

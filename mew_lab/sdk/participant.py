@@ -38,6 +38,7 @@ from mew_lab.ledger.unknown_calls import DAY, UnknownCall, UnknownCalls, has_eff
 from mew_lab.protocol.envelope import MAX_MESSAGE, Envelope
 from mew_lab.protocol.payloads.mcp import McpProposal, McpRequest
 from mew_lab.protocol.payloads.system import SystemError, SystemPresence
+from mew_lab.protocol.permit import read_capabilities
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.violations import refusal
 from mew_lab.protocol.visible import one_line
@@ -45,7 +46,7 @@ from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
-from mew_lab.sdk.correlations import Correlations
+from mew_lab.sdk.correlations import Correlations, cancellation_of
 from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdrawal
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
@@ -130,7 +131,9 @@ class MEWParticipant:
         pages = PagedLists(self.tools, room=self._find_room, on_left_out=self._note_left_out)
         self._answerer = MethodAnswerer(pages)
         self._answerer.read_result = self.results.answer
-        self.request_server = RequestServer(self._answerer, post=self.client.post, keeper=self.results)
+        self.request_server = RequestServer(
+            self._answerer, post=self.client.post, keeper=self.results, may_cancel=self._may_cancel
+        )
         self._repeats = Repeats(
             server=self.request_server,
             find=self._find_first,
@@ -319,6 +322,7 @@ class MEWParticipant:
         correlation_id: Names = (),
         context: str | None = None,
         propose: bool = False,
+        progress: bool = False,
     ) -> Call:
         """Calls `participant/tool`: by a request if this participant may send it, else by a proposal. Awaiting the
         returned call gives the result.
@@ -330,6 +334,7 @@ class MEWParticipant:
             correlation_id: the messages that it is about, such as the reasoning that led to it.
             context: the sequence that it belongs to, as the answer does then.
             propose: whether it is a proposal even where a request is permitted.
+            progress: whether a request asks for reports of its progress, which `Call.progress` has.
 
         Raises:
             CapabilityViolation: this participant may send neither.
@@ -349,6 +354,7 @@ class MEWParticipant:
             kind="mcp/proposal" if propose else None,
             about=about,
             context=context,
+            progress=progress,
         )
 
     def propose(
@@ -569,6 +575,46 @@ class MEWParticipant:
             raise ProposalEnded(message, proposal=proposal_id, by=proposal.by)
         return sent
 
+    def find_running(self, call_id: str) -> Envelope:
+        """The request that runs, by its id or by that of the proposal that it fulfils.
+
+        Raises:
+            MewError: there is none, or it has ended; the error says how.
+        """
+        label = one_line(call_id, 80)
+        proposal, request = self.proposals.get(call_id), self.ledger.calls.requests.get(call_id)
+        if proposal is not None:
+            if proposal.state == "fulfilled" and proposal.request is not None:
+                return proposal.request.envelope
+            raise MewError(f"Cannot cancel {label}: it does not run; the proposal is {proposal.state}")
+        if request is None:
+            raise MewError(f"Cannot cancel {label}: no call of that id is known here")
+        if request.state != "waiting":
+            raise MewError(f"Cannot cancel {label}: it does not run any more; it is {request.state}")
+        return request.envelope
+
+    async def cancel(self, call_id: str, reason: str = "no_longer_needed") -> Envelope:
+        """Cancels a call that runs; returns the message once accepted.
+
+        Its executor, where it is one of ours, heeds the requester, the proposer and a participant that may remove it
+        from the space. The outcome of the call is its answer where one still comes, else it is unknown (R35).
+
+        Args:
+            call_id: the id of the request, or of the proposal that it fulfils.
+
+        Raises:
+            MewError: there is no such call, or it has ended.
+            CapabilityViolation: this participant may not send the message.
+        """
+        self.client.check_loop()
+        request = self.find_running(call_id)
+        sent = await self.send_accepted(self.sender.require(cancellation_of(request, reason)))
+        related = (self.proposals.get(id) for id in request.correlation_id)
+        fulfilled = [one.id for one in related if one is not None and one.fulfilment == request.id]
+        for id in (request.id, *fulfilled):
+            self.correlations.limit_cancelled(id, reason)
+        return sent
+
     async def report_outcome(self, request: str, to: Names, *, happened: bool, note: str = "") -> bool:
         """Reports what a person found out about a call whose outcome is unknown.
 
@@ -720,6 +766,21 @@ class MEWParticipant:
             and self._executions.take(envelope, payload)
         ):
             self._requests(envelope)
+
+    def _may_cancel(self, sender: str, request: Envelope) -> bool:
+        """Whether it may cancel a request of another: it proposed the call, or may remove this participant anyway.
+
+        The owner of a space may; no message says who that is.
+        """
+        for id in request.correlation_id:
+            proposal = self.proposals.get(id)
+            fulfilment = None if proposal is None or proposal.proposer != sender else proposal.request
+            if fulfilment is not None and (fulfilment.id, fulfilment.sender) == (request.id, request.sender):
+                return True
+        held, _ = read_capabilities(
+            self.client.participants.get(sender, ()), edition=self.client.pattern_edition
+        )
+        return held.permit("space/kick", (), {"participant_id": self.client.id or ""}).allowed
 
     def _find_first(self, request: Envelope, payload: McpRequest) -> FirstCall | None:
         """The call of unknown outcome that a request repeats; None where it repeats none. Spec: R35."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.request_server import ASKED
 
 __all__ = ["PROGRESS", "OnProgress", "Progress", "progress_relay", "read_progress", "token_of"]
@@ -30,6 +30,11 @@ class Progress(NamedTuple):
     total: float | None
     message: str
 
+    def __str__(self) -> str:
+        """Such as `2 of 4 · downloading`."""
+        of = "" if self.total is None else f" of {self.total:.6g}"
+        return " · ".join(filter(None, (f"{self.done:.6g}{of}", self.message)))
+
 
 class OnProgress(Protocol):
     """What takes the progress of a request: how much is done, of how much if that is known, and a text."""
@@ -37,8 +42,15 @@ class OnProgress(Protocol):
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
-def progress_relay(participant: MEWParticipant) -> OnProgress | None:
+class Connected(Protocol):
+    """A participant, of which only the connection is needed."""
+
+    client: MEWClient
+
+
+def progress_relay(participant: Connected) -> OnProgress | None:
     """What relays progress to the sender of the request that `participant` is answering; None where none is wanted."""
+    client = participant.client
     asked = ASKED.get()
     if asked is None or (token := token_of(asked.payload.get("params"))) is None:
         return None
@@ -58,9 +70,9 @@ def progress_relay(participant: MEWParticipant) -> OnProgress | None:
             "correlation_id": [asked.id],
             "payload": {"jsonrpc": "2.0", "method": PROGRESS, "params": known},
         }
-        if participant.can_send(draft):
+        if (fitting := client.fit(draft)) is not None:
             with contextlib.suppress(MewError):
-                participant.client.post(draft)
+                client.post(fitting)
 
     return relay
 

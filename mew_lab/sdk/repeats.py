@@ -19,7 +19,7 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.request_server import SERVER_ERROR, RequestServer, rpc_id
+from mew_lab.sdk.request_server import CANCELLED, SERVER_ERROR, RequestServer
 from mew_lab.sdk.tools import RpcError, unknown_outcome_error
 
 __all__ = ["FirstCall", "Repeats"]
@@ -65,8 +65,8 @@ class Repeats:
 
     def take(self, request: Envelope, payload: McpRequest) -> bool:
         """Executes a request, refuses it, or asks first; returns whether it is executed now."""
-        if payload.method == "notifications/cancelled":
-            self._cancel(request.sender, (payload.params or {}).get("requestId"))
+        if payload.method == CANCELLED:
+            self._cancel(request, payload)
         if any((one.sender, one.id) == (request.sender, request.id) for one, _ in self._waiting):
             return False  # the same request once more, by a sender that joined anew
         first = self._find(request, payload)
@@ -112,12 +112,10 @@ class Repeats:
             self._resolve(first, found)
         return None
 
-    def _cancel(self, sender: str, id: Any) -> None:
-        """Drops the requests that wait and that their sender cancels."""
-        cancelled = [
-            waiting for waiting in self._waiting if (waiting[0].sender, rpc_id(*waiting)) == (sender, id)
-        ]
-        for waiting in cancelled:
+    def _cancel(self, note: Envelope, payload: McpRequest) -> None:
+        """Drops the requests that wait and are cancelled."""
+        ended = [one for one in self._waiting if self._server.is_cancelled(*one, note, payload.params)]
+        for waiting in ended:
             self._waiting.remove(waiting)
             why = "Not executed: it was cancelled before it began"
             self._server.refuse(*waiting, RpcError(SERVER_ERROR, why))

@@ -3,7 +3,11 @@
 The answerer executes a request; this module writes the answer. A proposal never comes here: it takes effect only
 through a request. While the participant is paused, requests and answers are kept, and none is lost.
 
-Spec: §3.1.1, §3.1.2, §3.2, §3.9.1.
+A `notifications/cancelled` correlates to the envelope of the request that it ends and names its JSON-RPC id. A
+requester may name that id alone, as in MCP. The cancel of a participant that may not is logged, and changes nothing. A
+call that is answered all the same has that answer; else its outcome is unknown (R35).
+
+Spec: §3.1.1, §3.1.2, §3.2, §3.9.1, MCP "Cancellation".
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -27,6 +31,7 @@ from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError, unknown_outcom
 
 __all__ = [
     "ASKED",
+    "CANCELLED",
     "MAX_RUNNING",
     "SERVER_ERROR",
     "AnswerMethod",
@@ -34,14 +39,15 @@ __all__ = [
     "MethodAnswerer",
     "RequestServer",
     "ResultKeeper",
-    "rpc_id",
 ]
 
 logger = logging.getLogger(__name__)
 MAX_RUNNING = 64
 MAX_KEPT = 64  # requests that wait for the end of a pause
 MAX_UNECHOED = 64  # answers that the gateway has neither accepted nor refused
+MAX_ENDED = 1000  # requests that are remembered after their end, so that a late cancel ends no other
 SERVER_ERROR = -32000
+CANCELLED = "notifications/cancelled"
 
 ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
 """The request that is being answered, for the code that answers it."""
@@ -108,6 +114,7 @@ class RequestServer:
         answerer: Called with the method and `params` of each request.
         post: Sends a draft and returns the envelope.
         keeper: Keeps results that no message can hold; None keeps none.
+        may_cancel: Whether a participant may cancel a request; its sender always may.
     """
 
     def __init__(
@@ -116,11 +123,15 @@ class RequestServer:
         *,
         post: Callable[[Mapping[str, Any]], Envelope | None],
         keeper: ResultKeeper | None = None,
+        may_cancel: Callable[[str, Envelope], bool] = lambda sender, request: False,
     ) -> None:
         self._answerer = answerer
+        self._may_cancel = may_cancel
+        self._ended: BoundedDict[str, None] = BoundedDict(MAX_ENDED)
+        self._told: BoundedDict[tuple[str, str], None] = BoundedDict(MAX_ENDED)  # cancels that were refused
         self._keeper = keeper
         self._post = post
-        self._running: dict[asyncio.Task[bool], tuple[Envelope, Any]] = {}  # a task -> request, JSON-RPC id
+        self._running: dict[asyncio.Task[bool], tuple[Envelope, McpRequest]] = {}
         self._cancelled: set[asyncio.Task[Any]] = set()  # by their requesters
         self._held = False
         self._kept: deque[tuple[Envelope, McpRequest, Guard | None]] = deque()
@@ -133,8 +144,8 @@ class RequestServer:
     def take(self, request: Envelope, payload: McpRequest, guard: Guard | None = None) -> None:
         """Starts to answer a well-formed request to this participant; returns at once."""
         if payload.method.startswith("notifications/"):
-            if payload.method == "notifications/cancelled":
-                self._cancel(request.sender, (payload.params or {}).get("requestId"))
+            if payload.method == CANCELLED:
+                self._cancel(request, payload)
             return
         if self._held:
             if len(self._kept) < MAX_KEPT:
@@ -151,13 +162,12 @@ class RequestServer:
             _end(guard, answered=True)
             return
         task = asyncio.get_running_loop().create_task(self._answer(request, payload, guard))
-        self._running[task] = (request, rpc_id(request, payload))
+        self._running[task] = (request, payload)
         task.add_done_callback(lambda done: self._note_end(done, guard))
 
     def find(self, sender: str, id: str) -> Envelope | None:
         """The request of that sender and that id which is not answered yet; None where there is none."""
-        open_ = (*(request for request, _ in self._running.values()), *(kept[0] for kept in self._kept))
-        return next((one for one in open_ if one.id == id and one.sender == sender), None)
+        return next((one for one in self._open() if one.id == id and one.sender == sender), None)
 
     def refuse(self, request: Envelope, payload: McpRequest, error: RpcError) -> None:
         """Answers a request with an error, without executing it."""
@@ -195,24 +205,62 @@ class RequestServer:
         self._unechoed.clear()
 
     def _note_end(self, task: asyncio.Task[bool], guard: Guard | None) -> None:
-        self._running.pop(task, None)
+        if (ended := self._running.pop(task, None)) is not None:
+            self._ended[ended[0].id] = None
         self._cancelled.discard(task)
         _end(guard, answered=not task.cancelled() and task.exception() is None and task.result())
 
-    def _cancel(self, sender: str, cancelled: Any) -> None:
-        for task, (running, running_id) in self._running.items():
-            if (running.sender, running_id) == (sender, cancelled):
+    def is_cancelled(self, request: Envelope, payload: McpRequest, note: Envelope, params: Any) -> bool:
+        """Whether a `notifications/cancelled` ends this request; logs it where its sender may not.
+
+        Args:
+            note: the notification; `params` are its own.
+        """
+        called = params.get("requestId") if isinstance(params, Mapping) else None
+        is_same = (
+            isinstance(called, str | int)
+            and not isinstance(called, bool)
+            and called == rpc_id(request, payload)
+        )
+        if request.id in note.correlation_id:
+            is_meant = is_same or called is None
+        else:
+            is_meant = is_same and note.sender == request.sender and not self._names_another(note)
+        if not is_meant or note.sender == request.sender or self._may_cancel(note.sender, request):
+            return is_meant
+        if (note.sender, request.id) not in self._told:
+            self._told[note.sender, request.id] = None
+            logger.warning(
+                "%s tried to cancel request %s of %s, which goes on: only its requester, the proposer of the call and "
+                "a participant that may remove this one from the space can",
+                *(one_line(name, 80) for name in (note.sender, request.id, request.sender)),
+            )
+        return False
+
+    def _names_another(self, note: Envelope) -> bool:
+        """Whether a cancel correlates to a request that is not the one of that JSON-RPC id, which may come again."""
+        about = note.correlation_id
+        return bool(about) and (
+            any(id in self._ended for id in about) or any(one.id in about for one in self._open())
+        )
+
+    def _open(self) -> Iterator[Envelope]:
+        yield from (running for running, _ in self._running.values())
+        yield from (kept[0] for kept in self._kept)
+
+    def _cancel(self, note: Envelope, payload: McpRequest) -> None:
+        for task, (running, own) in tuple(self._running.items()):
+            if self.is_cancelled(running, own, note, payload.params):
                 self._cancelled.add(task)
                 task.cancel()
-        kept, self._kept = self._kept, deque()
-        for request, payload, guard in kept:
-            if (request.sender, rpc_id(request, payload)) != (sender, cancelled):
-                self._kept.append((request, payload, guard))
-                continue
-            if has_effect(payload.method):
+        ended = [kept for kept in self._kept if self.is_cancelled(kept[0], kept[1], note, payload.params)]
+        for kept in ended:
+            self._kept.remove(kept)
+            request, own, guard = kept
+            if has_effect(own.method):
                 why = "Not executed: it was cancelled before it began"
-                self.refuse(request, payload, RpcError(SERVER_ERROR, why))
-            _end(guard, answered=has_effect(payload.method))
+                self.refuse(request, own, RpcError(SERVER_ERROR, why))
+            _end(guard, answered=has_effect(own.method))
 
     async def _answer(self, request: Envelope, payload: McpRequest, guard: Guard | None) -> bool:
         """Executes a request and answers it; returns whether an answer was sent that tells the outcome."""

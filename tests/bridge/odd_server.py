@@ -17,6 +17,22 @@ TOOLS = [
 ]
 
 
+if MODE == "defaults":  # required, as some generators of schemas write what has a default; a root of forms
+    picture = {
+        "scale": {"enum": ["css", "device"], "default": "css"},
+        "name": {"type": "string", "pattern": "^\\w+$"},
+    }
+    by_id = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    by_name = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    TOOLS = [
+        {
+            "name": "shot",
+            "inputSchema": {"type": "object", "properties": picture, "required": ["scale", "name"]},
+        },
+        {"name": "find", "inputSchema": {"type": "object", "anyOf": [by_id, by_name]}},
+    ]
+
+
 def say(message):
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
@@ -34,6 +50,8 @@ def call(name, arguments, meta):
     if MODE == "painter":
         pictures = [("image/png", PNG), ("image/svg+xml", SVG), ("image/png", SVG)]
         return {"content": [{"type": "image", "mimeType": kind, "data": data} for kind, data in pictures]}
+    if MODE == "defaults":
+        return text(json.dumps(arguments, sort_keys=True))
     if name == "env":
         return text(
             json.dumps(

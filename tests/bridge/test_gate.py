@@ -106,6 +106,17 @@ async def test_arguments_that_break_the_schema_ask_nobody(
     assert result.is_error and why in text(result) and not list(desk.human.proposals)
 
 
+async def test_an_argument_that_has_a_default_may_be_left_out_and_is_not_added(desk: Desk, mode: str) -> None:
+    await desk.site.odd("defaults", name="pw")
+    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
+        refused = await client.call_tool("pw_shot", {"scale": "css"})
+        call = asyncio.create_task(client.call_tool("pw_shot", {"name": "a b"}))
+        await desk.human.approve(await desk.proposed())
+        result = await call
+    assert refused.is_error and "nobody was asked: name is required" in text(refused)
+    assert not result.is_error and text(result) == '{"name": "a b"}'
+
+
 async def test_a_tool_that_left_is_told_apart_from_one_that_never_was(desk: Desk, mode: str) -> None:
     async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
         await client.list_tools()

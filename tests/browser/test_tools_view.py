@@ -269,15 +269,15 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     book.page.until(
         lambda: said_of_asking(book, 5) == {name: count + 1 for name, count in after.items()}, "one each"
     )
-    # A call that nobody answers is waited for no more, and who was called is told so, as MCP has it.
+    # A call that is cancelled is so at its target, as MCP has it; of what it did nobody knows.
     choose(book, 1, "archive/find")
     book.click(ready(book, call))
     ended(book, 1, 4, "running")
     before = sent(book, 2)
     book.click(one.get_by_role("button", name="Cancel call", exact=True))
-    ended(book, 1, 4, "sent, and still without an answer")
+    ended(book, 1, 4, "sent; whether it took effect is not known")
     why = one.locator(".mew-error-text").inner_text()
-    assert why.startswith("Stopped waiting for archive/find") and "may have been executed" in why
+    assert why.startswith("archive/find: It was cancelled while it ran, and may have taken effect")
     assert one.get_by_role("button", name="Cancel call", exact=True).count() == 0
     book.page.until(
         lambda: one.locator(".mew-result-head").evaluate("h => h === document.activeElement"), "the keyboard"
@@ -285,6 +285,52 @@ def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Cal
     assert sent(book, 2) == [*before, "human mcp/request archive null"]
     book.run(6)
     assert book.text(6).strip() == "notifications/cancelled"
+
+
+CHOICES = """
+offer(notes, "deploy", "Puts it somewhere.", {
+    "type": "object", "required": ["where", "how", "scale"], "properties": {
+        "where": {"oneOf": [{"const": 1, "title": "Production"}, {"const": 2, "title": "Development"}]},
+        "how": {"anyOf": [
+            {"type": "object", "title": "by copy", "properties": {"kind": {"const": "copy"}}, "required": ["kind"]},
+            {"type": "object", "title": "by link", "properties": {"kind": {"const": "link"}}, "required": ["kind"]}]},
+        "scale": {"enum": ["small", "large"], "default": "small"}}}, lambda **kw: text("put"))
+offer(notes, "find_note", "By its number or its name.", {"type": "object", "anyOf": [
+    {"title": "by number", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
+    {"title": "by name", "properties": {"name": {"type": "string"}}, "required": ["name"]}]}, lambda **kw: text("found"))
+listing = notes.participant.tools.answer
+async def take_all(method, params):  # as a server that fills in its defaults
+    return {"content": [{"type": "text", "text": "done"}]} if method == "tools/call" else await listing(method, params)
+lab.loop.call(lambda: setattr(notes.participant.tools, "answer", take_all))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.req("T-11")
+def test_no_choice_is_made_for_a_person_and_what_has_a_default_may_be_left_out(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([SCENE + CHOICES, SHOW, CALLS]).run(0).run(1)
+    one = view(book, 1)
+    pane = choose(book, 1, "notes/deploy")
+    book.page.until(lambda: "are required" in one.inner_text(), "both choices to be asked for")
+    assert "“where”, “how” are required." in pane.inner_text()
+    assert one.locator("button.mew-call").get_attribute("aria-disabled") == "true"
+    for name in ("where", "Which form how has"):
+        assert field(book, 1, name).evaluate("box => box.selectedOptions[0].textContent") == "choose…"
+    field(book, 1, "where").select_option(label="Development (2)")
+    field(book, 1, "Which form how has").select_option(label="by link")
+    book.click(ready(book, one.locator("button.mew-call")))
+    ended(book, 1, 1, "answered in")
+    choose(book, 1, "notes/find_note")
+    assert "takes no arguments" not in pane.inner_text()
+    field(book, 1, "id").fill("7")
+    book.click(ready(book, one.locator("button.mew-call")))
+    ended(book, 1, 2, "answered in")
+    assert sent(book, 2) == [
+        'human mcp/request notes {"where": 2, "how": {"kind": "link"}}',
+        'human mcp/request notes {"id": 7}',
+    ]
 
 
 @pytest.mark.slow

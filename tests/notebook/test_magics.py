@@ -140,6 +140,7 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("reject p-1 not now", ("reject", "p-1", {"reason": "not now"})),
     ("reject p-1", ("reject", "p-1", {})),
     ("withdraw p-1", ("withdraw", "p-1", {})),
+    ("cancel p-1", ("cancel", "p-1", {})),
     ("resolve q-1 --happened", ("resolve", "q-1", {"happened": True})),
     (
         "resolve q-1 --not-happened the file is not there",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mew_lab.protocol.json_schema import Validator, resolve_reference
+from mew_lab.protocol.json_schema import Validator, members_of, resolve_reference
 
 from ..conftest import examples
 
@@ -441,3 +442,130 @@ def test_so_many_items_have_to_be_there() -> None:
     assert violations(many, [1, 2]) == {
         (): "must hold at most 1 of the items that the schema asks for, not 2"
     }
+
+
+# --- the schema of a peer, which judges its calls itself ---
+
+SCALE = {"type": "string", "enum": ["css", "device"], "default": "css"}
+
+
+@st.composite
+def defaulted(draw: st.DrawFn, levels: int = 2) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """A schema whose members are required, a call of it, and the call without members that have a default."""
+    properties: dict[str, Any] = {}
+    whole: dict[str, Any] = {}
+    part: dict[str, Any] = {}
+    for name in draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)):
+        kind = draw(st.sampled_from(["scale", "number", "reference", *["object", "list"] * (levels > 0)]))
+        if kind in ("scale", "reference"):
+            properties[name] = SCALE if kind == "scale" else {"$ref": "#/$defs/scale"}
+            whole[name] = "css"
+        elif kind == "number":
+            properties[name], whole[name], part[name] = {"type": "number"}, 1, 1
+        else:
+            inner, all_of_it, some = draw(defaulted(levels - 1))
+            is_list = kind == "list"
+            properties[name] = {"type": "array", "items": inner, "minItems": 1} if is_list else inner
+            whole[name], part[name] = ([all_of_it], [some]) if is_list else (all_of_it, some)
+    schema = {"type": "object", "properties": properties, "required": sorted(properties)}
+    form = draw(st.sampled_from(["plain", "allOf", "anyOf", "oneOf", "apart"]))
+    if form == "apart":
+        schema = {"allOf": [{"properties": properties}], "required": sorted(properties)}
+    elif form == "allOf":
+        schema = {"allOf": [schema]}
+    elif form in ("anyOf", "oneOf"):
+        schema = {form: [schema, {"type": "object", "required": ["none"]}]}
+    return {**schema, "type": "object"}, whole, part
+
+
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(made=defaulted())
+def test_a_missing_member_that_has_a_default_is_no_fault_of_a_call(made: Any) -> None:
+    schema, whole, part = made
+    schema = {**schema, "$defs": {"scale": SCALE}}
+    for arguments in (whole, part):
+        before = json.dumps(arguments)
+        assert Validator(schema, of_peer=True).validate(arguments).violations == ()
+        assert json.dumps(arguments) == before  # and nothing is filled in
+    assert (Validator(schema).validate(part).violations == ()) is (part == whole)
+    wrong = {**part, next(iter(whole)): None}
+    assert Validator(schema, of_peer=True).validate(wrong).violations
+
+
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    schema=schemas,
+    defaults=st.dictionaries(st.sampled_from("ab"), json_values, max_size=2),
+    value=json_values,
+)
+@example(
+    schema={"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, defaults={"a": 1, "b": 1}, value={"a": 1}
+)
+@example(schema={"not": {"required": ["a"]}}, defaults={"a": 1}, value={})
+@example(schema={"if": {"required": ["a"]}, "then": False}, defaults={"a": 1}, value={})
+@example(schema={"contains": {"required": ["a"]}, "maxContains": 0}, defaults={"a": 1}, value=[{}])
+def test_a_call_is_refused_only_where_a_standard_validator_refuses_it(
+    schema: Any, defaults: dict[str, Any], value: Any
+) -> None:
+    members = {name: {"default": default} for name, default in defaults.items()}
+    whole = {"allOf": [{"properties": members, "items": {"properties": members}}, schema]}
+    whole["$defs"] = {"a": {"properties": members}, "b": True}
+    if Validator(whole, of_peer=True).validate(value).violations:
+        assert not jsonschema.Draft202012Validator(whole).is_valid(value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": "^a$"}, "b"),
+        ({"anyOf": [{"pattern": "^a$"}, {"type": "integer"}]}, "b"),
+        ({"oneOf": [{"pattern": "a"}, {"pattern": "b"}]}, "ab"),
+        ({"not": {"pattern": "a"}}, "a"),
+        ({"not": {"unevaluatedProperties": False}}, {}),
+        ({"not": {"$ref": "https://elsewhere.example/schema"}}, 1),
+        ({"if": {"pattern": "a"}, "then": {"maxLength": 1}}, "ab"),
+        ({"contains": {"pattern": "a"}}, ["b"]),
+        ({"patternProperties": {"^x": {}}, "additionalProperties": False}, {"a": 1}),
+        ({"patternProperties": {"a": {"type": "string"}}}, {"a": 1}),
+        ({"propertyNames": {"pattern": "b"}}, {"a": 1}),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-07/schema#",
+                "$defs": {"a": {}},
+                "$ref": "#/$defs/a",
+                "type": "string",
+            },
+            1,
+        ),
+    ],
+)
+def test_what_another_reader_may_allow_is_a_doubt_and_no_violation(schema: Any, value: Any) -> None:
+    fit = Validator(schema, of_peer=True).validate(value)
+    assert fit.doubts and not fit.violations
+    assert Validator(schema).validate(value).violations  # of its own tool nobody is in doubt
+
+
+@pytest.mark.parametrize(
+    ("schema", "named"),
+    [
+        ({"properties": {"a": {}, "b": {"default": 1}}, "required": ["a", "b"]}, {"a": True, "b": False}),
+        ({"anyOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}}]}, {"a": False, "b": False}),
+        ({"oneOf": [{"required": ["a"]}, {"required": ["a", "b"]}]}, {"a": True, "b": False}),
+        ({"$ref": "#/$defs/x", "$defs": {"x": {"properties": {"a": {}}, "required": ["a"]}}}, {"a": True}),
+        ({"allOf": [{"properties": {"a": {"default": 0}}}], "required": ["a"]}, {"a": False}),
+        ({"allOf": [{"$ref": "#"}], "properties": {"a": {}}}, {"a": False}),
+        ({"properties": [], "required": 7, "anyOf": "x", "allOf": [1]}, {}),
+        (True, {}),
+    ],
+)  # fmt: skip
+def test_the_members_of_a_schema_are_found_wherever_it_names_them(schema: Any, named: Any) -> None:
+    assert {name: member.required for name, member in members_of(schema).items()} == named
+
+
+def test_a_schema_of_very_many_references_is_looked_through_in_bounds() -> None:
+    chain = {f"x{n}": {"$ref": f"#/$defs/x{n + 1}"} for n in range(3000)}
+    schema = {"$defs": chain, "properties": chain, "required": sorted(chain), "anyOf": [{"$ref": "#"}] * 500}
+    began = time.process_time()
+    members_of(schema)
+    Validator(schema, of_peer=True).validate({})
+    assert time.process_time() - began < 2

@@ -432,6 +432,7 @@ class CardQueue:
         last, until = self._last.of(proposal), self._sources.count
         present = (self._me.client.id or "", *self._me.client.participants)
         folders = self._folders_of(proposal.to)
+        card = replace(card, misfits=self.tools.misfits(proposal))
 
         def steps() -> Steps[Card | str]:
             try:

@@ -166,6 +166,7 @@ class Card:
     caller: CallerState = ""
     caller_after: float = 0.0
     rejected: str = ""
+    misfits: tuple[str, ...] = ()
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -178,7 +179,8 @@ class Card:
         }[self.caller]
         twin = f"the same as the one above, proposal {middle(self.twin, 40)}; approving both runs it twice"
         being_read = BEING_READ if self.state == "reading" else ""
-        return tuple(filter(None, (being_read, self.rejected, twin if self.twin else "", of_caller)))
+        notices = (being_read, self.rejected, twin if self.twin else "", of_caller, *self.misfits)
+        return tuple(filter(None, notices))
 
     @property
     def shape(self) -> tuple[Any, ...]:

@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.lab.call_check import misfits
 from mew_lab.lab.decisions.cards import dangers
 from mew_lab.ledger.calls import Proposal, shown
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
-from mew_lab.protocol.json_schema import Validator
+from mew_lab.protocol.json_schema import members_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.decisions import edit_proposal, rebuild_proposed
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_rows import Rows, argument_of, row_name, rows_of, write_value
 
-__all__ = ["EditField", "EditReview", "EditedRow", "Edits", "misfits"]
+__all__ = ["EditField", "EditReview", "EditedRow", "Edits"]
 
 MAX_EDITS = 8  # edits of one proposal that are kept
 MAX_PROPOSALS = 200
@@ -299,26 +300,10 @@ def _read(name: str, text: Any) -> Any:
 
 
 def _hint(schema: Mapping[str, Any], name: str) -> str:
-    definition = _property(schema, name)
-    kind = definition.get("type")
+    member = members_of(schema).get(name)
+    kind = member.schema.get("type") if member and isinstance(member.schema, Mapping) else None
     kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
     words = [str(word)[:20] for word in kinds[:4]]
-    required = schema.get("required")
-    if isinstance(required, list) and name in required:
+    if member is not None and member.required:
         words.append("required")
     return one_line(", ".join(words), 80)
-
-
-def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    properties = schema.get("properties")
-    definition = properties.get(name) if isinstance(properties, Mapping) else None
-    return definition if isinstance(definition, Mapping) else {}
-
-
-def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The places where arguments do not fit the tool's schema, one sentence each; at most twenty."""
-    violations = Validator(schema).validate(dict(arguments)).violations
-    return tuple(
-        f"does not fit the tool: {one_line('.'.join(map(str, violation.path)), 80)} {violation.message}"
-        for violation in violations[:20]
-    )

@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.lab.call_check import misfits
 from mew_lab.ledger.calls import CallIndex, Proposal, Request, tool_of
 from mew_lab.ledger.unknown_calls import may_repeat
 from mew_lab.protocol.bounded import BoundedDict
@@ -37,6 +38,7 @@ MAX_READINGS = 32  # lists of several pages of which the next page is awaited
 MAX_LOOKED_UP = 20  # addressees of one proposal
 KEPT = 400  # characters of a description or a schema, to be shown
 SHOWN = 120
+MOST_MISFITS = 3
 
 READ_ONLY, WRITES, DESTRUCTIVE = "read-only", "writes data", "destructive"
 GONE, FORGOTTEN = "it is not listed any more", "what it was listed with is not remembered any more"
@@ -213,6 +215,17 @@ class PinnedTools:
             return "", ()
         tool = self._now(proposal.to[0], proposal.tool)
         return ("", ()) if tool is None else (one_line(tool.description, SHOWN), tool.hints)
+
+    def misfits(self, proposal: Proposal) -> tuple[str, ...]:
+        """Where the arguments do not fit the tool as its only addressee, of this process, lists it; at most three."""
+        if not proposal.tool or len(set(proposal.to)) != 1:
+            return ()
+        reading, params = self._local(proposal.to[0]), proposal.payload.get("params")
+        arguments = params.get("arguments", {}) if isinstance(params, Mapping) else None
+        if reading is None or not isinstance(arguments, Mapping):
+            return ()
+        schema = next((tool.input_schema for tool in reading.tools if tool.name == proposal.tool), {})
+        return misfits(schema, arguments)[:MOST_MISFITS]
 
     def hints(self, proposal: Proposal) -> set[str]:
         """The hints of the proposed tool, of all its addressees."""

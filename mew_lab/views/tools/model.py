@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +34,6 @@ from mew_lab.protocol.json_schema import Validator, Violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.sdk.progress import PROGRESS
 from mew_lab.views.tools.offers import Offer, OfferCatalog, Tab
 from mew_lab.views.tools.runs import ToolRun, ToolRuns
 
@@ -151,10 +149,7 @@ class ToolCatalog:
         self._subscribers.clear()
 
     def take(self, entry: Entry) -> None:
-        """Refreshes the list soon if one envelope of the space may change it, and takes reports of progress."""
-        if entry.kind == "mcp/request" and entry.payload.get("method") == PROGRESS:
-            self.runs.take_progress(entry)
-            return
+        """Refreshes the list soon if one envelope of the space may change it."""
         if entry.kind in _TELLING or (
             entry.kind == "mcp/request"
             and str(entry.payload.get("method")).startswith(("tools/", "notifications/tools"))
@@ -217,17 +212,16 @@ class ToolCatalog:
         if propose:
             call = self.me.propose(f"{tool.participant}/{tool.name}", arguments)
             return self.runs.follow(call, target=target, text=text)
-        # With a token the tool may report its progress; a proposal has none, for whoever approves it sends the request.
-        token = f"tools-{secrets.token_hex(6)}"
-        params = {"name": tool.name, "arguments": arguments, "_meta": {"progressToken": token}}
+        params = {"name": tool.name, "arguments": arguments}
         call = self.me.correlations.call(
             (tool.participant,),
             {"method": "tools/call", "params": params},
             what=target,
             timeout=None,
             kind="mcp/request",
+            progress=True,
         )
-        return self.runs.follow(call, target=target, text=text, token=token)
+        return self.runs.follow(call, target=target, text=text)
 
     # --- any thread ---
 
@@ -259,15 +253,18 @@ class ToolCatalog:
         arguments = read_arguments(text)
         kept = self._validators.get(target)
         if kept is None or kept[0] is not tool.input_schema:
-            kept = self._validators[target] = (tool.input_schema, Validator(tool.input_schema))
+            validator = Validator(tool.input_schema, of_peer=True)
+            kept = self._validators[target] = (tool.input_schema, validator)
         validation = kept[1].validate(arguments)
+        doubts = tuple(f"It may not fit, which the tool judges: {place}." for place in validation.doubts)
         preview = ""
         if (shows := self.previews.get(target)) is not None:
             try:
                 preview = shows(arguments)
             except Exception as fault:
                 preview = f"The prompt cannot be shown: {type(fault).__name__}: {fault}"
-        return ToolCheck(validation.violations, validation.notes, self.permission(tool, arguments), preview)
+        notes = (*doubts, *validation.notes)
+        return ToolCheck(validation.violations, notes, self.permission(tool, arguments), preview)
 
     def check_offer(self, what: str, target: str, text: str) -> ToolCheck:
         """Checks the arguments of a resource or a prompt without sending anything; raises as `check`."""

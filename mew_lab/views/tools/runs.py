@@ -6,9 +6,6 @@ its answer in the feed are known. The result, or the error instead of one, is th
 Only the loop's thread changes it; a value that other threads read is replaced, never changed. It does not check whether
 a call may be sent. Bounds: the last 20 calls, at most 20 that wait, at most a million characters of each result.
 
-A participant reports the progress of a call by `notifications/progress`, as MCP has it: with the `progressToken` of the
-request, or correlated to the request. Only a participant that the call was addressed to is believed.
-
 Spec: §3.1, §3.2, §3.3.1; MCP 2025-06-18 (progress, cancellation).
 """
 
@@ -22,12 +19,11 @@ from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.ledger.calls import Change
-from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
-from mew_lab.sdk.progress import Progress, read_progress
+from mew_lab.sdk.progress import Progress
 from mew_lab.sdk.results import ToolResult
 
 __all__ = ["MAX_RUNS", "ToolRun", "ToolRuns"]
@@ -79,7 +75,6 @@ class ToolRuns:
         self._clock = clock
         self._results: dict[int, Any] = {}
         self._waiting: dict[int, tuple[Call, float]] = {}  # with its start, by the monotonic clock
-        self._tokens: dict[int, str] = {}  # of progress, by the numbers of the calls that wait
         self._tasks: set[asyncio.Task[None]] = set()
         self._last = 0
 
@@ -104,13 +99,11 @@ class ToolRuns:
         text: str,
         what: str = "tool",
         method: str = "tools/call",
-        token: str = "",
         then: Callable[[Any], object] | None = None,
     ) -> ToolRun:
         """Follows a call that was just sent with these arguments (JSON text); returns its row.
 
         Args:
-            token: the `progressToken` of the request; empty for none.
             then: called with the result, on the loop, where there is one.
         """
         self._last += 1
@@ -126,8 +119,7 @@ class ToolRuns:
             method=method,
         )
         self._waiting[run.number] = (call, time.monotonic())
-        if token:
-            self._tokens[run.number] = token
+        call.on_progress(lambda progress: self._change(run.number, progress=progress))
         self.all = (*self.all, run)
         self._forget()
         task = asyncio.get_running_loop().create_task(self._follow(run.number, call, then))
@@ -149,19 +141,9 @@ class ToolRuns:
         label = one_line(call.what, 120)
         if proposed and call.state == "withdrawn":
             return f"The proposal of {label} is withdrawn."
-        return f"{label} is no longer awaited. It may have run already."
-
-    def take_progress(self, entry: Entry) -> None:
-        """Updates the call of which this envelope reports the progress."""
-        read = read_progress(entry.payload) if self._waiting and entry.verdict == "accepted" else None
-        if read is None:
-            return
-        token, progress = read
-        for number, (call, _) in self._waiting.items():
-            known = isinstance(token, str) and token and self._tokens.get(number) == token
-            if (known or call.id in entry.correlation_id) and entry.sender in call.asked:
-                self._change(number, progress=progress)
-                return
+        if call.done:
+            return f"{label} is no longer awaited. It may have run already."
+        return f"{label} is cancelled. Its outcome is the answer if one still comes, else it is not known."
 
     def take_changes(self, changes: Iterable[Change]) -> None:
         """Updates the rows by changes of calls, some of which may have been sent from here."""
@@ -192,7 +174,6 @@ class ToolRuns:
         except MewError as fault:
             error = str(fault)
         _, began = self._waiting.pop(number)
-        self._tokens.pop(number, None)
         if result is not None and len(text := raw_text(result)[0]) > MAX_RESULT:
             note = f"{text[:1000]}… more than {MAX_RESULT} characters: lab.log.df has all"
             result = {"content": [{"type": "text", "text": note}]}

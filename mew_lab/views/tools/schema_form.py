@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mew_lab.protocol.elicitation import choices_of
-from mew_lab.protocol.json_schema import resolve_reference
+from mew_lab.protocol.json_schema import gives_default, members_of, resolve_reference
 from mew_lab.protocol.visible import one_line, visible, visible_json
 
 __all__ = ["FormField", "plan", "summary"]
@@ -92,12 +92,8 @@ def plan(schema: Any, *, whole: bool = False) -> FormField:
 
 def summary(schema: Any, limit: int = 12) -> list[tuple[str, str, bool]]:
     """The arguments of a tool as (name, type, whether required), the required ones first."""
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping):
-        return []
-    needed = _names(schema.get("required"))
-    ordered = sorted(properties.items(), key=lambda item: item[0] not in needed)
-    return [(one_line(str(key), 60), _name_type(member), key in needed) for key, member in ordered[:limit]]
+    ordered = sorted(members_of(schema).items(), key=lambda item: not item[1].required)
+    return [(one_line(key, 60), _name_type(of), needed) for key, (of, needed) in ordered[:limit]]
 
 
 class SchemaForm:
@@ -148,7 +144,7 @@ class SchemaForm:
                 field["note"] = "The schema allows no value here."
             return
         _describe(field, schema, whole=self._whole)
-        options = choices_of({key: schema[key] for key in ("enum", "oneOf", "anyOf") if key in schema})
+        options = self._options(schema)
         if "const" in schema:
             text = _json(schema["const"])
             if len(text) > MAX_DEFAULT and not self._whole:
@@ -197,6 +193,17 @@ class SchemaForm:
             whole |= {"properties": properties} if properties else {}
             whole |= {"required": required} if required else {}
         return whole
+
+    def _options(self, schema: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
+        """The values of which one is chosen, with their titles; None where there are other values, too."""
+        if options := choices_of({key: schema[key] for key in ("enum", "oneOf", "anyOf") if key in schema}):
+            return options
+        for keyword in ("anyOf", "oneOf"):
+            forms = schema.get(keyword)
+            fixed = [_fixed(self._resolve(form, 0)[0]) for form in forms] if isinstance(forms, list) else []
+            if fixed and all(fixed):
+                return [option for values in fixed for option in values]
+        return None
 
     def _forms(self, schema: Mapping[str, Any]) -> list[Any]:
         """The schemas of `anyOf` or `oneOf`, of which one is chosen; empty when there are none."""
@@ -251,8 +258,10 @@ class SchemaForm:
             field["kind"] = kind
 
     def _object(self, field: FormField, schema: Mapping[str, Any], level: int) -> None:
-        needed = _names(schema.get("required"))
         properties = _mapping(schema.get("properties"))
+        needed = _names(schema.get("required"))
+        if not self._whole:  # a server that asks a person wants a whole answer
+            needed = [key for key in needed if not gives_default(self._root, properties.get(key))]
         keys = sorted(
             properties, key=lambda key: key not in needed
         )  # sorted is stable: else as they were written
@@ -296,6 +305,19 @@ class SchemaForm:
             ]
         if items is not False and field["kind"] != "json":
             field["items"] = self._field(items, level + 1, label="item", required=True)
+
+
+def _fixed(form: Any) -> list[tuple[str, Any]]:
+    """The fixed values of which a form consists, with their title; none where it allows others."""
+    if not isinstance(form, Mapping):
+        return []
+    rules = set(form) - {"title", "description", "deprecated", "$comment"}
+    words = [text for key in ("title", "description") if isinstance(text := form.get(key), str)]
+    if "const" in form and rules <= {"const", "type"}:
+        return [(": ".join(words), form["const"])]
+    if isinstance(values := form.get("enum"), list) and rules <= {"enum", "type"}:
+        return [("", value) for value in values]
+    return [(": ".join(words), None)] if form.get("type") == "null" and rules == {"type"} else []
 
 
 def _describe(field: FormField, schema: Mapping[str, Any], *, whole: bool) -> None:

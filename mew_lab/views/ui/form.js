@@ -43,6 +43,12 @@ export function formFitting(plan, value) {
   return best;
 }
 
+// Whether a field of this plan has a value that nobody gave: a fixed one. Such a form is not chosen for a person.
+export function formSettlesItself(plan) {
+  if (plan.kind === "constant" || plan.kind === "null") return true;
+  return plan.kind === "object" && plan.members.some((member) => member.required && formSettlesItself(member));
+}
+
 export function formKindWord(plan) {
   if (plan.kind === "array") return plan.items ? `list of ${plan.items.kind === "json" ? "anything" : formKindWord(plan.items)}` : "list";
   return { json: "JSON", variants: "one of several", tuple: "list", choice: "choice", constant: "fixed", string: plan.format || "text", integer: "whole number" }[plan.kind] ?? plan.kind;
@@ -327,7 +333,7 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
   }
 
   // A field that holds other fields; these are built when it is included.
-  function containerField(field, label, settled, { fill, set, get, show }) {
+  function containerField(field, label, settled, { fill, set, get, show, touched = null }) {
     const inner = make("div", { class: "mew-inner" });
     let open = false;
     const give = settled ? null : tickBox(label, () => { include(tick.checked); changed(); }), tick = give?.tick;
@@ -351,7 +357,7 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
       show(faults) {
         const own = faults.filter((fault) => !fault.path.length), rest = faults.filter((fault) => fault.path.length);
         const left = open ? show(rest) : rest;
-        parts.far(sentence(mark([...own, ...left], open, tick ?? inner.querySelector("button, input, textarea, select")), label));
+        parts.far(sentence(mark([...own, ...left], touched ? touched() : open, tick ?? inner.querySelector("button, input, textarea, select")), label));
       },
       focus: () => (tick ?? inner.querySelector("button, input, textarea, select"))?.focus(),
     };
@@ -501,26 +507,32 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
 
   function variantField(field, label, settled) {
     const select = make("select", { "aria-label": `Which form ${label} has`, onchange: () => { pick(Number(select.value)); changed(); } });
+    const isOpen = formSettlesItself(field.variants[0]);
+    if (isOpen) select.append(make("option", { value: -1, text: "choose…" }));
     field.variants.forEach((variant, n) => select.append(make("option", { value: n, text: variant.label })));
     const inner = make("div");
     let chosen = null;
     function pick(n) {
       select.value = String(n);
+      chosen = null;
+      if (n < 0) return inner.replaceChildren();
       chosen = build({ ...field.variants[n], key: field.key, required: false }, field.variants[n].label, true);
       inner.replaceChildren(chosen.node);
     }
     return containerField(field, label, settled, {
-      fill(into) { into.append(select, inner); pick(0); },
+      fill(into) { into.append(select, inner); pick(isOpen ? -1 : 0); },
       set(value) {
         pick(Math.max(0, formFitting(field, value)));
         chosen.set(value);
       },
       get() {
-        const result = chosen.get();
-        if (result === ABSENT && !settled) unread.push(label);
+        if (!chosen && settled && field.key !== undefined) return ABSENT;
+        const result = chosen ? chosen.get() : BAD;
+        if (!chosen || (result === ABSENT && !settled)) unread.push(label);
         return result === ABSENT && !settled ? BAD : result;
       },
-      show(faults) { chosen.show(faults); return []; },
+      show(faults) { chosen?.show(faults); return chosen ? [] : faults; },
+      touched: () => !isOpen || chosen !== null,
     });
   }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { formFitting, formHolds, formKindWord } from "../../../mew_lab/views/ui/form.js";
+import { formFitting, formHolds, formKindWord, formSettlesItself } from "../../../mew_lab/views/ui/form.js";
 import { readJson } from "../../../mew_lab/views/ui/json.js";
 
 const holds = (plan, text) => formHolds(plan, readJson(text));
@@ -45,4 +45,14 @@ test("a kind is told in words", () => {
   assert.equal(formKindWord({ kind: "string", format: "date" }), "date");
   assert.equal(formKindWord({ kind: "string" }), "text");
   assert.equal(formKindWord({ kind: "boolean" }), "boolean");
+});
+
+test("a form settles itself where it has a fixed value without anybody", () => {
+  const fixed = { kind: "constant", key: "kind", required: true, value: '"a"' };
+  assert.ok(formSettlesItself(fixed));
+  assert.ok(formSettlesItself({ kind: "null" }));
+  assert.ok(formSettlesItself({ kind: "object", members: [{ kind: "string", required: true }, fixed] }));
+  assert.ok(!formSettlesItself({ kind: "object", members: [{ ...fixed, required: false }] }));
+  assert.ok(!formSettlesItself({ kind: "object", members: [] }));
+  for (const kind of ["string", "choice", "variants", "array", "json"]) assert.ok(!formSettlesItself({ kind }), kind);
 });

@@ -173,6 +173,40 @@ def test_a_constant_and_a_choice_are_shown_to_their_end_and_a_title_beside_its_v
     assert titled["options"] == [["Small", '"10"', "10"], ["Small", '"1000000"', "1000000"]]
 
 
+@pytest.mark.parametrize(
+    ("schema", "options"),
+    [
+        ({"oneOf": [{"const": 1, "title": "Low"}, {"const": 2, "title": "High"}]}, [["Low", "1", "1"], ["High", "2", "2"]]),
+        (
+            {"anyOf": [{"const": "a", "title": "First", "description": "the old one", "type": "string"}, {"type": "null"}]},
+            [["First: the old one", '"a"', "a"], ["null", "null"]],
+        ),
+        ({"anyOf": [{"enum": ["a", "b"], "type": "string"}, {"type": "null"}]}, [["a", '"a"'], ["b", '"b"'], ["null", "null"]]),
+        ({"oneOf": [{"$ref": "#/$defs/low"}, {"const": True}], "$defs": {"low": {"const": 0, "title": "Off"}}},
+         [["Off", "0", "0"], ["true", "true"]]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("whole", [False, True])
+def test_values_of_which_one_is_chosen_are_one_choice_however_they_are_written(
+    schema: Any, options: Any, whole: bool
+) -> None:
+    field = plan(schema, whole=whole)
+    assert (field["kind"], field["options"]) == ("choice", options)
+
+
+def test_what_has_a_default_is_not_called_required_but_where_a_server_asks_a_person() -> None:
+    schema = {
+        "properties": {"a": {"$ref": "#/$defs/x"}, "b": {}},
+        "required": ["a", "b"],
+        "$defs": {"x": {"default": 1}},
+    }
+    assert {one["key"]: one["required"] for one in plan(schema)["members"]} == {"b": True, "a": False}
+    assert {one["key"]: one["required"] for one in plan(schema, whole=True)["members"]} == {
+        "a": True,
+        "b": True,
+    }
+
+
 @pytest.mark.threat(50)
 def test_a_plan_of_a_whole_schema_leaves_no_text_out() -> None:
     end = "x " * 5000 + "PAY-1000"

@@ -1,0 +1,87 @@
+"""A person cancels a call that runs: from a cell, by a command, from a terminal; and sees how far it has come."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mew_lab.cli.join import obey
+from mew_lab.errors import MewError, OutcomeUnknown
+from mew_lab.lab.lab import Lab
+
+from ..bridge.conftest import until
+
+
+class Slow:
+    """A server that reports two of four steps, and ends when it is cancelled."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.cancelled = self.running = 0
+        self.seat = lab.join("git", can="tool")
+        self.seat.participant.register_method("tools/call", self.answer)
+
+    async def answer(self, params: Any) -> dict[str, Any]:
+        self.running += 1
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return {}
+
+
+@pytest.fixture
+def slow(lab: Lab) -> Slow:
+    return Slow(lab)
+
+
+def wait(lab: Lab, holds: Callable[[], Any]) -> None:
+    lab.me.run(until(holds))
+
+
+def cancels(lab: Lab) -> list[dict[str, Any]]:
+    sent = [json.loads(record.raw or "{}") for record in lab.log.held]
+    return [one for one in sent if one.get("payload", {}).get("method") == "notifications/cancelled"]
+
+
+@pytest.mark.parametrize("how", ["pending", "id", "beginning", "terminal"])
+@pytest.mark.parametrize("who", ["human", "bot", "carol"])
+def test_a_call_that_runs_is_cancelled_by_the_person_of_the_lab(
+    lab: Lab, slow: Slow, how: str, who: str
+) -> None:
+    seat = lab.me if who == "human" else lab.join(who, can="human" if who == "carol" else "proposer")
+    pending = seat.call("git/push")
+    if who == "bot":
+        assert "bot asks git to run push" in str(lab.proposals()[0])
+        lab.approve(pending.id)
+    wait(lab, lambda: slow.running)
+    if how == "terminal":
+        said = obey(lab, f"/cancel {pending.id} not this one")  # type: ignore[arg-type]
+    else:
+        named = {"pending": pending, "id": pending.id, "beginning": pending.id[:6]}[how]
+        said = str(lab.cancel(named, "not this one"))
+    by = who if who == "carol" else "human"
+    assert said.startswith(f"{by} has asked git to cancel {pending.id} (not this one).")
+    with pytest.raises(OutcomeUnknown, match="cancelled while it ran"):
+        pending.result(timeout=10.0)
+    [sent] = cancels(lab)
+    assert sent["from"] == by and sent["payload"]["params"]["reason"] == "not this one"
+    assert slow.cancelled == 1
+    with pytest.raises(MewError, match="does not run"):
+        lab.cancel(pending.id)
+    assert len(cancels(lab)) == 1
+
+
+def test_a_proposal_that_waits_and_a_call_that_never_was_are_not_cancelled(lab: Lab, slow: Slow) -> None:
+    pending = lab.join("bot").call("git/push")
+    with pytest.raises(MewError, match=r"does not run; the proposal is open"):
+        lab.cancel(pending)
+    with pytest.raises(MewError, match=r"no call of that id is known here"):
+        lab.cancel("nothing")
+    with pytest.raises(MewError, match=r"no mcp/proposal and no mcp/request has this number"):
+        lab.cancel("#1")
+    assert not cancels(lab)

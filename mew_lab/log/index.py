@@ -54,7 +54,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -98,6 +98,7 @@ SIDE_CAR = 16 * 1024 * 1024
 PROCESS_SIZE = 16 * 1024 * 1024
 """The facts of a smaller journal are known before a process for them has begun."""
 
+BATCH_BYTES = 64 * 1024 * 1024  # of the messages that are read at a time
 BLOCK = 1024 * 1024  # bytes of a file that have a digest of their own
 MEMORY = "256MB"  # of DuckDB, without the memory of the parser
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -315,17 +316,19 @@ class LogIndex:
         with LineWriter(self._opened().cursor()) as writer:
             for number, path in enumerate(self._source.paths):
                 columns, places = None, list[int]()
-                for found in find_lines(path, needles):
-                    if found is None:
-                        return False
-                    for row, start, line in found.lines:
-                        columns = self._parser.parse((line,), start, 0, columns)
-                        places.append(before + row + 1)
-                    before += found.rows
-                    if columns is not None and len(places) >= BATCH:
-                        writer.put(columns, number, np.array(places))
-                        self._rows += len(places)
-                        columns, places = None, []
+                with open_regular(path) as file:
+                    self._parser.read_from(file)
+                    for found in find_lines(path, needles):
+                        if found is None:
+                            return False
+                        for row, start, line in found.lines:
+                            columns = self._parser.parse((line,), start, 0, columns)
+                            places.append(before + row + 1)
+                        before += found.rows
+                        if columns is not None and len(places) >= BATCH:
+                            writer.put(columns, number, np.array(places))
+                            self._rows += len(places)
+                            columns, places = None, []
                 if columns is not None:
                     writer.put(columns, number, np.array(places))
                     self._rows += len(places)
@@ -1003,14 +1006,36 @@ class LogIndex:
                 "SELECT seq, coalesce(envelope, CASE WHEN json_valid(text) THEN text::JSON END) AS json FROM "
                 "read_json(?, format='newline_delimited', ignore_errors=true, compression='uncompressed', "
                 f"maximum_object_size={2 * LINE_LIMIT}, "
-                "columns={seq: 'BIGINT', envelope: 'JSON', \"text\": 'VARCHAR'})"
+                "columns={seq: 'BIGINT', envelope: 'JSON', \"text\": 'VARCHAR', same: 'JSON'}) WHERE same IS NULL"
             )
             sql = f"WITH texts AS ({scan}) SELECT place FROM entries JOIN texts USING (seq){held} ORDER BY place"
-            found = cursor.execute(sql, [paths, *parameters])
-            return np.asarray(found.fetchnumpy()["place"], dtype=np.int64)
+            found = cursor.execute(sql, [paths, *parameters]).fetchnumpy()["place"]
+            # The texts of some rows do not stand in their lines: they refer to others, or are escaped.
+            apart = cursor.execute("SELECT place FROM entries WHERE message AND body = 0 ORDER BY place")
+            places = np.asarray(apart.fetchnumpy()["place"], dtype=np.int64)
+            rest = self._rows_of_read_texts(cursor, places, held, parameters)
+            return np.union1d(found, rest).astype(np.int64)
+        return self._rows_of_read_texts(cursor, np.arange(1, self._rows + 1), held, parameters)
+
+    def batches(self, places: np.ndarray[Any, Any], most: int) -> Iterator[np.ndarray[Any, Any]]:
+        """Some places in parts of at most `most` rows, whose messages have about 64 MiB in all."""
+        sizes = self._rows_at(places, "SELECT size FROM wanted JOIN lines USING (place) ORDER BY n")
+        ends = np.cumsum([size for (size,) in sizes], dtype=np.int64)
+        first, before = 0, 0
+        while first < len(places):
+            last = min(first + most, max(first + 1, int(np.searchsorted(ends, before + BATCH_BYTES))))
+            yield places[first:last]
+            first, before = last, int(ends[last - 1])
+
+    def _rows_of_read_texts(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        rows: np.ndarray[Any, Any],
+        held: str,
+        parameters: Sequence[Any],
+    ) -> np.ndarray[Any, np.dtype[np.int64]]:
         places = [np.empty(0, dtype=np.int64)]
-        for first in range(1, self._rows + 1, 16384):
-            several = np.arange(first, min(first + 16384, self._rows + 1), dtype=np.int64)
+        for several in self.batches(rows, 16384):
             json_of = [
                 text if text and read_members(text) is not None else None for text in self.texts(several)
             ]
@@ -1193,17 +1218,15 @@ class LogIndex:
             cursor.execute(
                 "CREATE TEMP TABLE texts (place BIGINT, raw VARCHAR, received VARCHAR, record VARCHAR)"
             )
-            records, place = self.records(), 1
-            while several := list(islice(records, 8192)):
-                rows = [_texts_of(record) for record in several]
+            for places in self.batches(np.arange(1, self._rows + 1), 8192):
+                rows = [_texts_of(record) for record in self.records(places)]
                 batch = {
                     name: np.array([row[n] for row in rows] + [None], dtype=object)[:-1]
                     for n, name in enumerate(("raw", "received", "record"))
                 }
-                cursor.register("batch", {"place": np.arange(place, place + len(rows)), **batch})
+                cursor.register("batch", {"place": places, **batch})
                 cursor.execute("INSERT INTO texts SELECT place, raw, received, record FROM batch")
                 cursor.unregister("batch")
-                place += len(rows)
             cursor.execute(
                 "COPY (SELECT entries.* EXCLUDE (file, start, length, body, header, subject), raw, received, record "
                 "FROM entries JOIN texts USING (place) ORDER BY place) TO "

@@ -27,7 +27,7 @@ from mew_lab.log.kept_heads import KeptHead, KeptHeads, epoch_of, kept_heads
 from mew_lab.log.line import NO_CHAIN, read_line, read_members, split_chain
 from mew_lab.log.reading import (
     LINE_LIMIT,
-    OverlongLine,
+    UnreadLine,
     first_record,
     is_torn,
     list_files,
@@ -41,6 +41,7 @@ from mew_lab.protocol.visible import one_line, visible
 
 __all__ = ["PRUNED", "Flaw", "Integrity", "check_evidence", "verify_chain", "verify_with"]
 
+_TOO_LONG = f"is longer than {LINE_LIMIT} bytes"
 _SEQ = re.compile(rb'\{"seq":([0-9]{1,18}),')
 _CHAIN, _CLOSE = b',"chain":"', b'"}\n'  # of a line as a gateway writes it
 PRUNED = "pruned"  # the note of a snapshot
@@ -135,8 +136,9 @@ class Integrity(NamedTuple):
 class _ChainedLine(NamedTuple):
     path: Path
     number: int
-    data: bytes  # empty where it is too long
+    data: bytes  # empty where no reader takes it
     torn: bool
+    why: str
 
 
 def verify_chain(path: str | os.PathLike[str], heads: Iterable[KeptHead] = ()) -> Integrity:
@@ -265,7 +267,7 @@ class _ChainVerifier:
             return True
         self._at = (line.path, line.number)
         if not data:
-            return self._fail(line, f"it is longer than {LINE_LIMIT} bytes, and no reader takes it")
+            return self._fail(line, f"it {line.why}, and no reader takes it")
         body, chain = split_chain(line.data)
         if not chain and not self._must and _is_record(line.data):
             self._unchained += 1
@@ -495,5 +497,5 @@ def _is_record(data: bytes) -> bool:
 def _lines_of(path: Path) -> Iterator[_ChainedLine]:
     with open_regular(path) as file:
         for number, line in enumerate(split_lines(file), 1):
-            data = b"" if isinstance(line, OverlongLine) else line
-            yield _ChainedLine(path, number, data, is_torn(line))
+            data, why = (b"", line.why or _TOO_LONG) if isinstance(line, UnreadLine) else (line, "")
+            yield _ChainedLine(path, number, data, is_torn(line), why)

@@ -4,9 +4,9 @@ How it works
 ------------
 A gateway appends the records of each turn before it delivers anything:
 
-    records ── write_line ── chain_line ── one write() ── <root>/.mew/<space>/<utc>.jsonl
-                                                               │ full: `ROTATE_AT` bytes
-                                                               └─ <utc>-2.jsonl, <utc>-3.jsonl …
+    records ── write_line ── chain_line ── shorten ── one write() ── <root>/.mew/<space>/<utc>.jsonl
+                                                                           │ full: `ROTATE_AT` bytes
+                                                                           └─ <utc>-2.jsonl, <utc>-3.jsonl …
 
 - A batch goes to the operating system in one call, whole or not at all. A write that fails raises `JournalError`; its
   partial line is removed, so that the next line is readable, and the batch may be tried again. Where a partial line
@@ -15,6 +15,8 @@ A gateway appends the records of each turn before it delivers anything:
   whose first line is a copy of it and names the previous file.
 - Each line carries the SHA-256 of the chain of the previous line and of its own bytes (line.py), through all files of a
   journal. `head` is the end of the chain; integrity.py verifies it.
+- A large value that the file has already is written as a reference to it (references.py). A resumed journal, and each
+  later file, begins without knowing one.
 - A file is created for its owner alone, no link in its place is followed, and it is locked against a second process.
 - `Journal.resume` continues a journal after its last complete line; the first append removes a partial line there.
 
@@ -33,6 +35,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +50,7 @@ from mew_lab.log.line import (
     write_line,
 )
 from mew_lab.log.reading import LINE_LIMIT, JournalReader, first_record, list_files, read_journal, successor
+from mew_lab.log.references import BrokenReference, WrittenValues, refers, restore
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.filename import folder_name
 from mew_lab.space.events import Record
@@ -105,7 +109,7 @@ def _make_folders(folder: Path) -> None:
 
 def _create(path: Path) -> int:
     """A descriptor of a file that did not exist; a link in its place is not followed."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
     for name in ("O_NOFOLLOW", "O_BINARY"):  # each exists on some systems only
         flags |= getattr(os, name, 0)
     try:
@@ -159,12 +163,20 @@ def _lock_file(fd: int, path: Path) -> int:
 def _whole_lines(fd: int) -> tuple[int, bytes, bytes]:
     """The number of bytes of complete lines in a file, the bytes after them, and the last complete line."""
     size = os.fstat(fd).st_size
-    os.lseek(fd, max(0, size - 2 * LINE_LIMIT - 1), os.SEEK_SET)
-    end = b""
-    while part := os.read(fd, 1 << 20):
-        end += part
+    begin = max(0, size - 2 * LINE_LIMIT - 1)
+    end = _read_at(fd, begin, size - begin)
     cut = end.rfind(b"\n") + 1
     return size - len(end) + cut, end[cut:], end[end.rfind(b"\n", 0, max(0, cut - 1)) + 1 : cut]
+
+
+def _read_at(fd: int, start: int, size: int) -> bytes:
+    """So many bytes of a file from an offset on, or fewer at its end; each write goes to its end all the same."""
+    os.lseek(fd, start, os.SEEK_SET)
+    parts = []
+    while size > 0 and (part := os.read(fd, min(size, 1 << 20))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def _is_stub(path: Path) -> bool:
@@ -217,6 +229,7 @@ class Journal:
         self._torn = False  # the last line is not ended
         self._cut = False  # a partial line follows the complete ones
         self._head = Head()
+        self._values = WrittenValues()
         self._fd = _create(first)
 
     @classmethod
@@ -246,6 +259,7 @@ class Journal:
         self._about = {}
         self._opened = opened
         self._torn = self._cut = False
+        self._values = WrittenValues()
         self._fd = _reopen(paths[-1])
         whole, tail, last = _whole_lines(self._fd)
         self._size = whole
@@ -253,6 +267,9 @@ class Journal:
             self._size, self._torn, last = whole + len(tail), True, tail
         elif tail:
             self._cut = True
+        if refers(last):
+            with suppress(BrokenReference):
+                last = restore(last, self._size - len(last), partial(_read_at, self._fd))
         record = read_line(last)
         self._head = Head(record.seq if record else 0, split_chain(last)[1] or NO_CHAIN)
         following = successor(paths)
@@ -351,23 +368,21 @@ class Journal:
                 raise self._fault(fault.strerror or str(fault)) from None
             self._cut = False
         chain = self._head.chain
-        if len(lines) == 1:
-            data, chain = chain_line(lines[0], chain)
-        else:
-            chained = []
-            for line in lines:
-                line, chain = chain_line(line, chain)
-                chained.append(line)
-            data = b"".join(chained)
-        if (
-            self._torn
-        ):  # a partial line could not be removed: it is ended first, so that the next line is complete
-            data = b"\n" + data
+        # A partial line that could not be removed is ended first, so that the next line is complete.
+        parts = [b"\n"] if self._torn else []
+        end = self._size + len(parts)
+        for line in lines:
+            line, chain = chain_line(line, chain)
+            line = self._values.shorten(line, end, partial(_read_at, self._fd))
+            end += len(line)
+            parts.append(line)
+        data = b"".join(parts)
         try:
             written = os.write(self._fd, data)
             why = f"the disk took {written} of {len(data)} bytes"
         except OSError as fault:
             written, why = 0, fault.strerror or str(fault)
+        self._values.commit(written=written == len(data))
         if written == len(data):
             self._size += written
             self._torn = False
@@ -383,18 +398,19 @@ class Journal:
 
     def _rotate(self, lines: Iterable[bytes], seq: int, now: datetime) -> None:
         """Continues in the next file; when that fails, nothing changes and the next append tries again."""
-        before = self._fd, self._size, self._torn, self.paths
+        before = self._fd, self._size, self._torn, self.paths, self._values
         path = successor(self.paths)
         about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}
         about.pop("pruned", None)
         about.pop("branched", None)
         opened = self._opened._replace(seq=0, now=now, detail=compact(about))
         self._fd, self._size, self._torn, self.paths = _create(path), 0, False, (*self.paths, path)
+        self._values = WrittenValues()
         try:
             self._write((write_line(opened), *lines), seq)
         except JournalError:
             os.close(self._fd)
-            self._fd, self._size, self._torn, self.paths = before
+            self._fd, self._size, self._torn, self.paths, self._values = before
             with suppress(OSError):
                 path.unlink()
             raise

@@ -7,6 +7,9 @@ In a journal one more member follows, `"chain"`: the SHA-256, in hexadecimal, of
 zeros where there is none) and of all bytes of this line before `,"chain"`. So no line can be changed, inserted or
 removed without a change in the chain of every later line.
 
+A line with a member `"same"` refers to an earlier one for a part of its message (references.py). It is read when it was
+restored, and `read_line` takes no other.
+
 This module opens no file and does not know the meaning of a message.
 """
 
@@ -27,14 +30,24 @@ from mew_lab.protocol.envelope import MAX_DEPTH, compact
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.space.events import Record
 
-__all__ = ["NO_CHAIN", "chain_line", "members_of", "read_line", "read_members", "split_chain", "write_line"]
+__all__ = [
+    "MARK",
+    "NO_CHAIN",
+    "chain_line",
+    "members_of",
+    "read_line",
+    "read_members",
+    "split_chain",
+    "write_line",
+]
 
 NO_CHAIN = b"0" * 64
 _CHAIN = b',"chain":"'
 CHAIN_BYTES = len(_CHAIN) + 64 + 2  # with the end of the line's object
 _CHAINED = re.compile(rb',"chain":"([0-9a-f]{64})"\}\Z')
 
-_MARK = b',"envelope":'
+MARK = b',"envelope":'
+"""What stands before the message of a line."""
 _EVENT = b',"event":'
 _BEFORE_EVENT = 70  # bytes of a line within which the event of an ordinary one begins
 _END = ord("}")
@@ -161,7 +174,7 @@ def write_line(record: Record) -> bytes:
         return _header(record, base64=exact) + b"\n"
     one_line = b"\n" not in data and b"\r" not in data
     if one_line and (record.verdict in _CHECKED or read_members(data) is not None):
-        return b"".join(((_usual_header(record) or _header(record))[:-1], _MARK, data, b"}\n"))
+        return b"".join(((_usual_header(record) or _header(record))[:-1], MARK, data, b"}\n"))
     return _header(record, text=raw) + b"\n"
 
 
@@ -186,11 +199,11 @@ def read_line(data: bytes) -> Record | None:
     global _newest
     data = data.rstrip(b"\r\n")
     chained = data[-CHAIN_BYTES : -CHAIN_BYTES + len(_CHAIN)] == _CHAIN and data[-2:] == b'"}'
-    at = data.find(_MARK, 0, -CHAIN_BYTES if chained else None)
+    at = data.find(MARK, 0, -CHAIN_BYTES if chained else None)
     raw: str | None = None
     try:
         if at > 0:
-            exact = data[at + len(_MARK) : -CHAIN_BYTES if chained else -1]
+            exact = data[at + len(MARK) : -CHAIN_BYTES if chained else -1]
             members = read_members(exact) if data[-1] == _END else None
             if members is None:
                 return None
@@ -265,6 +278,8 @@ def _read_ordinary(data: bytes, at: int, exact: bytes) -> Record | None:
 
 
 def _record(header: dict[str, Any], raw: str | None) -> Record | None:
+    if "same" in header:  # what it refers to is not in it
+        return None
     get = header.get
     now = parse_timestamp(header["now"])
     if now is None:

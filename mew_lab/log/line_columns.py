@@ -18,6 +18,7 @@ from mew_lab.log.entries import RecordedEntry, is_message
 from mew_lab.log.line import CHAIN_BYTES, read_line, read_members
 from mew_lab.log.peers import PeerLine
 from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.log.references import BrokenReference, Restorer, refers
 from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record, outline
 
@@ -83,7 +84,8 @@ class Columns(NamedTuple):
     """The columns of some rows, each a list of the same length, and the headers and subjects numbered since then.
 
     `time` is in microseconds since 1970, `start` and `length` are in bytes, and `length` is 0 where a record comes
-    from no line. `body` is the offset of the message in its line, and 0 where its exact text is not in it. `size` is
+    from no line. `body` is the offset of the message in its line, and 0 where its exact text is not in it (as in a line
+    that refers to another one, which is shorter than `size`). `size` is
     the size of the message in bytes, and 0 for a record without one.
     """
 
@@ -148,6 +150,11 @@ class ColumnParser:
         self._subject_numbers: dict[tuple[Any, ...], int] = {}
         self._known: dict[bytes, int] = {}  # bytes of a header from its event on: its number
         self._second, self._second_us = b"", 0
+        self._restorer: Restorer | None = None
+
+    def read_from(self, file: IO[bytes]) -> None:
+        """The lines to come are of this file, in which those are looked up to which they refer."""
+        self._restorer = Restorer(file)
 
     def parse(self, lines: Iterable[bytes], start: int, number: int, rows: Columns | None = None) -> Columns:
         """The rows of lines without their line feeds, which follow each other in the file; blank lines have none.
@@ -256,12 +263,16 @@ class ColumnParser:
         return rows
 
     def _read_slowly(self, line: PeerLine, start: int, length: int, rows: Columns) -> None:
+        is_short = line.data is not None and refers(line.data)
+        line = self._restore(line, start) if is_short else line
         record = read_line(line.data) if line.data is not None else None
         if record is None:
             self._append_unreadable(line, start, length, rows)
             return
         number = self.append(record, start, length, rows)
         self.last = record.now
+        if is_short:  # its text does not stand in it
+            return
         data = line.data or b""
         whole = outline(record) is None  # of the others, the size is not that of the text that was kept
         if whole and record.raw is not None and (at := data.find(_MARK)) > 0:
@@ -276,6 +287,13 @@ class ColumnParser:
             if len(self._known) >= NUMBERED:
                 self._known.clear()
             self._known[key] = number
+
+    def _restore(self, line: PeerLine, start: int) -> PeerLine:
+        assert self._restorer is not None and line.data is not None
+        try:
+            return line._replace(data=self._restorer.restore(line.data, start))
+        except BrokenReference as fault:
+            return line._replace(data=None, why=str(fault))
 
     def _append_unreadable(self, line: PeerLine, start: int, length: int, rows: Columns) -> None:
         self.unreadable += 1
@@ -394,6 +412,7 @@ def read_columns(
             the last line needs no line feed, and may be torn.
     """
     start, count, _ = first
+    parser.read_from(file)
     file.seek(start)
     rest = b""
     torn = 0

@@ -73,6 +73,7 @@ def head_frame(path: Path, messages: int) -> pd.DataFrame | None:
     parts: list[Columns] = []
     found, start, number = 0, 0, 1
     with open_regular(path) as file, rare_collection:
+        parser.read_from(file)
         while found < messages:
             data = file.read(HEAD_BYTES)
             cut = data.rfind(b"\n") + 1

@@ -30,8 +30,8 @@ Octets = np.ndarray[Any, np.dtype[np.uint8]]
 class Needle(NamedTuple):
     """Texts of plain ASCII of which a line must hold at least one.
 
-    A string of JSON may be spelt with escapes, and a record may hold its message in base64. A line with either is taken
-    for one that holds the text.
+    A string of JSON may be spelt with escapes, a record may hold its message in base64, and a line may refer to an
+    earlier one for a part of it. A line with any of these is taken for one that holds the text.
     """
 
     texts: frozenset[bytes]
@@ -52,7 +52,7 @@ class Needle(NamedTuple):
 
 def _spellings_in(octets: Octets, slash: bool) -> list[bytes]:
     """The beginnings of other spellings that may occur in some lines; with `slash`, also that of a `/`."""
-    texts = (b"\\u00", b'se64"', *((_SLASH,) if slash else ()))
+    texts = (b"\\u00", b'se64"', b'"same":{"at":', *((_SLASH,) if slash else ()))
     return [text for text in texts if _begins(octets, text[: 2 if text[0] == _BACKSLASH else 3]).any()]
 
 

@@ -17,7 +17,7 @@ from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.index_file import has_index
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.moment import Moment, OpenProposals
-from mew_lab.log.reading import LINE_LIMIT, OverlongLine, is_journal, is_torn, open_regular, split_lines
+from mew_lab.log.reading import UnreadLine, is_journal, is_torn, open_regular, split_lines
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.state_history import StateHistory, find_record
 from mew_lab.log.state_replay import ALWAYS, LinePlace
@@ -215,7 +215,7 @@ def _lines_of(paths: Sequence[Path]) -> Iterator[bytes]:
             for line in split_lines(file):
                 if is_torn(line):
                     break
-                if isinstance(line, OverlongLine):
+                if isinstance(line, UnreadLine):
                     yield b""  # it is no record
                 elif not line.isspace():
                     yield line
@@ -228,7 +228,8 @@ def _lines_at(paths: Sequence[Path], places: Iterable[tuple[Any, ...]]) -> Itera
         for number, start, causes in places:
             file = files[number]
             file.seek(start)
-            yield file.readline(LINE_LIMIT + 1)
+            line = next(split_lines(file), b"")
+            yield b"" if isinstance(line, UnreadLine) else line
             if causes:
                 yield from _caused_lines(files[number:])
 
@@ -239,10 +240,10 @@ def _caused_lines(files: Sequence[IO[bytes]]) -> Iterator[bytes]:
         if file is not files[0]:
             file.seek(0)
         for line in split_lines(file):
-            record = read_line(line) if not isinstance(line, OverlongLine) else None
+            record = read_line(line) if not isinstance(line, UnreadLine) else None
             if record is not None and record.event == "opened" and file is not files[0]:
                 continue  # it continues the file before
-            if isinstance(line, OverlongLine) or record is None or record.event not in CAUSED:
+            if isinstance(line, UnreadLine) or record is None or record.event not in CAUSED:
                 return
             yield line
 
@@ -254,7 +255,7 @@ def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:
     for path in paths:
         with open_regular(path, buffering=1 << 18) as file:
             for line in split_lines(file):
-                if not isinstance(line, OverlongLine) and any(part in line for part in parts):
+                if not isinstance(line, UnreadLine) and any(part in line for part in parts):
                     record = read_line(line)
                     if record is not None:
                         yield record

@@ -43,14 +43,15 @@ _scan = json.JSONDecoder().raw_decode
 
 
 class PeerLine(NamedTuple):
-    """One line of a file; `data` is None when it was too long to be read."""
+    """One line of a file; `data` is None when it cannot be read, and `why` says why."""
 
     number: int
     data: bytes | None
+    why: str = "is too long"
 
     def unreadable(self, now: datetime) -> Record:
         """The record that reports this line, dated like the one before it."""
-        why = "is too long" if self.data is None else "is not a whole record"
+        why = self.why if self.data is None else "is not a whole record"
         return Record(0, now, "unreadable", detail=f"line {self.number} {why}")
 
 

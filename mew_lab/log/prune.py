@@ -23,7 +23,15 @@ from mew_lab.log.integrity import PRUNED, check_evidence, verify_chain
 from mew_lab.log.journal import Head, Journal
 from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
-from mew_lab.log.reading import first_record, open_regular, read_journal, read_pruned_start, successor
+from mew_lab.log.reading import (
+    UnreadLine,
+    first_record,
+    open_regular,
+    read_journal,
+    read_pruned_start,
+    split_lines,
+    successor,
+)
 from mew_lab.log.replay import SNAPSHOT, Player
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import visible
@@ -195,8 +203,9 @@ class _Work:
         """The end of the chain in the last file to be deleted."""
         line = b""
         with open_regular(last) as file:
-            for data in file:
-                line = data if read_line(data) is not None else line
+            for data in split_lines(file):
+                if not isinstance(data, UnreadLine) and read_line(data) is not None:
+                    line = data
         return Head(0, split_chain(line)[1] or NO_CHAIN)
 
     def _cannot(self, why: str) -> JournalError:

@@ -17,6 +17,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, get_args
@@ -25,6 +26,7 @@ from mew_lab.errors import JournalError
 from mew_lab.log.line import read_line, read_members, split_chain
 from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
+from mew_lab.log.references import LINE_LIMIT, BrokenReference, RestoredLine, Restorer, refers, restore
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -35,8 +37,8 @@ __all__ = [
     "VANTAGES",
     "JournalReader",
     "LineReader",
-    "OverlongLine",
     "PrunedStart",
+    "UnreadLine",
     "Vantage",
     "first_record",
     "goes_on",
@@ -50,7 +52,9 @@ __all__ = [
     "opens_without_grants",
     "read_journal",
     "read_pruned_start",
+    "record_at",
     "split_lines",
+    "stored_length",
     "successor",
     "torn_line",
     "unread_lines",
@@ -62,7 +66,6 @@ Vantage = Literal["gateway", "peers", "participant", "tap"]
 or a tap (the messages between an MCP client and its server). An export has the vantage of what was exported."""
 VANTAGES: tuple[Vantage, ...] = get_args(Vantage)
 
-LINE_LIMIT = 8 * 1024 * 1024  # bytes
 MOST_HOLES = 16 * 1024 * 1024
 """Bytes of a log that may never have been written, as after the loss of power."""
 HEAD_LINES = 100
@@ -72,33 +75,65 @@ _SEQ = b'{"seq":'
 _SEQ_END = len(_SEQ) + 20
 
 
-class OverlongLine(NamedTuple):
-    """A line of more than `LINE_LIMIT` bytes, which is not kept: its length, and whether a line feed ends it."""
+class UnreadLine(NamedTuple):
+    """A line that no reader takes: its length, whether a line feed ends it, and why.
+
+    It refers to what is not there; or it has more than `LINE_LIMIT` bytes, and `why` is empty.
+    """
 
     length: int
     ended: bool
+    why: str = ""
 
 
-def split_lines(file: IO[bytes]) -> Iterator[bytes | OverlongLine]:
+def split_lines(file: IO[bytes]) -> Iterator[bytes | UnreadLine]:
     """The lines of a file from its position on, each with its line feed, which only the last may lack.
+
+    A line that refers to an earlier one is restored; `stored_length` is its length in the file.
 
     All readers of a journal, and its verification, take its lines from here: where two split a file differently, a line
     could be verified that nobody reads.
     """
+    restorer: Restorer | None = None
     while data := file.readline(LINE_LIMIT + 1):
         if len(data) <= LINE_LIMIT:
-            yield data
+            if refers(data):
+                restorer = restorer or Restorer(file)
+                yield _restore(restorer, data, file.tell() - len(data))
+            else:
+                yield data
             continue
         length = len(data)
         while data and not data.endswith(b"\n"):
             data = file.readline(LINE_LIMIT)
             length += len(data)
-        yield OverlongLine(length, bool(data))
+        yield UnreadLine(length, bool(data))
 
 
-def is_torn(line: bytes | OverlongLine) -> bool:
+def _restore(restorer: Restorer, line: bytes, start: int) -> bytes | UnreadLine:
+    try:
+        return restorer.restore(line, start)
+    except BrokenReference as fault:
+        return UnreadLine(len(line), line.endswith(b"\n"), str(fault))
+
+
+def stored_length(line: bytes | UnreadLine) -> int:
+    """The length of a line of `split_lines` in its file."""
+    if isinstance(line, UnreadLine):
+        return line.length
+    return line.stored if isinstance(line, RestoredLine) else len(line)
+
+
+def record_at(file: IO[bytes], start: int) -> Record | None:
+    """The record in the line that begins at this offset; the position of the file is then behind it."""
+    file.seek(start)
+    line = next(split_lines(file), b"")
+    return read_line(line) if not isinstance(line, UnreadLine) else None
+
+
+def is_torn(line: bytes | UnreadLine) -> bool:
     """Whether a file ends within this line of it."""
-    if isinstance(line, OverlongLine):
+    if isinstance(line, UnreadLine):
         return not line.ended
     return not line.endswith(b"\n") and read_members(line) is None
 
@@ -155,11 +190,7 @@ class JournalReader(Iterator[Record]):
             # A file that lost its beginning, or has blank lines there, is known by one of its next lines.
             self._file.seek(0)
             for line in islice(split_lines(self._file), 1, HEAD_LINES + 1):
-                if (
-                    not isinstance(line, OverlongLine)
-                    and line.endswith(b"\n")
-                    and (format := _format_of(line))
-                ):
+                if not isinstance(line, UnreadLine) and line.endswith(b"\n") and (format := _format_of(line)):
                     break
         self._file.seek(0)
         if format:
@@ -182,8 +213,8 @@ class JournalReader(Iterator[Record]):
     def _lines(self) -> Iterator[PeerLine]:
         with self._file as file:
             for number, line in enumerate(split_lines(file), 1):
-                if isinstance(line, OverlongLine):
-                    yield PeerLine(number, None)
+                if isinstance(line, UnreadLine):
+                    yield PeerLine(number, None, line.why or "is too long")
                 elif is_torn(line):
                     self.torn = True
                 elif not line.isspace() and (self._after < 0 or _place(line) > self._after):
@@ -341,7 +372,15 @@ class LineReader:
 
     def record(self, file: int, start: int, length: int) -> Record | None:
         """The record in a line; None where the line is no whole record."""
-        return read_line(self.read(file, start, length)) if length <= LINE_LIMIT else None
+        if length > LINE_LIMIT:
+            return None
+        line = self.read(file, start, length)
+        if refers(line):
+            try:
+                line = restore(line, start, partial(self.read, file))
+            except BrokenReference:
+                return None
+        return read_line(line)
 
     def text(self, file: int, start: int, length: int, body: int, size: int) -> str | None:
         """The exact text of the message in a line."""

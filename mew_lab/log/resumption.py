@@ -26,7 +26,15 @@ from typing import NamedTuple
 from mew_lab.log.integrity import Integrity
 from mew_lab.log.integrity_process import IntegrityProcess
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.reading import OverlongLine, first_record, is_torn, open_regular, split_lines
+from mew_lab.log.reading import (
+    LineReader,
+    UnreadLine,
+    first_record,
+    is_torn,
+    open_regular,
+    split_lines,
+    stored_length,
+)
 from mew_lab.log.replay import CAUSED, SNAPSHOT, Replayed
 from mew_lab.log.state_history import find_record
 from mew_lab.log.state_replay import LineHeader, LinePlace, StateReplay, top_level
@@ -82,7 +90,7 @@ class Resumption(NamedTuple):
             with open_regular(self.paths[number], buffering=1 << 18) as file:
                 file.seek(self.mark.start if number == self.mark.file else 0)
                 for line in split_lines(file):
-                    record = read_line(line) if not isinstance(line, OverlongLine) else None
+                    record = read_line(line) if not isinstance(line, UnreadLine) else None
                     if record is not None:
                         yield record
 
@@ -156,7 +164,7 @@ def resume_quickly(
         start = 0
         with open_regular(path, buffering=1 << 18) as file:
             for whole in split_lines(file):
-                line, length = (b"", whole.length) if isinstance(whole, OverlongLine) else (whole, len(whole))
+                line, length = b"" if isinstance(whole, UnreadLine) else whole, stored_length(whole)
                 if number + 1 == len(paths) and is_torn(whole):
                     break
                 if replay.records % _MARK_EVERY == 0:
@@ -216,8 +224,9 @@ def _find_last_event(paths: Sequence[Path]) -> int | None:
             file.seek(begin)
             data = file.read(_TAIL)
         starts = [*([] if begin else [0]), *_starts(data)]
+        reader = LineReader(paths)
         for start, end in zip(reversed(starts), [len(data), *reversed(starts)], strict=False):
-            record = read_line(data[start:end])
+            record = reader.record(number, begin + start, end - start)
             if record is not None and record.event not in CAUSED and record.event != "opened":
                 return record.seq
         if begin:
@@ -268,7 +277,7 @@ class _ExactReplay(StateReplay):
                 return
         self.take_line(line, place)
         if self._payer:
-            self.used[self._payer] = self.used.get(self._payer, 0) + place.length
+            self.used[self._payer] = self.used.get(self._payer, 0) + max(len(line), place.length)
 
     def _leaves_out(self, header: LineHeader, line: bytes, mark: int) -> bool:
         if header.event == "received" and header.verdict == "refused":

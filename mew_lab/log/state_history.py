@@ -18,7 +18,15 @@ from typing import IO, NamedTuple
 
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.line import read_line, read_members
-from mew_lab.log.reading import LINE_LIMIT, OverlongLine, is_torn, open_regular, split_lines
+from mew_lab.log.reading import (
+    LINE_LIMIT,
+    UnreadLine,
+    is_torn,
+    open_regular,
+    record_at,
+    split_lines,
+    stored_length,
+)
 from mew_lab.log.replay import CAUSED, SNAPSHOT, event_of
 from mew_lab.log.state_replay import LinePlace, StateReplay
 from mew_lab.space.core import Space
@@ -116,7 +124,7 @@ class StateHistory:
         newest = b""
         take, number = self._replay.take_line, self._file
         for line in split_lines(file):
-            data, length = (b"", line.length) if isinstance(line, OverlongLine) else (line, len(line))
+            data, length = b"" if isinstance(line, UnreadLine) else line, stored_length(line)
             if last and is_torn(line):
                 break  # torn, or not yet written to its end
             if not data.isspace():
@@ -150,9 +158,7 @@ class StateHistory:
         with ExitStack() as files:
             opened = [files.enter_context(open_regular(path, buffering=1 << 16)) for path in paths]
             for place in places:
-                file = opened[place.file]
-                file.seek(place.start)
-                record = read_line(file.readline(LINE_LIMIT))
+                record = record_at(opened[place.file], place.start)
                 if record is None:
                     raise JournalError(
                         f"{self._name} was changed while it was read; open it again", path=self._name
@@ -174,7 +180,7 @@ class StateHistory:
                 file.seek(0)
                 file.readline(LINE_LIMIT)  # its beginning
             for line in split_lines(file):
-                record = read_line(line) if not isinstance(line, OverlongLine) else None
+                record = read_line(line) if not isinstance(line, UnreadLine) else None
                 if record is None or record.event not in CAUSED:
                     return
                 yield record
@@ -292,8 +298,7 @@ class StateHistory:
     def _read(self, place: LinePlace, opened: dict[int, IO[bytes]], files: ExitStack) -> Record:
         if place.file not in opened:
             opened[place.file] = files.enter_context(open_regular(self._paths[place.file]))
-        opened[place.file].seek(place.start)
-        record = read_line(opened[place.file].read(place.length))
+        record = record_at(opened[place.file], place.start)
         if record is None:
             raise JournalError(f"{self._name} was changed while it was read; open it again", path=self._name)
         return record
@@ -338,7 +343,7 @@ def _next_record(file: IO[bytes], start: int) -> Record | None:
         while (data := file.readline(LINE_LIMIT)) and not data.endswith(b"\n"):
             pass
     for line in split_lines(file):
-        record = read_line(line) if not isinstance(line, OverlongLine) else None
+        record = read_line(line) if not isinstance(line, UnreadLine) else None
         if record is not None:
             return record
     return None

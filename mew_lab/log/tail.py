@@ -15,6 +15,7 @@ from pathlib import Path
 from mew_lab.errors import JournalError
 from mew_lab.log.line import read_line
 from mew_lab.log.reading import LINE_LIMIT, goes_on, successor
+from mew_lab.log.references import BrokenReference, refers, restore
 from mew_lab.space.events import Record
 
 __all__ = ["JournalChanged", "Tail"]
@@ -92,17 +93,30 @@ class Tail:
             cut = data.rfind(b"\n") + 1
             if not cut and len(data) >= LINE_LIMIT:
                 raise self._fault(f"line {self._line + 1} is too long")
-        records = []
+        records, taken, whole = [], 0, 0
         for line in data[: cut - 1].split(b"\n") if cut else ():
             self._line += 1
-            record = read_line(line)
+            restored = self._restore(line, self._offset + taken)
+            record = read_line(restored)
             if record is not None:
                 records.append(record)
             elif line.strip():
                 raise self._fault(f"line {self._line} is not a whole record")
-        self._offset += cut
-        self.bytes += cut
+            taken += len(line) + 1
+            whole += len(restored)
+            if whole > max(most, cut):  # short lines may stand for long ones
+                break
+        self._offset += taken
+        self.bytes += taken
         return records
+
+    def _restore(self, line: bytes, start: int) -> bytes:
+        if not refers(line):
+            return line
+        try:
+            return restore(line, start, lambda at, size: os.pread(self._fd, size, at))
+        except BrokenReference as fault:
+            raise self._fault(f"line {self._line} {fault}") from None
 
     def _goes_on(self) -> bool:
         if self._next is None and self._offset:

@@ -210,9 +210,10 @@ class _Selection:
     def _texts_apart(self, wanted: Mask) -> Iterator[tuple[int, str]]:
         """The wanted rows whose texts do not stand in lines as they are, with these texts."""
         rows = np.flatnonzero(wanted & self._apart)
-        for first in range(0, len(rows), 4096):
-            several = rows[first : first + 4096]
-            texts = self._index.texts(self._places[several])
+        before = 0
+        for places in self._index.batches(self._places[rows], 4096):
+            several, before = rows[before : before + len(places)], before + len(places)
+            texts = self._index.texts(places)
             yield from ((row, text or "") for row, text in zip(several.tolist(), texts, strict=True))
 
     def _blocks(self, wanted: Mask, needle: Needle | None = None) -> Iterator[_Block]:

@@ -275,6 +275,15 @@ class LineJudge:
         """
         return await self._ask(json.dumps({"file": str(path)}).encode() + b"\n")
 
+    async def split_list(self, path: Path, member: str) -> dict[str, Any] | None:
+        """Puts lines in the place of the result of a list in a file: its other members, then an entry each.
+
+        Returns:
+            `count` and `omitted`, the number and first names of the entries that are left out; empty where `member` is
+            no list of entries, None where it takes too long.
+        """
+        return await self._ask(json.dumps({"file": str(path), "list": member}).encode() + b"\n")
+
     async def _ask(self, *parts: bytes) -> dict[str, Any] | None:
         """The answer of the process; None where there is none in time."""
         try:

@@ -1,7 +1,11 @@
-"""An MCP server of the standard library alone whose answers are lines of a size and a shape that the call names."""
+"""An MCP server of the standard library alone whose answers are lines of a size and a shape that the call names.
+
+Its argument, if there is one, is a file with the result of every list.
+"""
 
 import json
 import sys
+from pathlib import Path
 
 SHAPES = {
     "lists": "[],",
@@ -36,6 +40,8 @@ def main():
                 "serverInfo": {"name": "heavy", "version": "1"},
             }
             text = json.dumps({"jsonrpc": "2.0", "id": id, "result": result})
+        elif method.endswith("/list") and len(sys.argv) > 1:
+            text = f'{{"jsonrpc":"2.0","id":{json.dumps(id)},"result":{Path(sys.argv[1]).read_text()}}}'
         elif method == "tools/list":
             tools = [{"name": name, "inputSchema": {"type": "object"}} for name in SHAPES]
             text = json.dumps({"jsonrpc": "2.0", "id": id, "result": {"tools": tools}})

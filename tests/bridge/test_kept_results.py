@@ -26,7 +26,7 @@ from mew_lab.sdk.result_store import ResultLimits, ResultStore
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.tools import ToolBox
 
-from .conftest import Site, until
+from .conftest import Site, files, until
 from .heavy_server import SHAPES
 from .heavy_server import shape as written
 
@@ -49,11 +49,6 @@ async def whole(reader: MEWParticipant, result: Any) -> dict[str, Any]:
 
 def length(raw: Mapping[str, Any]) -> int:
     return len(compact(raw).encode())
-
-
-def files(folder: Path) -> list[Path]:
-    """The files of results below the user's folder for state."""
-    return [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
 
 
 @pytest.fixture

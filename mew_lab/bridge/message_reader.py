@@ -1,5 +1,7 @@
 """Makes messages of the lines of an MCP server, so that no line holds the loop and each call has an end.
 
+An answer over HTTP, and the data of an event, are lines here.
+
 Spec: threats 28 and 37, ruling R35.
 """
 
@@ -7,20 +9,23 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from mcp import types
 
-from mew_lab.bridge.process import ENDS, LineJudge, LongLine, ServerProcess
+from mew_lab.bridge.process import ENDS, LineJudge, LongLine, Spool
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
 from mew_lab.sdk.result_store import UnreadResult
 from mew_lab.sdk.tools import INTERNAL_ERROR
 from mew_lab.transport.line_judge import MAX_CONTAINERS, MAX_VALUES, answered_id
 
-__all__ = ["MessageReader"]
+__all__ = ["MessageReader", "find_unread"]
 
 logger = logging.getLogger(__name__)
+UNREAD = "mew_lab/unread"  # the member of a result that is a key
 LARGE = 256 * 1024  # bytes of a line that another process judges before it is parsed
 
 
@@ -35,11 +40,17 @@ class MessageReader:
     made out, the line may be the answer to each request that waits at that moment. As others of these are answered, the
     last one is that which it answered; of several lines, the last ones. So no call is called unknown whose answer may
     still come, and each call that lost its answer has an end once the others have theirs.
+
+    Args:
+        spool: makes the files; None where there are none.
+        server: the server, for the log.
+        judge: reads what is costly; whoever makes it closes it.
     """
 
-    def __init__(self, process: ServerProcess) -> None:
-        self._process = process
-        self._judge = LineJudge()
+    def __init__(self, spool: Spool | None, server: str, judge: LineJudge) -> None:
+        self._spool = spool
+        self._server = server
+        self._judge = judge
         self._waiting: dict[str | int, None] = {}  # ids of requests that the server has not answered
         self._unnamed: list[
             tuple[set[str | int], str]
@@ -65,6 +76,28 @@ class MessageReader:
                 candidates.discard(message.id)
         return messages + self._end_unnamed()
 
+    async def read_texts(
+        self, line: bytes | LongLine, unread: MutableMapping[str, UnreadResult]
+    ) -> list[bytes]:
+        """The messages as texts, for a library that parses these by itself; a line that it may parse as it came.
+
+        A result that nobody should parse is put into `unread`, and a key of it is in its place, as `find_unread` finds.
+        """
+        messages = await self.read(line)
+        if isinstance(line, bytes) and not messages and not _is_large(line):
+            return [line]  # the library says what is wrong with it
+        texts = []
+        for message in messages:
+            if isinstance(message, types.JSONRPCResponse) and isinstance(message.result, UnreadResult):
+                key = secrets.token_hex(16)
+                unread[key] = message.result
+                message = types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result={UNREAD: key})
+            elif isinstance(line, bytes) and not isinstance(message, types.JSONRPCError):
+                texts.append(line)
+                continue
+            texts.append(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        return texts
+
     def _end_unnamed(self) -> list[types.JSONRPCError]:
         """The ends of requests of which it is known now that a line without an id was their answer."""
         ended = []
@@ -85,11 +118,9 @@ class MessageReader:
         return set()
 
     async def _read_short(self, line: bytes) -> Any:
-        brackets, names = line.count(b"[") + line.count(b"{"), line.count(b",") + line.count(b":")
-        may_be_costly = brackets > MAX_CONTAINERS or names > MAX_VALUES
-        if len(line) > LARGE or may_be_costly:
+        if _is_large(line):
             found = await self._judge.judge(line)
-            if found is None and may_be_costly:
+            if found is None and _may_be_costly(line):
                 return self._refuse(LongLine(line[:ENDS], line[-ENDS:]), "could not be looked at in time")
             if found is not None and not found.is_json:
                 return self._answer_no_json(line)
@@ -110,7 +141,7 @@ class MessageReader:
         """The response of a line of many values, with its result unread; None for one that answers no request."""
         why = f"has more than {MAX_VALUES} values and names, or {MAX_CONTAINERS} lists and objects"
         if answers is None:
-            logger.debug("a message of %s that %s is left out", self._process.command[0], why)
+            logger.debug("a message of %s that %s is left out", self._server, why)
             return None
         if (path := self._write(line)) is None:
             return _unknown_answer(answers, f"The MCP server sent an answer that {why}")
@@ -118,13 +149,13 @@ class MessageReader:
 
     def _write(self, line: bytes) -> Path | None:
         """The file of a costly line; None where it cannot be kept."""
-        if self._process.spool is None:
+        if self._spool is None:
             return None
         try:
-            path = self._process.spool.new_file()
+            path = self._spool.new_file()
             path.write_bytes(line)
         except OSError as fault:
-            logger.debug("a line of %s cannot be kept: %s", self._process.command[0], fault)
+            logger.debug("a line of %s cannot be kept: %s", self._server, fault)
             return None
         return path
 
@@ -154,7 +185,7 @@ class MessageReader:
         """The end of the request that a whole line answers, although it cannot be read."""
         ends = LongLine(line[:ENDS], line[-ENDS:])
         if ends.answers is None or not ends.is_object:
-            logger.debug("a line of %s is no JSON-RPC message", self._process.command[0])
+            logger.debug("a line of %s is no JSON-RPC message", self._server)
             return None
         return _unknown_answer(ends.answers, "The MCP server sent a malformed answer: it is no JSON")
 
@@ -163,12 +194,24 @@ class MessageReader:
             return _unknown_answer(id, f"The MCP server sent an answer that {why}")
         if not line.is_request and line.is_object and self._waiting:
             self._unnamed.append((set(self._waiting), why))
-        logger.debug("a message of %s that %s is left out", self._process.command[0], why)
+        logger.debug("a message of %s that %s is left out", self._server, why)
         return None
 
-    async def close(self) -> None:
-        """Ends the process that judges."""
-        await self._judge.close()
+
+def find_unread(result: Mapping[str, Any], unread: MutableMapping[str, UnreadResult]) -> UnreadResult | None:
+    """The result whose key stands in the place of it; None for any other result."""
+    key = result.get(UNREAD)
+    return unread.pop(key, None) if isinstance(key, str) else None
+
+
+def _may_be_costly(line: bytes) -> bool:
+    brackets, names = line.count(b"[") + line.count(b"{"), line.count(b",") + line.count(b":")
+    return brackets > MAX_CONTAINERS or names > MAX_VALUES
+
+
+def _is_large(line: bytes) -> bool:
+    """Whether another process looks at a line before it is parsed."""
+    return len(line) > LARGE or _may_be_costly(line)
 
 
 def _failed_answer(answer: Any) -> types.JSONRPCError | None:

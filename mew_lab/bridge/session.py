@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
-from mew_lab.bridge.message_reader import MessageReader
+from mew_lab.bridge.message_reader import MessageReader, find_unread
 from mew_lab.bridge.offers import GATE, PENDING, PROPOSAL, RESULT, STATE
 from mew_lab.bridge.process import LineJudge, ServerProcess
 from mew_lab.bridge.remote import RemoteServer
@@ -89,8 +89,14 @@ class _RawDispatcher(JSONRPCDispatcher):
     It does so for each item in turn, which may take it seconds. So it gets a result only where it needs one.
     """
 
+    def __init__(self, read: Any, write: Any, unread: MutableMapping[str, UnreadResult]) -> None:
+        super().__init__(read, write)
+        self._unread = unread
+
     async def send_raw_request(self, method: str, *request: Any, **options: Any) -> dict[str, Any]:
         result = await super().send_raw_request(method, *request, **options)
+        if (unread := find_unread(result, self._unread)) is not None:  # as a mapping it is empty
+            result = unread
         if (results := _results.get()) is None:
             return result
         results.append(result if isinstance(result, UnreadResult) else dict(result))
@@ -579,7 +585,9 @@ async def open_session(
                 write,
             ),
             ClientSession(
-                dispatcher=_RawDispatcher(read, write),
+                dispatcher=_RawDispatcher(
+                    read, write, server.unread if isinstance(server, RemoteServer) else {}
+                ),
                 message_handler=pass_notification,
                 **_callbacks(on_request),
                 client_info=types.Implementation(name="mew_lab", version=VERSION),
@@ -618,7 +626,8 @@ async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIte
     async with create_client_server_memory_streams() as (ours, (to_server, from_server)):
         loop = asyncio.get_running_loop()
 
-        reader = MessageReader(process)
+        judge = LineJudge()
+        reader = MessageReader(process.spool, process.command[0], judge)
 
         async def read() -> None:
             try:
@@ -645,5 +654,5 @@ async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIte
         finally:
             for pump in pumps:
                 pump.cancel()
-            await reader.close()
+            await judge.close()
             await asyncio.gather(*pumps, return_exceptions=True)

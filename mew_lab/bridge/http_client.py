@@ -1,7 +1,8 @@
 """Connects to an MCP server at a URL by the official library, over connections with limits.
 
-The library ends a whole session when one request meets a network fault, and reads answers of any size. Here a fault
-is the error of its one request, and an answer has a greatest size.
+The library ends a whole session when one request meets a network fault, and parses each answer in one piece. Here a
+fault is the error of its one request. An answer that is large or costly is judged, and kept as a file, as a line of a
+process is (`message_reader`): the library gets a small message in its place.
 
 Spec: MCP 2025-11-25 (transports).
 """
@@ -9,24 +10,32 @@ Spec: MCP 2025-11-25 (transports).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+from mcp import types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from mew_lab.bridge.message_reader import MessageReader
+from mew_lab.bridge.process import ENDLESS, LONGEST, GrowingLine, LineJudge
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["connect"]
+__all__ = ["EventBody", "connect"]
 
 UNREACHABLE = -32000
-MAX_BODY = 8 * 1024 * 1024  # bytes of an answer, which the library parses on the loop
+MAX_BODY = 8 * 1024 * 1024  # bytes of an error, and of an event as the library gets it
+HELD_EVENT = 960 * 1024  # bytes of an event that are held over SSE, where the library takes at most 1 MiB
+MAX_FIELD = 64 * 1024  # bytes of a line of an event that is no data
 CONNECT_WITHIN = 20.0  # seconds; an answer may take as long as it takes, for a person may have to think
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_FIELDS = (b"event", b"id", b"retry")
 ADVICE = {401: "; it may need a header such as Authorization", 403: "; its headers may not suffice"}
 
 
@@ -65,8 +74,19 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         self._server = server
         self._at_end = at_end
         self._inner = httpx2.AsyncHTTPTransport()
+        self._judge = LineJudge()
+        self._shared = self._new_reader()  # over SSE, whose one stream has the answers to all requests
+
+    def _new_reader(self) -> MessageReader:
+        return MessageReader(self._server.spool, self._server.command_line, self._judge)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        over_sse = self._server.transport == "sse"
+        reader = self._shared if over_sse else self._new_reader()
+        if request.method == "POST":
+            reader.note_sent(
+                types.jsonrpc_message_adapter.validate_json(await request.aread(), by_name=False)
+            )
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError as fault:
@@ -90,10 +110,16 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
             return self._failed("compressed its answer, and was asked not to", 502, unknown=True)
         else:
             self._server.fault = ""
-        session = request.method == "GET" and self._server.transport == "sse"
-        limit = None if kind.startswith("text/event-stream") else MAX_BODY
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Body(response.stream, limit, self._at_end if session else None)
+        body = _Body(response.stream, None, self._at_end if request.method == "GET" and over_sse else None)
+        if response.status_code < 300 and kind.startswith("text/event-stream"):
+            held = HELD_EVENT if over_sse else LONGEST
+            response.stream = EventBody(body, reader, self._server, held=held)
+        elif response.status_code < 300 and kind.startswith("application/json"):
+            response.stream = _Answer(body, reader, self._server)
+        else:
+            body.limit = MAX_BODY
+            response.stream = body
         return response
 
     def _failed(self, how: str, status: int = 503, *, unknown: bool) -> httpx2.Response:
@@ -109,6 +135,7 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+        await self._judge.close()
 
 
 async def _read_error(response: httpx2.Response) -> dict[str, Any] | None:
@@ -130,8 +157,8 @@ class _Body(httpx2.AsyncByteStream):
     def __init__(
         self, inner: httpx2.AsyncByteStream, limit: int | None, at_end: Callable[[], None] | None
     ) -> None:
+        self.limit = limit
         self._inner = inner
-        self._limit = limit
         self._at_end = at_end
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -139,8 +166,8 @@ class _Body(httpx2.AsyncByteStream):
         try:
             async for chunk in self._inner:
                 size += len(chunk)
-                if self._limit is not None and size > self._limit:
-                    raise httpx2.StreamError(f"it has more than {self._limit} bytes")
+                if self.limit is not None and size > self.limit:
+                    raise httpx2.StreamError(f"it has more than {self.limit} bytes")
                 yield chunk
         except httpx2.TransportError as fault:
             raise httpx2.StreamError(f"the connection was lost: {_reason(fault)}") from None
@@ -150,6 +177,111 @@ class _Body(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _Answer(httpx2.AsyncByteStream):
+    """One answer in JSON, or the message that takes its place."""
+
+    def __init__(self, body: _Body, reader: MessageReader, server: RemoteServer) -> None:
+        self._body, self._reader, self._server = body, reader, server
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        line = GrowingLine(self._server.spool)
+        try:
+            async for chunk in self._body:
+                line.add(chunk)
+                _check_end(line)
+            size = line.size
+            texts = await self._reader.read_texts(line.take(), self._server.unread)
+            if not texts:
+                raise httpx2.StreamError(f"it has {size} bytes, and is no answer of MCP")
+            yield texts[0]
+        finally:
+            line.drop()
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+class EventBody(httpx2.AsyncByteStream):
+    """A stream of server-sent events. The data of a large one, or of a costly one, is replaced.
+
+    What no empty line ends is no event.
+
+    Spec: HTML "Server-sent events" (parsing an event stream).
+    """
+
+    def __init__(
+        self, body: httpx2.AsyncByteStream, reader: MessageReader, server: RemoteServer, *, held: int
+    ) -> None:
+        self._body, self._reader, self._server = body, reader, server
+        self._line = b""  # the beginning of a line that is no data
+        self._is_data = False  # whether the line goes on with data
+        self._after_cr = False
+        self._others: dict[bytes, bytes] = {}  # the other lines of the event, by the name of the field
+        self._has_data = False
+        self._data = GrowingLine(server.spool, held=held)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._body:
+                async for event in self._take(chunk):
+                    yield event
+        finally:
+            self._data.drop()
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+    async def _take(self, chunk: bytes) -> AsyncIterator[bytes]:
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+        self._after_cr = chunk.endswith(b"\r")
+        first, *more = _LINE_END.split(chunk)
+        self._add(first)
+        for piece in more:
+            if self._end_line():
+                async for event in self._end_event():
+                    yield event
+            self._add(piece)
+
+    def _add(self, piece: bytes) -> None:
+        if not self._is_data:
+            self._line += piece
+            if len(self._line) > MAX_FIELD:
+                raise httpx2.StreamError(f"a line of an event has more than {MAX_FIELD} bytes")
+            if not self._line.startswith(b"data:"):
+                return
+            self._is_data, piece, self._line = True, self._line[5:], b""
+            if self._has_data:
+                self._data.add(b"\n")
+            self._has_data = True
+        self._data.add(piece)
+        _check_end(self._data)
+
+    def _end_line(self) -> bool:
+        """Ends the line; whether it was empty, which ends the event."""
+        is_empty = not self._line and not self._is_data
+        if (name := self._line.partition(b":")[0]) in _FIELDS:
+            self._others[name] = self._line
+        self._line, self._is_data = b"", False
+        return is_empty
+
+    async def _end_event(self) -> AsyncIterator[bytes]:
+        head = b"".join(field + b"\n" for field in self._others.values())
+        texts: list[bytes] = []
+        if self._has_data:
+            texts = await self._reader.read_texts(self._data.take(), self._server.unread)
+        self._others, self._has_data = {}, False
+        if not texts:
+            yield head + b"\n"
+        for text in texts:
+            yield head + b"".join(b"data:" + line + b"\n" for line in text.split(b"\n")) + b"\n"
+
+
+def _check_end(line: GrowingLine) -> None:
+    if line.size > ENDLESS:
+        raise httpx2.StreamError(f"it has more than {ENDLESS} bytes")
 
 
 def _reason(fault: Exception) -> str:

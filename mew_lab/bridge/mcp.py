@@ -162,7 +162,7 @@ class McpBridge:
 
         def new_run() -> ServerRun:
             server = (
-                RemoteServer(command, headers=headers, transport=transport)
+                RemoteServer(command, headers=headers, transport=transport, spool=self._results)
                 if isinstance(command, str)
                 else ServerProcess(command, cwd=folder, env=env, spool=self._results)
             )

@@ -37,6 +37,7 @@ from mew_lab.transport import keeper, line_judge
 __all__ = [
     "TOLD",
     "TOLD_LINES",
+    "GrowingLine",
     "Judgement",
     "LineJudge",
     "LongLine",
@@ -140,7 +141,7 @@ class LongLine(NamedTuple):
     head: bytes
     tail: bytes
     path: Path | None = None
-    why: str = f"is longer than {LONGEST} bytes"
+    why: str = ""
 
     @property
     def is_object(self) -> bool:
@@ -172,11 +173,15 @@ _TAIL_ID = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _RPC + rb")?\}\s*$")
 _METHOD = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?(?:" + _ID + rb',\s*)?"method"\s*:')
 
 
-class _GrowingLine:
-    """A line that goes into a file once it is long; of one that is too long only both ends are kept."""
+class GrowingLine:
+    """A line that goes into a file once it is long; of one that is too long only both ends are kept.
 
-    def __init__(self, spool: Spool | None) -> None:
+    `held` are the bytes of a line that is held in memory.
+    """
+
+    def __init__(self, spool: Spool | None, *, held: int = LONGEST) -> None:
         self.size = 0
+        self._held = held
         self._spool = spool
         self._parts: list[bytes] = []
         self._long: LongLine | None = None
@@ -186,7 +191,7 @@ class _GrowingLine:
         self.size += len(piece)
         if self._long is None:
             self._parts.append(piece)
-            if self.size > LONGEST:
+            if self.size > self._held:
                 self._grow_long()
             return
         self._long = self._long._replace(tail=(self._long.tail + piece)[-ENDS:])
@@ -211,7 +216,7 @@ class _GrowingLine:
     def _grow_long(self) -> None:
         whole = b"".join(self._parts)
         self._parts.clear()
-        self._long = LongLine(whole[:ENDS], whole[-ENDS:])
+        self._long = LongLine(whole[:ENDS], whole[-ENDS:], why=f"is longer than {self._held} bytes")
         if self._spool is None:
             return
         try:
@@ -256,10 +261,11 @@ class Judgement(NamedTuple):
 
 
 class LineJudge:
-    """A process that reads costly JSON lines (`line_judge`); it starts with its first line."""
+    """A process that reads costly JSON lines (`line_judge`), one after the other; it starts with its first line."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
+        self._turn = asyncio.Lock()
 
     async def judge(self, line: bytes) -> Judgement | None:
         """What a line holds; None where the process cannot start, ends, or takes too long."""
@@ -275,8 +281,21 @@ class LineJudge:
         """
         return await self._ask(json.dumps({"file": str(path)}).encode() + b"\n")
 
+    async def split_list(self, path: Path, member: str) -> dict[str, Any] | None:
+        """Puts lines in the place of the result of a list in a file: its other members, then an entry each.
+
+        Returns:
+            `count` and `omitted`, the number and first names of the entries that are left out; empty where `member` is
+            no list of entries, None where it takes too long.
+        """
+        return await self._ask(json.dumps({"file": str(path), "list": member}).encode() + b"\n")
+
     async def _ask(self, *parts: bytes) -> dict[str, Any] | None:
         """The answer of the process; None where there is none in time."""
+        async with self._turn:
+            return await self._ask_in_turn(parts)
+
+    async def _ask_in_turn(self, parts: Sequence[bytes]) -> dict[str, Any] | None:
         try:
             async with asyncio.timeout(JUDGED_WITHIN):
                 process = self._process = self._process or await asyncio.create_subprocess_exec(
@@ -291,6 +310,9 @@ class LineJudge:
         except (TimeoutError, OSError, ValueError):
             await self.close()
             return None
+        except asyncio.CancelledError:  # its answer would be read as the next one
+            await self.close()
+            raise
         return answer
 
     async def close(self) -> None:
@@ -442,7 +464,7 @@ class ServerProcess:
         A line over `LONGEST` is a `LongLine`; its reader deletes its file.
         """
         assert self._process is not None and self._process.stdout is not None
-        line = _GrowingLine(self.spool)
+        line = GrowingLine(self.spool)
         try:
             while chunk := await self._process.stdout.read(CHUNK):
                 first, *more = chunk.split(b"\n")

@@ -9,11 +9,14 @@ import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 
+from mew_lab.bridge.process import Spool
 from mew_lab.bridge.secrets import remember_secret
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.address import Address
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.result_store import UnreadResult
 from mew_lab.settings.environment import fill_settings
 
 __all__ = ["TRANSPORTS", "RemoteServer", "is_lost_answer", "is_url"]
@@ -30,6 +33,7 @@ _LOST = (
 )
 
 TRANSPORTS = ("http", "sse")
+MAX_UNREAD = 256
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _VALUE = re.compile(r"[\x20-\x7e]{0,8192}")
 
@@ -47,6 +51,7 @@ class RemoteServer:
         headers: names and values; `${NAME}` in a value is that environment variable. A `Token` is taken as it stands.
         transport: `http` for streamable HTTP, `sse` for the older one; None takes `sse` where the path of the URL ends
             with `/sse`.
+        spool: makes the files for long answers; without it, only both ends of them are kept.
 
     Raises:
         ConfigError: the address or a header is not valid, a variable is not set, or headers would leave this machine
@@ -54,8 +59,16 @@ class RemoteServer:
     """
 
     def __init__(
-        self, url: str, *, headers: Mapping[str, str] | None = None, transport: str | None = None
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        transport: str | None = None,
+        spool: Spool | None = None,
     ) -> None:
+        self.spool = spool
+        # Results whose keys are on their way through the library. A call that was cancelled leaves its own.
+        self.unread: BoundedDict[str, UnreadResult] = BoundedDict(MAX_UNREAD)
         self.url = Address(url)
         try:
             parts = self.url.parts

@@ -11,10 +11,9 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, Protocol
 
 import httpx2
@@ -27,21 +26,24 @@ from mcp.shared.message import SessionMessage
 
 from mew_lab.bridge.http_client import connect
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
+from mew_lab.bridge.message_reader import MessageReader, find_unread
 from mew_lab.bridge.offers import APPS, GATE, PENDING, PROPOSAL, RESULT, STATE
-from mew_lab.bridge.process import ENDS, LineJudge, LongLine, ServerProcess
+from mew_lab.bridge.process import LineJudge, ServerProcess
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
+from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.kept import KEPT_METHODS
+from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import MAX_TOOLS, needs_task
+from mew_lab.sdk.list_pages import LISTED
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.result_store import UnreadResult
+from mew_lab.sdk.slices import in_slices
 from mew_lab.sdk.tools import INTERNAL_ERROR, INVALID_PARAMS, RpcError
-from mew_lab.transport.line_judge import MAX_CONTAINERS, MAX_VALUES, answered_id
 from mew_lab.version import VERSION
 
 __all__ = ["McpSession", "OnNotification", "OnRequest", "open_session"]
@@ -63,7 +65,6 @@ class OnRequest(Protocol):
     ) -> dict[str, Any]: ...
 
 
-LARGE = 256 * 1024  # bytes of a line that another process judges before it is parsed
 HANDSHAKE_VERSION = "2025-11-25"  # the last revision with `initialize`, which is that of MCP in a space
 MODERN_MEMBERS = frozenset({"resultType", "ttlMs", "cacheScope"})
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -76,6 +77,7 @@ INPUT_REQUIRED = "input_required"
 INPUT_MEMBERS = ("inputResponses", "requestState")  # of a request; the bridge's own, never a requester's
 MAX_ROUNDS = 100  # requests of one call that a server answers by asking for input
 MAX_INPUTS = 10  # questions of one such answer
+MOST_LISTED = 16 * 1024 * 1024  # bytes of a list
 POLL = (0.05, 5.0)  # seconds before a call is repeated that needs no input: at first, at most
 TASK_RESULT = "tasks/result"
 CANCEL_WITHIN = 5.0  # seconds in which a server takes the cancellation of a task
@@ -94,8 +96,14 @@ class _RawDispatcher(JSONRPCDispatcher):
     It does so for each item in turn, which may take it seconds. So it gets a result only where it needs one.
     """
 
+    def __init__(self, read: Any, write: Any, unread: MutableMapping[str, UnreadResult]) -> None:
+        super().__init__(read, write)
+        self._unread = unread
+
     async def send_raw_request(self, method: str, *request: Any, **options: Any) -> dict[str, Any]:
         result = await super().send_raw_request(method, *request, **options)
+        if (unread := find_unread(result, self._unread)) is not None:  # as a mapping it is empty
+            result = unread
         if (results := _results.get()) is None:
             return result
         results.append(result if isinstance(result, UnreadResult) else dict(result))
@@ -342,12 +350,39 @@ class McpSession:
         finally:
             _results.reset(kept)
         result = results[-1]
-        if isinstance(result, UnreadResult) and method not in (*KEPT_METHODS, TASK_RESULT):
+        if isinstance(result, UnreadResult) and method in LISTED and result.size <= MOST_LISTED:
+            result = await self._read_list(result, LISTED[method])
+        elif isinstance(result, UnreadResult) and method not in (*KEPT_METHODS, TASK_RESULT):
             why = f"The MCP server sent an answer of {result.size} bytes, which is too large for {method}"
             raise RpcError(INTERNAL_ERROR, why, data={"code": OUTCOME_UNKNOWN})
         if method != "tools/list":
             return result
         return _without_invalid_headers(result) if self.modern else self._take_tasks(result)
+
+    async def _read_list(self, unread: UnreadResult, member: str) -> dict[str, Any]:
+        """A list that is too costly to parse in one piece; what no message can hold is left out, and told of.
+
+        Raises:
+            RpcError: it is no list of entries, or cannot be read.
+        """
+        path, judge = unread.take(), LineJudge()
+        try:
+            found = await judge.split_list(path, member)
+            lines = (await asyncio.to_thread(path.read_bytes)).split(b"\n") if found else []
+        except OSError as fault:
+            raise RpcError(INTERNAL_ERROR, f"The list cannot be read: {fault.strerror or fault}") from None
+        finally:
+            path.unlink(missing_ok=True)
+            await judge.close()
+        if not found:
+            how = "takes too long to read" if found is None else f"has no member {member} with entries"
+            raise RpcError(INTERNAL_ERROR, f"The MCP server sent a list of {unread.size} bytes, and it {how}")
+        if found["count"]:
+            names = ", ".join(one_line(name, 60) for name in found["omitted"])
+            text = f"{found['count']} {member} left out, because they are too large or too many: {names}"
+            warning = {"level": "warning", "logger": "mew_lab", "data": text}
+            await self._on_notification("notifications/message", warning)
+        return await in_slices(_parse_list(lines, member))
 
     async def announce_roots(self) -> None:
         """Tells the server that the roots have changed. One of the revision 2026-07-28 asks each time anyway."""
@@ -462,6 +497,15 @@ class McpSession:
         """Ends the subscriptions."""
         for task in (*self._followed.values(), *self._cancelling):
             task.cancel()
+
+
+def _parse_list(lines: list[bytes], member: str) -> Steps[dict[str, Any]]:
+    """The list of which each line has an entry, but for the first, which has the other members."""
+    entries = []
+    for line in lines[1:]:
+        entries.append(json.loads(line))
+        yield
+    return {**json.loads(lines[0]), member: entries}
 
 
 def _pending_at_gate(result: Mapping[str, Any]) -> str | None:
@@ -595,7 +639,9 @@ async def open_session(
                 write,
             ),
             ClientSession(
-                dispatcher=_RawDispatcher(read, write),
+                dispatcher=_RawDispatcher(
+                    read, write, server.unread if isinstance(server, RemoteServer) else {}
+                ),
                 message_handler=pass_notification,
                 **_callbacks(on_request),
                 extensions=EXTENSIONS,
@@ -630,178 +676,13 @@ async def open_session(
         raise refusal
 
 
-def _failed_answer(answer: Any) -> types.JSONRPCError | None:
-    """The error that ends the request which a malformed answer is about; None for a message that answers none.
-
-    The server has no other answer to give, and the caller would wait for ever.
-    """
-    if (id := answered_id(answer)) is None:
-        return None
-    fault = answer_fault(answer)
-    if not fault and "result" in answer and not isinstance(answer["result"], dict):
-        fault = "has a result that is no object"
-    fault = fault or "is no response of JSON-RPC 2.0"
-    return _unknown_answer(id, f"The MCP server sent a malformed answer: it {fault}")
-
-
-def _unknown_answer(id: str | int, message: str) -> types.JSONRPCError:
-    error = types.ErrorData(code=INTERNAL_ERROR, message=message, data={"code": OUTCOME_UNKNOWN})
-    return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
-
-
-class _LineReader:
-    """Makes messages of the lines of a server, so that no line holds the loop.
-
-    What a line holds is judged before it is parsed here: by its length, by its brackets, and where these are many or
-    the line is large by a process of its own. Many values cost the loop more than many characters. A costly or long
-    line that answers a request goes into a file, and its result is not parsed at all.
-
-    A line that cannot be read ends the request that it answers, whose outcome is then unknown. Where the id cannot be
-    made out, the line may be the answer to each request that waits at that moment. As others of these are answered, the
-    last one is that which it answered; of several lines, the last ones. So no call is called unknown whose answer may
-    still come, and each call that lost its answer has an end once the others have theirs.
-    """
-
-    def __init__(self, process: ServerProcess) -> None:
-        self._process = process
-        self._judge = LineJudge()
-        self._waiting: dict[str | int, None] = {}  # ids of requests that the server has not answered
-        self._unnamed: list[
-            tuple[set[str | int], str]
-        ] = []  # whose answers lines may have been, and what these were
-
-    def note_sent(self, message: Any) -> None:
-        """Records a message to the server."""
-        if isinstance(message, types.JSONRPCRequest):
-            self._waiting[message.id] = None
-        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._waiting.pop((message.params or {}).get("requestId", ""), None)  # it need not be answered
-
-    async def read(self, line: bytes | LongLine) -> list[Any]:
-        """The message of a line, and the ends of requests that are known with it."""
-        if isinstance(line, LongLine):
-            message = await self._read_long(line)
-        else:
-            message = await self._read_short(line)
-        messages = [] if message is None else [message]
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
-            self._waiting.pop(message.id, None)
-            for candidates, _ in self._unnamed:
-                candidates.discard(message.id)
-        return messages + self._end_unnamed()
-
-    def _end_unnamed(self) -> list[types.JSONRPCError]:
-        """The ends of requests of which it is known now that a line without an id was their answer."""
-        ended = []
-        while lost := self._find_lost():
-            for id in lost:
-                ended.append(_unknown_answer(id, f"The MCP server sent an answer that {self._unnamed[0][1]}"))
-                self._waiting.pop(id, None)
-                for candidates, _ in self._unnamed:
-                    candidates.discard(id)
-        self._unnamed = [one for one in self._unnamed if one[0]]
-        return ended
-
-    def _find_lost(self) -> set[str | int]:
-        """Requests among which as many lines must be the answers as there are of them."""
-        for lost, _ in self._unnamed:
-            if lost and sum(candidates <= lost for candidates, _ in self._unnamed) >= len(lost):
-                return set(lost)
-        return set()
-
-    async def _read_short(self, line: bytes) -> Any:
-        brackets, names = line.count(b"[") + line.count(b"{"), line.count(b",") + line.count(b":")
-        may_be_costly = brackets > MAX_CONTAINERS or names > MAX_VALUES
-        if len(line) > LARGE or may_be_costly:
-            found = await self._judge.judge(line)
-            if found is None and may_be_costly:
-                return self._refuse(LongLine(line[:ENDS], line[-ENDS:]), "could not be looked at in time")
-            if found is not None and not found.is_json:
-                return self._answer_no_json(line)
-            if found is not None and (found.values > MAX_VALUES or found.containers > MAX_CONTAINERS):
-                return await self._read_costly(line, found.answers)
-        try:
-            plain = json.loads(line)
-            if b"\\ud" in line or b"\\uD" in line:  # a lone surrogate cannot be sent on
-                json.dumps(plain, ensure_ascii=False).encode()
-        except (ValueError, RecursionError):
-            return self._answer_no_json(line)
-        try:
-            return types.jsonrpc_message_adapter.validate_python(plain, by_name=False)
-        except ValueError:
-            return _failed_answer(plain)
-
-    async def _read_costly(self, line: bytes, answers: int | str | None) -> Any:
-        """The response of a line of many values, with its result unread; None for one that answers no request."""
-        why = f"has more than {MAX_VALUES} values and names, or {MAX_CONTAINERS} lists and objects"
-        if answers is None:
-            logger.debug("a message of %s that %s is left out", self._process.command[0], why)
-            return None
-        if (path := self._write(line)) is None:
-            return _unknown_answer(answers, f"The MCP server sent an answer that {why}")
-        return await self._read_long(LongLine(line[:ENDS], line[-ENDS:], path, why))
-
-    def _write(self, line: bytes) -> Path | None:
-        """The file of a costly line; None where it cannot be kept."""
-        if self._process.spool is None:
-            return None
-        try:
-            path = self._process.spool.new_file()
-            path.write_bytes(line)
-        except OSError as fault:
-            logger.debug("a line of %s cannot be kept: %s", self._process.command[0], fault)
-            return None
-        return path
-
-    async def _read_long(self, line: LongLine) -> Any:
-        """The response in a file, with its result unread; else the end of the request that it answers."""
-        if line.path is None:
-            return self._refuse(line, line.why)
-        result: UnreadResult | None = None
-        try:
-            found = await self._judge.take_result(line.path)
-            if found is not None and "size" in found:
-                about = {name: found[name] for name in ("size", "sha256", "is_error", "is_costly", "kinds")}
-                result = UnreadResult(line.path, **about)
-                return types.JSONRPCResponse.model_construct(jsonrpc="2.0", id=found["id"], result=result)
-        finally:
-            if result is None:
-                line.path.unlink(missing_ok=True)
-        if found is None:
-            return self._refuse(line, "takes too long to read")
-        if "id" in found:
-            return _unknown_answer(
-                found["id"], "The MCP server sent a long answer that is an error, or no object"
-            )
-        return self._refuse(line, "is no response of JSON-RPC 2.0")
-
-    def _answer_no_json(self, line: bytes) -> types.JSONRPCError | None:
-        """The end of the request that a whole line answers, although it cannot be read."""
-        ends = LongLine(line[:ENDS], line[-ENDS:])
-        if ends.answers is None or not ends.is_object:
-            logger.debug("a line of %s is no JSON-RPC message", self._process.command[0])
-            return None
-        return _unknown_answer(ends.answers, "The MCP server sent a malformed answer: it is no JSON")
-
-    def _refuse(self, line: LongLine, why: str) -> types.JSONRPCError | None:
-        if (id := line.answers) is not None:
-            return _unknown_answer(id, f"The MCP server sent an answer that {why}")
-        if not line.is_request and line.is_object and self._waiting:
-            self._unnamed.append((set(self._waiting), why))
-        logger.debug("a message of %s that %s is left out", self._process.command[0], why)
-        return None
-
-    async def close(self) -> None:
-        """Ends the process that judges."""
-        await self._judge.close()
-
-
 @asynccontextmanager
 async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIterator[MessageStream]:
     async with create_client_server_memory_streams() as (ours, (to_server, from_server)):
         loop = asyncio.get_running_loop()
 
-        reader = _LineReader(process)
+        judge = LineJudge()
+        reader = MessageReader(process.spool, process.command[0], judge)
 
         async def read() -> None:
             try:
@@ -828,5 +709,5 @@ async def _lines(process: ServerProcess, at_end: Callable[[], None]) -> AsyncIte
         finally:
             for pump in pumps:
                 pump.cancel()
-            await reader.close()
+            await judge.close()
             await asyncio.gather(*pumps, return_exceptions=True)

@@ -8,7 +8,11 @@ It is a script of its own and imports only the standard library. It answers each
   text of that alone is left in the file, to the byte. Then the answer also has its `size` in bytes, its `sha256`,
   `is_error`, whether it `is_costly` to parse, and its `kinds`: the type, MIME type and characters of its first parts.
 
-The answer is `{}` for what is no JSON, or no response. It ends with its stdin.
+- `{"file": path, "list": name}` names a file with the result of a list, whose entries are the member `name`. Lines take
+  its place: the first one has the other members, and each further one an entry. Its answer is
+  `{"omitted": [name, …], "count": n}`: the number of entries that nobody should parse, and the first of their names.
+
+The answer is `{}` for what is no JSON, no response or no list. It ends with its stdin.
 
 Reading JSON keeps the lock of the interpreter, so a thread would hold the loop for as long as the loop itself.
 """
@@ -30,11 +34,15 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-__all__ = ["MAX_CONTAINERS", "MAX_VALUES", "answered_id", "count", "kinds_of", "take_result"]
+__all__ = ["MAX_CONTAINERS", "MAX_VALUES", "answered_id", "count", "kinds_of", "split_list", "take_result"]
 
 MAX_VALUES, MAX_CONTAINERS = 40_000, 20_000  # of a line: what becomes of it costs a loop some µs for each
 MEMORY = 2 << 30  # bytes of addresses; a line that takes more to read is not read
 MAX_KINDS = 20
+MAX_ENTRY = 1 << 20  # bytes of an entry of a list
+MAX_ENTRIES = 20_000  # of a list
+MAX_BESIDE = 64 * 1024  # bytes of the members of a list beside its entries
+MAX_OMITTED = 5  # entries whose names are told
 MAX_ID = 256  # characters of the id of a request
 PART = 1 << 20
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -171,9 +179,36 @@ def take_result(path: str) -> dict[str, Any]:
     }
 
 
+def split_list(path: str, member: str) -> dict[str, Any]:
+    """Puts lines in the place of a list in a file: its other members, then an entry each.
+
+    Raises:
+        ValueError: it holds no such list, or too much beside it.
+        OSError: it cannot be read or written.
+    """
+    result = json.loads(Path(path).read_bytes(), parse_constant=_refuse_constant)
+    entries = result.pop(member, None)
+    beside = json.dumps(result).encode()
+    if not isinstance(entries, list) or len(beside) > MAX_BESIDE:
+        raise ValueError("no list")
+    omitted: list[Any] = entries[MAX_ENTRIES:]
+    with Path(path).open("r+b") as file:
+        file.write(beside)
+        for entry in entries[:MAX_ENTRIES]:
+            text = json.dumps(entry, separators=(",", ":")).encode()
+            values, containers = count(entry, most=MAX_VALUES)
+            if len(text) > MAX_ENTRY or values > MAX_VALUES or containers > MAX_CONTAINERS:
+                omitted.append(entry)
+            else:
+                file.write(b"\n" + text)
+        file.truncate()
+    names = [entry.get("name", entry.get("uri")) if isinstance(entry, dict) else "" for entry in omitted]
+    return {"count": len(names), "omitted": [str(name)[:80] for name in names[:MAX_OMITTED]]}
+
+
 def _answer(asked: Any, source: Any) -> dict[str, Any]:
     if isinstance(asked, dict):
-        return take_result(asked["file"])
+        return split_list(asked["file"], asked["list"]) if "list" in asked else take_result(asked["file"])
     message = json.loads(source.read(asked))
     values, containers = count(message)
     return {"values": values, "containers": containers, "answers": answered_id(message)}

@@ -44,6 +44,11 @@ def alive(pid: int) -> bool:
         return False
 
 
+def files(folder: Path) -> list[Path]:
+    """The files below a folder, but for those that a store locks."""
+    return [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+
+
 class Site:
     """A gateway with a space `demo`, a human in it, and whatever is bridged."""
 

@@ -7,7 +7,10 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from mew_lab.sdk.result_store import ResultLimits, ResultStore
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.tools import ToolBox
 
-from .conftest import Site, until
+from .conftest import Site, files, until
 from .heavy_server import SHAPES
 from .heavy_server import shape as written
 
@@ -49,11 +52,6 @@ async def whole(reader: MEWParticipant, result: Any) -> dict[str, Any]:
 
 def length(raw: Mapping[str, Any]) -> int:
     return len(compact(raw).encode())
-
-
-def files(folder: Path) -> list[Path]:
-    """The files of results below the user's folder for state."""
-    return [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
 
 
 @pytest.fixture
@@ -87,6 +85,24 @@ async def test_a_large_result_of_a_server_is_kept_and_comes_whole_to_the_one_tha
     assert human.streams.active == {}
 
 
+@asynccontextmanager
+async def heavy(over: str) -> AsyncIterator[Sequence[str] | str]:
+    """How the heavy server is bridged: its command, or its address where it answers over HTTP."""
+    if over == "stdio":
+        yield ["python", str(HEAVY)]
+        return
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, str(HEAVY), over, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        assert server.stdout is not None
+        yield (await server.stdout.readline()).decode().strip()
+    finally:
+        server.kill()
+        await server.wait()
+
+
+OVER = ["stdio", "json", "events", "sse"]
 EDGES = [MIB - 16_384, MIB - 4096, MIB, LONGEST - 200, LONGEST, LONGEST + 200, 9_000_000]
 LARGEST = [33_000_000, 64 * MIB - 1000, 64 * MIB + 200_000, 100_000_000]
 
@@ -94,23 +110,27 @@ LARGEST = [33_000_000, 64 * MIB - 1000, 64 * MIB + 200_000, 100_000_000]
 @pytest.mark.sampled
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("over", OVER)
 @pytest.mark.parametrize("size", [*EDGES, *(pytest.param(size, marks=pytest.mark.slow) for size in LARGEST)])
 async def test_no_result_is_lost_after_it_was_executed(
-    site: Site, state: Callable[[], Path], shape: str, size: int
+    site: Site, state: Callable[[], Path], shape: str, size: int, over: str
 ) -> None:
     """It comes whole, or by a head, or its call is unknown; and the server goes on."""
-    await site.bridge(["python", str(HEAVY)], state=state)
-    human = await site.seat("human")
-    try:
-        async with asyncio.timeout(200):
-            result = await human.call(f"git/{shape}", text(size))
-            raw = result.raw if ResultHead.of(result.raw) is None else await whole(human, result)
-    except OutcomeUnknown as fault:
-        assert len(written(shape, size).encode()) > 64 * MIB or "takes too long" in str(fault), fault
-    else:
-        assert len(json.dumps(raw, separators=(",", ":"), ensure_ascii=False)) > size * 0.8
-    assert (await human.call("git/text", text(10))).raw
-    assert len(files(state())) <= 1
+    async with heavy(over) as command:
+        await site.bridge(command, state=state)
+        human = await site.seat("human")
+        try:
+            async with asyncio.timeout(200):
+                result = await human.call(f"git/{shape}", text(size))
+                raw = result.raw if ResultHead.of(result.raw) is None else await whole(human, result)
+        except OutcomeUnknown as fault:
+            assert len(written(shape, size).encode()) > 64 * MIB or "takes too long" in str(fault), fault
+        else:
+            is_whole = raw == json.loads(written(shape, size))
+            assert is_whole, (list(raw)[:9], len(json.dumps(raw)))
+        assert (await human.call("git/text", text(10))).raw
+        assert "git" in human.client.participants and not site.ended
+        assert len(files(state())) <= 1
 
 
 async def test_a_result_of_many_values_is_kept_too(site: Site, state: Callable[[], Path]) -> None:

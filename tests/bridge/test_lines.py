@@ -7,6 +7,7 @@ import gc
 import json
 import re
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -24,9 +25,9 @@ from mew_lab.bridge.session import McpSession, open_session
 from mew_lab.errors import MewError, OutcomeUnknown
 from mew_lab.sdk.result_store import ResultLimits, ResultStore
 from mew_lab.sdk.tools import RpcError
-from mew_lab.transport.line_judge import answered_id, count
+from mew_lab.transport.line_judge import answered_id, count, split_list
 
-from .conftest import Site
+from .conftest import Site, files
 from .heavy_server import SHAPES
 
 HEAVY = Path(__file__).parent / "heavy_server.py"
@@ -75,17 +76,23 @@ async def outcome(call: Any) -> str:
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[McpSession]:
-    """A session without a space, which takes no message of such sizes."""
+async def opened(
+    folder: Path, *words: str, spool: ResultStore | None = None, told: list[Any] | None = None
+) -> AsyncIterator[McpSession]:
+    """A session without a space, which takes no message of such sizes. `told` gets the notifications."""
 
     async def ignore(*_: Any) -> None:
         pass
 
-    process = ServerProcess(["python", str(HEAVY)], cwd=folder)
+    async def tell(method: str, params: Any) -> None:
+        if told is not None:
+            told.append(params)
+
+    process = ServerProcess(["python", str(HEAVY), *words], cwd=folder, spool=spool)
     await process.start()
     requests = ServerRequests(report=ignore)
     async with open_session(
-        process, on_notification=ignore, on_request=requests, at_end=lambda: None
+        process, on_notification=tell, on_request=requests, at_end=lambda: None
     ) as session:
         yield session
 
@@ -127,6 +134,100 @@ async def test_no_line_of_a_server_holds_the_loop_and_each_call_has_an_end(
                         assert re.search("malformed answer|more than|longer than", answer)
         assert await ask(session, shape, {"size": 10}) == "answered"
     assert max(held.values()) < MARK + idle["busy"], held
+
+
+def many_values(count: int) -> dict[str, Any]:
+    """The schema of a tool with about so many values."""
+    return {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(count // 4)}}
+
+
+def a_list(member: str, entries: int, values: int, more: int = 0) -> dict[str, Any]:
+    schema = many_values(values)
+    listed = [{"name": f"é{n}", "description": "d" * more, "inputSchema": schema} for n in range(entries)]
+    return {member: listed, "nextCursor": "on", "_meta": {"own": [1.5, None]}}
+
+
+@pytest.mark.threat(28, 37)
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("entries", "values", "more"),
+    [
+        pytest.param(344, 200, 0, id="many values"),
+        pytest.param(344, 40, 7000, id="a long line"),
+        pytest.param(10_000, 20, 900, id="many entries", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("member", ["tools", "resources", "prompts"])
+async def test_a_list_that_is_costly_is_read_whole_and_does_not_hold_the_loop(
+    tmp_path: Path, member: str, entries: int, values: int, more: int
+) -> None:
+    listed = a_list(member, entries, values, more)
+    (tmp_path / "list").write_text(json.dumps(listed, separators=(",", ":")))
+    async with opened(tmp_path, "list", spool=ResultStore(lambda: tmp_path)) as session:
+        with frozen():
+            async with watched() as idle:
+                await asyncio.sleep(0.5)
+            async with watched() as busy:
+                found = await session.request(f"{member}/list", {})
+    assert found == listed
+    assert busy["busy"] < MARK + idle["busy"]
+    assert files(tmp_path) == [tmp_path / "list"]
+
+
+@pytest.mark.threat(28, 37)
+async def test_an_entry_that_nobody_should_parse_costs_no_other_and_is_told(tmp_path: Path) -> None:
+    listed = a_list("tools", 300, 150)
+    heavy = {"values": many_values(100_000), "lists": [[]] * 30_000, "text": "x" * 2_000_000}
+    for place, (name, schema) in enumerate(heavy.items()):
+        listed["tools"].insert(100 * place, {"name": name, "inputSchema": schema})
+    (tmp_path / "list").write_text(json.dumps(listed))
+    told: list[Any] = []
+    async with opened(tmp_path, "list", spool=ResultStore(lambda: tmp_path), told=told) as session:
+        found = await session.request("tools/list", {})
+    assert found == a_list("tools", 300, 150)
+    [warning] = told
+    assert warning["data"].startswith(
+        "3 tools left out, because they are too large or too many: values, lists, text"
+    )
+
+
+@pytest.mark.threat(28, 37)
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"tools":{"a":[' + "[]," * 50_000 + "1]}}", "has no member tools with entries"),
+        ('{"content":[' + "[]," * 50_000 + "1]}", "has no member tools with entries"),
+        ('{"tools":[],"more":[' + "[]," * 50_000 + "1]}", "has no member tools with entries"),
+        ('{"tools":[' + "1," * 9_000_000 + "1]}", "is too large for tools/list"),
+    ],
+)
+async def test_a_list_that_cannot_be_read_is_an_error_and_the_server_goes_on(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "list").write_text(text)
+    async with opened(tmp_path, "list", spool=ResultStore(lambda: tmp_path)) as session:
+        with pytest.raises(RpcError, match=says):
+            await session.request("tools/list", {})
+        assert await ask(session, "text", {"size": 10}) == "answered"
+
+
+ENTRY = st.recursive(
+    st.none() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+)
+
+
+@given(st.lists(ENTRY), st.dictionaries(st.text(max_size=5), ENTRY, max_size=3))
+def test_the_lines_of_a_list_hold_its_entries_in_their_order(
+    entries: list[Any], others: dict[str, Any]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "list"
+        path.write_text(json.dumps({**others, "tools": entries}, indent=1))
+        assert split_list(str(path), "tools") == {"count": 0, "omitted": []}
+        first, *lines = path.read_bytes().split(b"\n")
+    others.pop("tools", None)
+    assert json.loads(first) == others and [json.loads(line) for line in lines] == entries
 
 
 RAW = """

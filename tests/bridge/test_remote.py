@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mew_lab
+from mew_lab.bridge.http_client import EventBody
 from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.message_reader import MessageReader
+from mew_lab.bridge.process import LineJudge
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.errors import ConfigError, MewError, OutcomeUnknown, ToolFailed
 
@@ -148,7 +155,11 @@ async def test_a_server_that_is_not_there_cannot_be_reached(site: Site, transpor
         (b"200 OK\r\nContent-Type: text/html", b"<h1>Hello</h1>", "Unexpected content type: text/html"),
         (b"500 Oops\r\nContent-Type: text/plain", b"oops", "it answered with HTTP 500"),
         (b"200 OK\r\nContent-Type: application/json", b"{", "Failed to parse JSON response"),
-        (b"200 OK\r\nContent-Type: application/json", b" " * (9 << 20), "it has more than 8388608 bytes"),
+        (
+            b"200 OK\r\nContent-Type: application/json",
+            b" " * (9 << 20),
+            "it has 9437184 bytes, and is no answer of MCP",
+        ),
         (b"200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip", b"", "compressed its answer"),
         (b"302 Found\r\nLocation: http://127.0.0.2:1/", b"", "not followed"),
     ],
@@ -251,6 +262,46 @@ async def test_the_error_that_a_server_at_a_url_gives_stays_a_failure(
         async with asyncio.timeout(20):
             with pytest.raises(ToolFailed, match=said):
                 await human.call("git/pay")
+
+
+class Chunks(httpx2.AsyncByteStream):
+    """A body that comes in these pieces."""
+
+    def __init__(self, chunks: Sequence[bytes]) -> None:
+        self.chunks = chunks
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self.chunks:
+            yield chunk
+
+    async def aclose(self) -> None: ...
+
+
+FIELD = st.sampled_from(
+    ["data: {}", 'data:{"a":', "data:  1}", "data:", "data", "event: message", "event:endpoint", "id: 7", ": ping",
+     "retry: 5", "é: x", "dat", ""]
+)  # fmt: skip
+END = st.sampled_from(["\n", "\r\n", "\r"])
+
+
+@given(st.lists(st.tuples(FIELD, END)), st.lists(st.integers(0, 40)))
+async def test_events_that_nothing_speaks_against_come_as_they_were_however_they_are_cut(
+    lines: list[tuple[str, str]], cuts: list[int]
+) -> None:
+    data = "".join(map("".join, [*lines, ("", "\n"), ("", "\n")])).encode()
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    pieces = [data[begin:end] for begin, end in itertools.pairwise(places)]
+    server = RemoteServer("http://127.0.0.1:9/mcp")
+    reader = MessageReader(None, "a server", LineJudge())
+
+    async def events(body: httpx2.AsyncByteStream) -> list[tuple[str, str, str, int | None]]:
+        request, kind = httpx2.Request("GET", "http://127.0.0.1:9"), {"content-type": "text/event-stream"}
+        response = httpx2.Response(200, headers=kind, stream=body, request=request)
+        return [(it.event, it.data, it.id, it.retry) async for it in httpx2.EventSource(response)]
+
+    assert await events(EventBody(Chunks(pieces), reader, server, held=10_000)) == await events(
+        Chunks([data])
+    )
 
 
 def test_the_transport_is_that_of_the_path_unless_it_is_named() -> None:

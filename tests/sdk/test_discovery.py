@@ -540,7 +540,7 @@ async def test_closed_while_the_connection_stands_a_request_ends_for_those_who_w
             "tools left out: 2 without a name that can be called (such as a/b)",
         ),
         (
-            [{"name": "big", "inputSchema": {"x": "y" * 70_000}}],
+            [{"name": "big", "inputSchema": {"x": "y" * 140_000}}],
             0,
             "tools left out: 1 with a schema that is too large (such as big)",
         ),

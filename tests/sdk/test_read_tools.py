@@ -59,11 +59,11 @@ def test_at_most_500_are_taken() -> None:
 
 
 @pytest.mark.threat(9)
-def test_a_schema_of_more_than_64_kib_is_left_out_and_so_is_what_is_too_much_together() -> None:
+def test_a_schema_of_more_than_128_kib_is_left_out_and_so_is_what_is_too_much_together() -> None:
     def of(size: int) -> dict[str, Any]:
         return {"x": "y" * (size - len('{"x":""}'))}
 
-    found = read_tools("c", [tool("fits", inputSchema=of(65_536)), tool("not", inputSchema=of(65_537))])
+    found = read_tools("c", [tool("fits", inputSchema=of(131_072)), tool("not", inputSchema=of(131_073))])
     assert [one.name for one in found.tools] == ["fits"]
     assert found.omitted == "tools left out: 1 with a schema that is too large (such as not)"
     many = read_tools("c", [tool(f"t{n}", inputSchema=of(65_536)) for n in range(100)])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from mew_lab.cli.client_settings import CLIENTS
+from mew_lab.bridge.client_settings import CLIENTS
 from mew_lab.cli.shell import Formatter, log_to_stderr, tell_error, tell_failure, warn
 from mew_lab.errors import ConfigError, FilterError, MewError
 from mew_lab.settings.waiting import (

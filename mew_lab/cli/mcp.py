@@ -13,15 +13,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mew_lab.bridge.client_settings import write_settings
 from mew_lab.bridge.early_answers import EarlyAnswers
 from mew_lab.cli import shell
-from mew_lab.cli.client_settings import write_settings
 from mew_lab.errors import MewError, NotAdmitted
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed, token_from
 from mew_lab.protocol.address import Address
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["run", "serve"]
 
 TAKEN = 4409  # the code with which a gateway refuses an id that is connected already
-MAX_NAME = 32  # characters of the name of the server in a client, which its tools carry
 LIMITS = {
     "answer_after": ANSWER_AFTER,
     "decide_within": DECIDE_WITHIN,
@@ -124,18 +122,19 @@ def _print_settings(options: argparse.Namespace) -> None:
     else:
         command += ["--token-env", options.token_env]
     command += ["--as", options.as_id] if options.as_id else []
+    command += ["--bare-names", options.bare_names] if options.bare_names else []
     for name, usual in LIMITS.items():
-        if (seconds := getattr(options, name)) != usual:
+        if name != "answer_after" and (seconds := getattr(options, name)) != usual:
             command += [f"--{name.replace('_', '-')}", f"{seconds:g}"]
     settings = write_settings(
         options.config,
-        name=re.sub(r"[^A-Za-z0-9_-]+", "-", options.space).strip("-")[:MAX_NAME] or "mew",
+        space=options.space,
         command=command,
         variable=options.token_env or "",
         answer_after=options.answer_after,
     )
     shell.say(settings.text)
-    shell.warn(f"this belongs into {settings.file}{settings.remark and '; '}{settings.remark}")
+    shell.warn(settings.where)
 
 
 def _program() -> list[str]:

@@ -180,9 +180,12 @@ async def serve_files(
                 say(f"note: {remark}")
         for participant, profile in enrolled:
             hosts[0].enrol(participant, profile)
+        lines: list[str] = []
         for space_host, path in zip(hosts, journals, strict=True):
             more = [name for name, _ in enrolled if name not in space_host.keys]
-            _print_addresses(space_host, path, [*space_host.keys, *more], say)
+            lines += _addresses(space_host, path, [*space_host.keys, *more])
+        for line in lines:
+            say(line)
         for file, space_host in zip(files, hosts, strict=True):
             if auto_start:
                 await space_host.start_programs(file, tell=say, fault=say)
@@ -283,7 +286,8 @@ async def _serve(
         for participant, profile in enrolled:
             space_host.enrol(participant, profile)
             names += [participant] if participant not in names else []
-        _print_addresses(space_host, journal, names, say)
+        for line in _addresses(space_host, journal, names):
+            say(line)
         if bridges is not None:
             bridges.start(space_host, owner=names[0])
         await ended.wait()
@@ -294,12 +298,13 @@ async def _serve(
     say(f"space {space_host.name} is down; the journal stays in {journal}")
 
 
-def _print_addresses(space_host: Host, journal: Path, names: Iterable[str], say: Say) -> None:
-    """Prints the address of a space, its journal, and the shell line that joins as each participant."""
-    say(f"space {space_host.name} at {space_host.url}")
-    say(f"journal {journal}")
-    for participant in names:
-        say(f"{participant}: {_join_line(space_host, participant)}")
+def _addresses(space_host: Host, journal: Path, names: Iterable[str]) -> list[str]:
+    """Lines with the address of a space, its journal, and the shell line that joins as each participant.
+
+    The token files exist once it returns, so that a program that reads the first line finds all of them.
+    """
+    joining = [f"{participant}: {_join_line(space_host, participant)}" for participant in names]
+    return [f"space {space_host.name} at {space_host.url}", f"journal {journal}", *joining]
 
 
 def _join_line(space_host: Host, participant: str) -> str:

@@ -14,14 +14,17 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from mew_lab.bridge.client_settings import CLIENTS, ClientSettings, write_settings
 from mew_lab.bridge.offers import LISTING
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
+from mew_lab.gateway.keyring import variable
 from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.protocol.token import remember
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.settings.waiting import ANSWER_AFTER
 from mew_lab.transport.folder import hide
 
 __all__ = ["McpSeat", "open_mcp_seat", "with_lists"]
@@ -41,15 +44,21 @@ class McpSeat(Seat):
         name: str,
         url: str,
         token_file: Path,
+        answer_after: float,
         parts: AsyncExitStack,
     ) -> None:
         super().__init__(session, participant, name=name, what=f"MCP clients at {url}")
         self.url = url
         self.token_file = token_file
+        self._answer_after = answer_after
         self._parts = parts  # closed in reverse order: the server, then the gate
 
     def __repr__(self) -> str:
-        return f"MCP clients take part as {self.name} at {self.url}. A coding agent is told so:\n{self.line}"
+        others = ", ".join(client for client in CLIENTS if client != "zed")
+        return (
+            f"MCP clients take part as {self.name} at {self.url}. Claude Code is told so:\n{self.line}\n"
+            f".settings(CLIENT) shows what to paste for {others}"
+        )
 
     @property
     def line(self) -> str:
@@ -57,6 +66,21 @@ class McpSeat(Seat):
         bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(self.token_file))})"'
         name = shlex.quote(self.lab.space)
         return f"claude mcp add --transport http {name} {self.url} --header {bearer}"
+
+    def settings(self, client: str) -> ClientSettings:
+        """What to paste into the settings of a client, such as `codex`, and where; the last line of a cell shows it.
+
+        Raises:
+            MewError: No settings are known for that client, or it cannot keep the token out of them.
+        """
+        return write_settings(
+            client,
+            space=self.lab.space,
+            url=self.url,
+            variable=variable(self.name),
+            token_file=self.token_file,
+            answer_after=self._answer_after,
+        )
 
     async def aclose(self) -> None:
         """Ends the server, withdraws the calls that wait, and leaves the space."""
@@ -110,7 +134,15 @@ async def open_mcp_seat(
             server_type(gate.server, token=token, token_name=named, port=port)
         )
         own = parts.pop_all()
-    return McpSeat(session, participant, name=name, url=server.url, token_file=file, parts=own)
+    return McpSeat(
+        session,
+        participant,
+        name=name,
+        url=server.url,
+        token_file=file,
+        answer_after=limits.get("answer_after", ANSWER_AFTER),
+        parts=own,
+    )
 
 
 def _load() -> Any:

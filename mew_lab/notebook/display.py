@@ -115,7 +115,7 @@ def _pictures(blocks: list[Block], tool: str) -> list[Html]:
 
 
 def whole(value: Any) -> Html:
-    """The uncut text of a value, because a person may approve a proposal by it."""
+    """The uncut text of a value, because a person may approve a proposal by it, or copy it."""
     text = str(value)
     return box(lines(text, limit=len(text)))
 
@@ -312,6 +312,8 @@ TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] 
     ("mew_lab.lab.listing", "SentEnvelope", sent, short),
     ("mew_lab.lab.lab", "Lab", lab, lab_text),
     ("mew_lab.lab.seat", "Seat", seat, seat_text),
+    ("mew_lab.lab.mcp_access", "McpSeat", whole, str),
+    ("mew_lab.bridge.client_settings", "ClientSettings", whole, str),
     ("mew_lab.lab.pending", "Pending", pending, pending_text),
     ("mew_lab.sdk.results", "ToolResult", tool_result, short),
     ("mew_lab.protocol.envelope", "Envelope", envelope, envelope_text),

@@ -19,7 +19,7 @@ import pytest
 import websockets
 
 from mew_lab.cli import main
-from mew_lab.cli.serve import serve, serve_files
+from mew_lab.cli.serve import serve, serve_again, serve_files
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import read_token_file
 from mew_lab.gateway.space_file import read_space_file
@@ -78,6 +78,34 @@ async def test_each_participant_gets_a_line_that_joins_as_it(tmp_path: Path) -> 
             assert client.capabilities.permit(kind, to=("x",), payload={"method": "tools/call"}).allowed
             await client.disconnect()
     assert said[-1].startswith("space demo is down; the journal stays in ")
+
+
+@pytest.mark.parametrize("how", ["new", "files", "again"])
+async def test_all_token_files_exist_when_the_first_line_is_printed(tmp_path: Path, how: str) -> None:
+    """A program that reads the address and then a token file finds it."""
+    names = [f"p{n}" for n in range(20)]
+    enrolled = [(name, "tool") for name in names]
+    before: list[bool] = []
+    ended = asyncio.Event()
+
+    def say(text: str) -> None:
+        if text.startswith("space "):
+            before.append(all(any(tmp_path.rglob(f"{name}.token")) for name in names))
+            ended.set()
+
+    given: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "say": say, "ended": ended, "enrolled": enrolled}
+    async with asyncio.timeout(30):
+        if how == "files":
+            await serve_files([read_space_file(space_yaml(tmp_path, "red"))], **given)
+        elif how == "new":
+            await serve("demo", owner="human", folder=tmp_path, journal=None, **given)
+        else:
+            journal = tmp_path / "journal.jsonl"
+            await serve("demo", owner="human", folder=tmp_path, journal=journal, **{**given, "enrolled": []})
+            before.clear()
+            ended.clear()
+            await serve_again(journal, **given)
+    assert before[0]
 
 
 @pytest.mark.threat(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -79,12 +80,27 @@ def test_the_line_for_a_coding_agent_names_the_file_of_the_token_and_not_the_tok
         f"claude mcp add --transport http {lab.space} {seat.url} "
         f'--header "Authorization: Bearer $(cat {seat.token_file})"'
     )
-    assert seat.line in repr(seat)
+    assert seat.line in repr(seat) and ".settings(CLIENT) shows what to paste for claude, codex" in repr(seat)
     port = int(seat.url.split(":")[2].split("/")[0])
     lab.leave("ann")
     assert "ann" not in lab.seats
     again = lab.serve_mcp("ann", port=port)
     assert again.token_file.read_text().strip() == token and again.url == seat.url
+
+
+def test_each_client_gets_what_to_paste_without_the_token(lab: Lab) -> None:
+    seat = lab.serve_mcp("ann", answer_after=30)
+    token = seat.token_file.read_text().strip()
+    for client in ("claude", "codex", "gemini", "opencode", "vscode", "cursor", "openai-agents"):
+        settings = seat.settings(client)
+        assert seat.url in settings.text and "MEW_TOKEN_ANN" in settings.text
+        assert f'export MEW_TOKEN_ANN="$(cat {seat.token_file})"' in settings.where
+        assert token not in repr(settings)
+    assert tomllib.loads(seat.settings("codex").text)["mcp_servers"]["demo"]["tool_timeout_sec"] > 30
+    with pytest.raises(MewError, match="zed: it passes no variable on; use mew-lab mcp with --token-file"):
+        seat.settings("zed")
+    with pytest.raises(MewError, match="No settings are known for 'clod'; they are for claude, codex"):
+        seat.settings("clod")
 
 
 def test_faults_of_serving_are_sentences(lab: Lab) -> None:

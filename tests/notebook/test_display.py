@@ -242,6 +242,24 @@ def test_every_kind_of_the_specification_has_a_family_of_its_own() -> None:
     assert system == {"system/presence", "system/welcome"}
 
 
+def test_a_cell_shows_how_clients_reach_a_gate_and_what_to_paste(loaded: InteractiveShell) -> None:
+    lab = mew_lab.up("shown", journal=None)
+    try:
+        gate = lab.serve_mcp("ann")
+        for value, words in (
+            (gate, ("claude mcp add --transport http", gate.url, ".settings(CLIENT)")),
+            (
+                gate.settings("codex"),
+                ("bearer_token_env_var", "~/.codex/config.toml", "export MEW_TOKEN_ANN"),
+            ),
+        ):
+            html, plain = shown(loaded, value)
+            for word in words:
+                assert word in Elements(html).text and word in plain
+    finally:
+        lab.down()
+
+
 @pytest.mark.trap("T-16")
 def test_unloading_puts_back_the_formatters_that_were_there(shell: InteractiveShell) -> None:
     formatters = shell.display_formatter.formatters  # type: ignore[union-attr]

@@ -125,6 +125,7 @@ _ABOVE: dict[str, tuple[str, str]] = {
         "notebook.waiting",
         "IPython",
     ),  # may refuse a wait; a script waits for decisions elsewhere
+    "watch_question": ("notebook.waiting", "IPython"),  # a card in a cell; a script types
 }
 
 

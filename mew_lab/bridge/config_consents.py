@@ -13,7 +13,7 @@ import hmac
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from mew_lab.bridge.mcp_config import ConfiguredServer, Input, McpConfig
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.visible import one_line, visible
+from mew_lab.protocol.visible import one_line
 from mew_lab.settings.environment import state_folder
 from mew_lab.transport.files import replace_small
 
@@ -37,6 +37,13 @@ class Person(Protocol):
 
     def show(self, text: str) -> None:
         """Shows some lines."""
+
+    def allow(self, path: Path, name: str, lines: Sequence[str]) -> bool | None:
+        """Whether the server of that name in a file may be started; None where nobody answers.
+
+        Args:
+            lines: All of what would be started, as a person reads it.
+        """
 
     def ask(self, question: str, *, is_secret: bool = False) -> str | None:
         """The typed answer, without an echo where it is a secret; None where nobody answers."""
@@ -182,18 +189,12 @@ def _refuse(
             "(--trust-config of a command, trust=[…] of bridge_all)"
         )
     if person is not None:
-        name = one_line(server.name, 120)
-        lines = [
-            f"{visible(str(config.path))} wants to start the MCP server {name!r}, in your name:",
-            *(f"  {line}" for line in server.question()),
-        ]
-        person.show("\n".join(lines))
-        answer = person.ask("Type yes to allow it, for this file and as it is now: ")
-        if answer is not None and answer.strip().lower() == "yes":
+        is_allowed = person.allow(config.path, server.name, server.question())
+        if is_allowed:
             if remark := store.keep(config.path, server.name, digest):
                 person.show(f"note: {remark}")
             return ""
-        if answer is not None:
+        if is_allowed is not None:
             return f"it was not allowed; its digest is {digest}"
     return (
         "nobody has allowed it on this computer, and nobody can be asked here. Read its entry, then give its digest: "

@@ -11,25 +11,33 @@ import asyncio
 import builtins
 import getpass
 import os
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from queue import SimpleQueue
 from types import BuiltinFunctionType
+from typing import Protocol
 
 from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer, ConsentStore, Person, admit_servers
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.mcp_config import McpConfig, read_mcp_config
 from mew_lab.bridge.server_requests import ASKING
 from mew_lab.errors import MewError
+from mew_lab.lab.decisions.questions import Questions
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.listing import Listing
+from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.pending import BEAT, Watch
 from mew_lab.protocol.elicitation import ELICIT
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import for_terminal, one_line, visible
 from mew_lab.tools_agent.home import participant_id
 
 __all__ = [
+    "CardPerson",
+    "CardWatch",
     "ConfigBridges",
     "StartLines",
     "TypingPerson",
@@ -40,6 +48,14 @@ __all__ = [
 ]
 
 RESTARTS = 3
+SOON = 0.1  # seconds until a card is shown
+
+
+class CardWatch(Watch, Protocol):
+    """The watch over a wait for a card; `is_silent` is whether no message of its page has come for some seconds."""
+
+    @property
+    def is_silent(self) -> bool: ...
 
 
 class TypingPerson:
@@ -49,12 +65,59 @@ class TypingPerson:
         """Prints some lines, with control characters made visible."""
         print(for_terminal(text), flush=True)
 
+    def allow(self, path: Path, name: str, lines: Sequence[str]) -> bool | None:
+        """Prints what would be started, and takes a typed yes."""
+        head = f"{visible(str(path))} wants to start the MCP server {one_line(name, 120)!r}, in your name:"
+        self.show("\n".join([head, *(f"  {line}" for line in lines)]))
+        answer = self.ask("Type yes to allow it, for this file and as it is now: ")
+        return None if answer is None else answer.strip().lower() == "yes"
+
     def ask(self, question: str, *, is_secret: bool = False) -> str | None:
         """The typed answer, without an echo where it is a secret; None where nobody can answer."""
         try:
             return (getpass.getpass if is_secret else input)(for_terminal(question))
         except (EOFError, OSError, RuntimeError):  # no input, or a front end that has none
             return None
+
+
+class CardPerson(TypingPerson):
+    """The person at a notebook: whether a server may be started is a card in the cell that waits; the rest is typed.
+
+    Where no click is handled while a cell waits, and where the card's page stays silent, she types that too.
+
+    Args:
+        asked: The questions to this person.
+        watch: Shows the question of that id in the cell that waits; None where it cannot be answered there.
+    """
+
+    def __init__(
+        self, asked: Questions, *, loop: LoopThread, watch: Callable[[str], CardWatch | None]
+    ) -> None:
+        self._asked = asked
+        self._loop = loop
+        self._watch = watch
+        self._has_page = True
+
+    def allow(self, path: Path, name: str, lines: Sequence[str]) -> bool | None:
+        """Shows a card and waits for its answer."""
+        if not self._has_page or not self._asked.is_attended:
+            return super().allow(path, name, lines)
+        id = f"start-{secrets.token_hex(8)}"
+        if (watch := self._watch(id)) is not None:
+            coming = self._loop.submit(self._asked.ask_to_start(name, id=id, file=str(path), lines=lines))
+            step = SOON
+            try:
+                while not watch.is_silent:
+                    try:
+                        return coming.result(step)
+                    except FutureTimeout:
+                        watch.tick()
+                        step = BEAT
+            finally:
+                coming.cancel()
+                watch.end()
+        self._has_page = False  # the other servers of the file are asked about as text at once
+        return super().allow(path, name, lines)
 
 
 def find_person() -> Person | None:
@@ -91,6 +154,7 @@ def participant_ids(config: McpConfig) -> dict[str, str]:
 def admit_file(
     file: str | Path,
     *,
+    person: Person | None = None,
     trusted: Sequence[str] = (),
     only: Sequence[str] = (),
     skipped: Callable[[McpConfig], Mapping[str, str]] = lambda _: {},
@@ -102,6 +166,7 @@ def admit_file(
     The person at the terminal or the notebook is asked where she has not allowed an entry before.
 
     Args:
+        person: who is asked; by default the one who can type an answer here.
         skipped: gives a sentence for each server that is not wanted, by its name.
 
     Raises:
@@ -111,7 +176,7 @@ def admit_file(
     ids = participant_ids(config)
     admitted, left_out = admit_servers(
         config,
-        person=find_person(),
+        person=person or find_person(),
         store=ConsentStore.of(config),
         trusted=trusted,
         only=only,

@@ -34,7 +34,7 @@ from mew_lab.agent.attention import Habits
 from mew_lab.agent.model import Model
 from mew_lab.agent.models import model_of
 from mew_lab.agent.options import AgentOptions
-from mew_lab.bridge.config_consents import PARALLEL
+from mew_lab.bridge.config_consents import PARALLEL, Person
 from mew_lab.bridge.mcp_config import McpConfig
 from mew_lab.bridge.process import start_seconds
 from mew_lab.bridge.remote import is_url
@@ -44,7 +44,14 @@ from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
 from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.call_check import hint, listed
-from mew_lab.lab.config_bridges import StartLines, admit_file, list_bridged, participant_ids
+from mew_lab.lab.config_bridges import (
+    CardPerson,
+    StartLines,
+    admit_file,
+    find_person,
+    list_bridged,
+    participant_ids,
+)
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy, policy_from_environment
@@ -380,9 +387,9 @@ class Lab(metaclass=_NamesOnly):
     ) -> Listing:
         """Connects the MCP servers of the file of a client, such as `.mcp.json` or `.vscode/mcp.json`.
 
-        What a server would run, and the names of the variables that it reads, are shown for a typed yes: the first time,
-        and whenever its entry changes. A server that cannot be used is left out with a sentence, and so is one whose
-        name is seated already. Run it again after a change of the file.
+        A card shows what a server would run, and the names of the variables that it reads, the first time and whenever
+        its entry changes. Where no card can be pressed while the cell waits, you type yes. A server that cannot be used
+        is left out with a sentence, and so is one whose name is seated already. Run it again after a change of the file.
 
         Args:
             only: The names of some servers of the file; default: all.
@@ -408,7 +415,13 @@ class Lab(metaclass=_NamesOnly):
             }
 
         admitted, left_out = admit_file(
-            file, trusted=trust, only=only, skipped=seated, answers=inputs, environ=os.environ
+            file,
+            person=self._person(),
+            trusted=trust,
+            only=only,
+            skipped=seated,
+            answers=inputs,
+            environ=os.environ,
         )
         told = StartLines()
         options: dict[str, Any] = {"can": can, "restarts": restarts, "on_start": told.add}
@@ -425,6 +438,13 @@ class Lab(metaclass=_NamesOnly):
             if self.local.owns_bridge(id)
         }
         return list_bridged(tools, {**left_out, **failed})
+
+    def _person(self) -> Person | None:
+        """Who is asked whether a server may be started: by a card where this cell can show one, else by text."""
+        typing, watch = find_person(), find_above("watch_question")
+        if typing is None or watch is None or self.loop.threadless:
+            return typing
+        return CardPerson(self.asked, loop=self.loop, watch=lambda id: watch(self, id))
 
     def set_roots(self, name: str, roots: Sequence[str | Path]) -> Note:
         """Names other roots for the server that was bridged as `name`, and tells it that they have changed.

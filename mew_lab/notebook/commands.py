@@ -176,6 +176,21 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note="As the program, python means the interpreter of this kernel. $name and {expression} are filled in. "
             "lab.bridge(NAME, URL, headers=…) gives a server at a URL its headers.",
         ),
+        "bridge-all": Command(
+            "connects the MCP servers of a client's file, such as .mcp.json; you allow each",
+            "[FILE] [--only SERVER] [--can PROFILE] [--trust SHA256]",
+            (
+                CommandOption(
+                    "FILE", "the file; default: .mcp.json", "path", {"nargs": "?", "default": ".mcp.json"}
+                ),
+                CommandOption("--only", "a server of the file; may be repeated; default: all", "", _MANY),
+                CommandOption("--can", "the profile of each; default: tool", "profile", {"default": "tool"}),
+                CommandOption(
+                    "--trust", "the digest of an entry that is allowed; may be repeated", "", _MANY
+                ),
+            ),
+            note="A yes holds for that file and that entry, until the entry changes.",
+        ),
         "join": Command(
             "adds another participant to the space, which you control from here",
             "NAME [--can PROFILE]",
@@ -443,7 +458,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Start": ("up", "down", "connect", "use", "status", "faults", "help"),
-        "People": ("who", "join", "bridge", "agent", "tools-agent", "agents", "ask", "chat"),
+        "People": ("who", "join", "bridge", "bridge-all", "agent", "tools-agent", "agents", "ask", "chat"),
         "Calls": ("tools", "call", "propose", "send", "withdraw", "cancel"),
         "Decide": ("proposals", "approve", "reject", "questions", "answer", "undo", "resolve", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),

@@ -157,6 +157,10 @@ def bridge(options: Namespace, tail: Any) -> object:
     return lab.bridge(options.name, tail, env=options.env, can=options.can, **asks)
 
 
+def bridge_all(options: Namespace, tail: Any) -> object:
+    return _lab().bridge_all(options.file, only=options.only, trust=options.trust, can=options.can)
+
+
 def join(options: Namespace, tail: Any) -> object:
     return _lab().join(options.name, can=options.can)
 

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from mew_lab.views.approvals.widget import ApprovalsView
     from mew_lab.views.ui.live import ClickProbe
 
-__all__ = ["ApprovalsWatch", "StoryWatch", "before_wait"]
+__all__ = ["ApprovalsWatch", "StoryWatch", "before_wait", "watch_question"]
 
 SILENCE = 3.0  # seconds without a message from a view before the waiting cell gives advice
+FIRST_SIGN = 8.0  # seconds that a page has to draw its first card
 
 
 def before_wait(pending: Pending, blocking: bool) -> StoryWatch | None:
@@ -54,6 +55,20 @@ def before_wait(pending: Pending, blocking: bool) -> StoryWatch | None:
     if pending.kind == "mcp/proposal" and pending.state == "open":
         watch = begin.watch(f"the proposal {pending.id} ({pending.what})", id=pending.id)
     return StoryWatch(place.session, pending, begin, watch)
+
+
+def watch_question(session: Session, id: str) -> ApprovalsWatch | None:
+    """Watches a question of this process, shown in the cell that waits; None where nobody could answer it there."""
+    shell = _shell()
+    if shell is None or threading.current_thread() is not threading.main_thread():
+        return None
+    try:
+        watch = _Beginning(shell, _place_of(session), True, id, True).watch(f"the question {id}", id=id)
+    except CannotWait:
+        return None
+    if watch is not None:
+        watch.follow(id)
+    return watch
 
 
 def _check_repeat(shell: Any, pending: Pending) -> None:
@@ -147,6 +162,11 @@ class _CardOutput:
         self._ids: set[str] = set()
         self._view: ApprovalsView | None = None
 
+    @property
+    def view(self) -> ApprovalsView | None:
+        """What is displayed; None so far."""
+        return self._view
+
     def follow(self, id: str) -> None:
         """Shows the card of this proposal, and what servers ask about it or about this call."""
         self._ids.add(id)
@@ -208,6 +228,13 @@ class ApprovalsWatch:
                 "may be handled only when the cell ends. Interrupt the cell, decide, and run it again; "
                 "the proposal stays open."
             )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no page has said anything of these cards, some seconds after they were shown."""
+        view = (self._cards and self._cards.view) or self._view
+        waited = time.monotonic() - self._since
+        return waited >= FIRST_SIGN and (view is None or view.unheard_for() is None)
 
     def end(self) -> None:
         """Ends the watch."""
@@ -394,7 +421,10 @@ def _session_of(pending: Pending) -> _DecisionPlace | None:
     own = [lab for lab in with_seat if lab.seats[pending.seat].participant.proposals.get(pending.id)]
     if not (candidates := own or with_seat):
         return None
-    lab = candidates[-1]
+    return _place_of(candidates[-1])
+
+
+def _place_of(lab: Any) -> _DecisionPlace:
     return _DecisionPlace(lab, lambda: lab.view.made("approvals"), lambda proposal: lab.view.card(proposal))
 
 

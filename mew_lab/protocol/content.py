@@ -492,23 +492,31 @@ def _without_data(item: Any, part: ContentPart) -> Any:
 # --- a page -----------------------------------------------------------------------------------------------------------
 
 
-def for_page(parts: Sequence[ContentPart], *, empty: str = "") -> list[Block]:
+def for_page(
+    parts: Sequence[ContentPart],
+    *,
+    empty: str = "",
+    rest: str = "lab.log.df has all",
+    largest: int = MAX_PICTURE,
+) -> list[Block]:
     """The blocks of an answer, in bounds. The structured value is left out where a text holds the same value.
 
     Args:
         empty: the note for an answer without any part.
+        rest: where the rest of a text is that is cut.
+        largest: characters of base64 of a picture that is shown.
     """
     content = parts[:-1] if parts and parts[-1].kind == "structured" else parts
     blocks: list[Block] = []
     for part in islice(content, MAX_SHOWN_PARTS):
         if part.role:
             blocks.append(Block("note", f"{one_line(part.role, 40)}:"))
-        blocks.append(_page_block(part))
+        blocks.append(_page_block(part, rest=rest, largest=largest))
     if len(content) > MAX_SHOWN_PARTS:
         blocks.append(Block("note", f"Not shown: {count_of(len(content) - MAX_SHOWN_PARTS, 'more part')}."))
     for part in parts[len(content) :]:
         if not any(_holds_value(other, part.value) for other in islice(content, MAX_SHOWN_PARTS)):
-            blocks.append(_json_block(part.value))
+            blocks.append(_json_block(part.value, rest=rest))
     return blocks or ([Block("note", empty)] if empty else [])
 
 
@@ -530,11 +538,11 @@ def pictures_of(results: Iterable[Any]) -> list[list[Block]]:
     return pictures
 
 
-def _page_block(part: ContentPart) -> Block:
+def _page_block(part: ContentPart, *, rest: str, largest: int) -> Block:
     if part.text is not None:
-        return (_table_block(part.text) if part.is_table else None) or _text_block(part.text)
+        return (_table_block(part.text) if part.is_table else None) or _text_block(part.text, rest=rest)
     if part.data is not None and _may_be_picture(part):
-        block = picture_of(part.data)
+        block = picture_of(part.data, largest=largest)
         return block if block.kind == "image" else Block("note", f"{block.text} It is {describe_part(part)}.")
     if part.kind in ("link", "note"):
         shown = describe_part(part)
@@ -545,7 +553,7 @@ def _page_block(part: ContentPart) -> Block:
 def _holds_value(part: ContentPart, value: Any) -> bool:
     """Whether a part is a text that holds the same value as JSON."""
     text = part.text
-    if text is None or text[:1] not in ("{", "["):
+    if text is None or text[:1] not in ("{", "[") or len(text) > MAX_LAID_OUT:
         return False
     try:
         return raw_text(json.loads(text)) == raw_text(value)
@@ -553,39 +561,43 @@ def _holds_value(part: ContentPart, value: Any) -> bool:
         return False
 
 
-def _text_block(text: str) -> Block:
-    if text[:1] in ("{", "["):
+def _text_block(text: str, *, rest: str) -> Block:
+    if text[:1] in ("{", "[") and len(text) <= MAX_LAID_OUT:
         try:
             # The numbers keep their digits: 1e400, parsed and written again, would be another number.
             if not raw_text(json.loads(text))[1]:
-                return Block("json", _bound(lay_out(text, MAX_LAID_OUT)))
+                return Block("json", _bound(lay_out(text, MAX_LAID_OUT), rest))
         except (ValueError, RecursionError):
             pass
-    return Block("text", _bound(text))
+    return Block("text", _bound(text, rest))
 
 
-def _json_block(value: Any) -> Block:
+def _json_block(value: Any, *, rest: str) -> Block:
     text, why = json_text(value)
-    return Block("text" if why else "json", _bound(text))
+    return Block("text" if why else "json", _bound(text, rest))
 
 
-def _bound(text: str) -> str:
+def _bound(text: str, rest: str) -> str:
     """The text with its lines, with escapes for invisible characters, and with the number of characters cut off."""
     lines = "\n".join(visible(line).replace("\\t", "    ") for line in text[:MAX_TEXT].split("\n"))
     return (
         lines
         if len(text) <= MAX_TEXT
-        else f"{lines}\n… {count_of(len(text) - MAX_TEXT, 'more character')}: lab.log.df has all"
+        else f"{lines}\n… {count_of(len(text) - MAX_TEXT, 'more character')}: {rest}"
     )
 
 
-def picture_of(data: Any) -> Block:
-    """The picture in a base64 text if it is a PNG, JPEG, GIF or WebP of an acceptable size, else a note."""
+def picture_of(data: Any, *, largest: int = MAX_PICTURE) -> Block:
+    """The picture in a base64 text if it is a PNG, JPEG, GIF or WebP of an acceptable size, else a note.
+
+    Args:
+        largest: characters of base64.
+    """
     if not isinstance(data, str):
         return Block("note", "A picture without data is not shown.")
-    if len(data) > MAX_PICTURE:
+    if len(data) > largest:
         return Block(
-            "note", f"A picture of {len(data)} characters of base64 is not shown; at most {MAX_PICTURE} are."
+            "note", f"A picture of {len(data)} characters of base64 is not shown; at most {largest} are."
         )
     body = _decode(data)
     if body is None:

@@ -32,6 +32,7 @@ READ_RESULT = "resources/read"
 EDITION_OF_KEPT = 4
 """The edition from which on a gateway of ours lets everybody ask."""
 MAX_RPC_ID = 64  # characters
+MAX_HELD, MAX_HOLDS = 6, 200  # items that a head describes, and characters of each
 _SCHEME = "mew-result://"
 _RESULT = re.compile(
     r"mew-result://([A-Za-z0-9][A-Za-z0-9._-]{0,63})/([0-9a-f]{32})(?:\?part=([1-9][0-9]{0,5}))?"
@@ -69,6 +70,7 @@ class ResultHead(NamedTuple):
         size: The bytes of the whole result, a JSON text in UTF-8, and `sha256` their digest.
         expires: When it is deleted, as an RFC 3339 text.
         parts: The number of its parts, each of which fits into a message.
+        holds: What it holds, a few words for each of its first items, by the account of its participant.
     """
 
     uri: ResultUri
@@ -76,6 +78,7 @@ class ResultHead(NamedTuple):
     sha256: str
     expires: str
     parts: int
+    holds: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, result: object) -> ResultHead | None:
@@ -90,13 +93,20 @@ class ResultHead(NamedTuple):
             return None
         if type(size) is not int or size < 0 or type(parts) is not int or parts < 0:
             return None
-        return cls(uri, size, digest, expires if isinstance(expires, str) else "", parts)
+        listed = told.get("holds")
+        holds = (
+            [text[:MAX_HOLDS] for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+        )
+        return cls(
+            uri, size, digest, expires if isinstance(expires, str) else "", parts, tuple(holds[:MAX_HELD])
+        )
 
     @property
     def meta(self) -> dict[str, Any]:
         """The member of `_meta` that tells it."""
         told = {"uri": str(self.uri), "type": "application/json", "size": self.size, "sha256": self.sha256}
-        return {**told, "expires": self.expires, "parts": self.parts, "part": f"{self.uri}?part=1"}
+        told |= {"expires": self.expires, "parts": self.parts, "part": f"{self.uri}?part=1"}
+        return {**told, "holds": list(self.holds)} if self.holds else told
 
 
 def reads_result(kind: str, payload: Mapping[str, Any], to: Sequence[str], about: Sequence[str] = ()) -> bool:

@@ -24,9 +24,9 @@ import binascii
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError, ProtocolError, ToolFailed
 from mew_lab.ledger.calls import CallIndex, Proposal, tool_of
@@ -62,7 +62,7 @@ from mew_lab.sdk.tools import (
 )
 from mew_lab.transport.line_judge import kinds_of
 
-__all__ = ["KeptResults", "may_exceed", "parse_result"]
+__all__ = ["KeptAnswer", "KeptResults", "may_exceed", "parse_result"]
 
 logger = logging.getLogger(__name__)
 ENVELOPE = 8 * 1024  # bytes of a message beside its result
@@ -77,6 +77,33 @@ MAX_TOOLS = 1000  # of which the size of the largest result is remembered
 MAX_SHOWN = 5  # parts that a head describes
 ASKED_WITHIN = 60.0  # seconds for the answer to a request for a result
 NOT_YOURS, EXPIRED, TOO_LARGE = "not_yours", "expired", "too_large"
+WHAT_HELPS = {
+    EXPIRED: ". The call stays answered; only another call gives a result again",
+    NOT_YOURS: ". One of these can load it",
+    TOO_LARGE: ". A participant at a gateway of mew-lab that it may open streams at can read it",
+}
+
+
+class KeptAnswer(NamedTuple):
+    """An answer whose result its participant keeps.
+
+    Attributes:
+        head: What came in place of the result.
+        by: The participant that answered.
+        method: The method of the request.
+        call: The id of the request, or of the proposal that it fulfilled; empty where it is not known.
+    """
+
+    head: ResultHead
+    by: str
+    method: str
+    call: str
+
+    @classmethod
+    def of(cls, response: Envelope | None, *, method: str, call: str = "") -> KeptAnswer | None:
+        """What a response says of a result that is kept; None where it holds its result, or is none."""
+        head = None if response is None else ResultHead.of(response.payload.get("result"))
+        return None if head is None or response is None else cls(head, response.sender, method, call)
 
 
 class KeptResults:
@@ -191,13 +218,13 @@ class KeptResults:
         self, method: str, kept: KeptResult, kinds: Iterable[Iterable[Any]], *, is_error: bool
     ) -> dict[str, Any]:
         """The result that is sent in place of a kept one."""
-        head = self._head_of(kept)
         parts = [
-            f"{kind or 'a part'}{f' ({mime})' if mime else ''} of {size} characters"
+            one_line(f"{kind or 'a part'}{f' ({mime})' if mime else ''} of {size} characters", 160)
             for kind, mime, size in kinds
         ]
-        more = f" and {len(parts) - MAX_SHOWN} more" if len(parts) > MAX_SHOWN else ""
-        holds = f" It holds {'; '.join(parts[:MAX_SHOWN])}{more}." if parts else ""
+        more = [f"{len(parts) - MAX_SHOWN} more"] if len(parts) > MAX_SHOWN else []
+        head = self._head_of(kept)._replace(holds=(*parts[:MAX_SHOWN], *more))
+        holds = f" It holds {'; '.join(head.holds)}." if parts else ""
         sentence = one_line(
             f"It was executed. The result has {kept.size} bytes, which is more than a message takes, and is kept until "
             f"{head.expires} as {head.uri}.{holds}",
@@ -328,8 +355,14 @@ class KeptResults:
         whole = await self.load(head, by=by)
         return ToolResult(whole) if isinstance(result, ToolResult) else whole
 
-    async def load_text(self, head: ResultHead, *, by: str = "") -> str:
-        """Like `load`; the JSON text of the result."""
+    async def load_text(
+        self, head: ResultHead, *, by: str = "", on_bytes: Callable[[int], object] = lambda _count: None
+    ) -> str:
+        """Like `load`; the JSON text of the result.
+
+        Args:
+            on_bytes: called with the number of bytes that have come, on the loop, again and again.
+        """
         self._client.check_loop()
         what = f"the result {head.uri}"
         if by and by != head.uri.participant:
@@ -338,7 +371,7 @@ class KeptResults:
             )
         if head.size > MOST_READ:
             raise MewError(f"Cannot read {what}: it has {head.size} bytes, and at most {MOST_READ} are read")
-        data = await self._fetch(head, what)
+        data = await self._fetch(head, what, on_bytes)
         digest = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
         if len(data) != head.size:
             raise MewError(f"Cannot read {what}: {len(data)} bytes came, and {head.size} were told")
@@ -349,7 +382,7 @@ class KeptResults:
         except UnicodeDecodeError:
             raise MewError(f"Cannot read {what}: it is no text") from None
 
-    async def _fetch(self, head: ResultHead, what: str) -> bytes:
+    async def _fetch(self, head: ResultHead, what: str, on_bytes: Callable[[int], object]) -> bytes:
         readers: dict[str, FrameReader] = {}
 
         call = self._request(head.uri)
@@ -368,14 +401,15 @@ class KeptResults:
                     raise MewError(
                         f"Cannot read {what}: its stream {one_line(stream, 40)} was not opened here"
                     )
-                return await self._read_frames(readers[stream], head.size)
-            pieces, size, part = [_piece(answer, what)], 0, 1
+                return await self._read_frames(readers[stream], head.size, on_bytes)
+            pieces, part = [_piece(answer, what)], 1
             size = len(pieces[0])
             while size < head.size and pieces[-1]:
                 part += 1
                 answer = await self._answer_to(self._request(head.uri._replace(part=part)), what)
                 pieces.append(_piece(answer, what))
                 size += len(pieces[-1])
+                on_bytes(size)
             return b"".join(pieces)
         finally:
             remove()
@@ -394,16 +428,19 @@ class KeptResults:
         try:
             answer = await call
         except ToolFailed as fault:
-            raise MewError(f"Cannot read {what}: {one_line(str(fault), 300)}") from None
+            code = fault.data.get("code") if isinstance(fault.data, Mapping) else None
+            helps = WHAT_HELPS.get(code, "") if isinstance(code, str) else ""
+            raise MewError(f"Cannot read {what}: {one_line(str(fault), 300)}{helps}") from None
         return answer if isinstance(answer, dict) else {}
 
     @staticmethod
-    async def _read_frames(reader: FrameReader, size: int) -> bytes:
+    async def _read_frames(reader: FrameReader, size: int, on_bytes: Callable[[int], object]) -> bytes:
         data = bytearray()
         while len(data) <= size:  # more than was told is wrong anyway
             try:
                 async with asyncio.timeout(ASKED_WITHIN):
                     data += await anext(reader)
+                on_bytes(len(data))
             except StopAsyncIteration:
                 break
             except TimeoutError:

@@ -105,3 +105,31 @@ who = lab.call if {own} else lab.join("bot", can="proposer").call
     book.wait(1)
     assert "pears with 3 ribbons" in book.text(1)
     assert book.page.errors == []
+
+
+def test_a_cell_that_bridges_a_file_shows_a_card_for_each_server(notebook: Callable[..., Notebook]) -> None:
+    """Without the extension too: `import mew_lab` is all that a notebook needs. A yes is not asked for again."""
+    setup = f"""import json, os, sys, pathlib
+import mew_lab
+os.environ["XDG_STATE_HOME"] = str(pathlib.Path("state").resolve())
+entry = {{"command": sys.executable, "args": [{str(SERVER)!r}]}}
+pathlib.Path("project").mkdir()
+pathlib.Path("project/.mcp.json").write_text(json.dumps({{"mcpServers": {{"shop": entry, "other": entry}}}}))
+lab = mew_lab.up(journal=None)
+lab.view.approvals"""
+    start = 'lab.bridge_all("project/.mcp.json")'
+    book = notebook([setup, start, start]).run(0)
+    book.run(1, wait=False)
+    card = open_card(book, 1, "Start the MCP server shop?", SERVER.name)
+    assert "reads    no variable" in card.inner_text() or "reads" in card.inner_text()
+    press(book, card, "mew-accept")
+    card = open_card(book, 1, "Start the MCP server other?")
+    press(book, card, "mew-decline")
+    book.wait(1)
+    text = book.text(1)
+    assert "bridged" in text and "other is left out: it was not allowed" in text
+    book.run(2, wait=False)
+    press(book, open_card(book, 2, "Start the MCP server other?"), "mew-accept")
+    book.wait(2)
+    assert "shop is a participant already" in book.text(2) and "bridged" in book.text(2)
+    assert book.page.errors == []

@@ -14,6 +14,7 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect, up
 from mew_lab.lab.loop import LoopThread
+from mew_lab.views.approvals.question_cards import question_data
 
 ODD = str(Path(__file__).parents[1] / "bridge" / "odd_server.py")
 SLOW = str(Path(__file__).parents[1] / "bridge" / "slow_server.py")
@@ -136,6 +137,115 @@ def test_the_servers_of_a_file_take_part_after_a_typed_yes_which_is_asked_for_on
         ("My odd", "second"), "bridged"
     )
     assert asked == ["secret the key: "]
+
+
+class Cell:
+    """A cell that shows cards: what was asked in it, and the answers that a person gives there by a click."""
+
+    def __init__(self, lab: Lab, *answers: str, silent: bool = False) -> None:
+        self.lab = lab
+        self.answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+        self.is_silent = False
+        self._silent = silent
+        self.ended = 0
+
+    def __call__(self, lab: Lab, _id: str) -> Cell:
+        assert lab is self.lab
+        return self
+
+    def tick(self) -> None:
+        (question,) = self.lab.asked.pending()
+        self.asked.append(question_data(question))
+        if self._silent:
+            self.is_silent = True
+            return
+        gate = self.lab.asked.gate
+        gate.record_shown(question, view="v1", digest=question.digest)
+        click = gate.click("v1")._replace(at=gate.click("v1").at + 60)  # the person reads for a minute
+        decided = self.lab.asked.decide(
+            question.id, digest=question.digest, action=self.answers.pop(0), click=click
+        )
+        decided.result(10)
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+@pytest.fixture
+def cell(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cell]:
+    def make(*answers: str, silent: bool = False) -> Cell:
+        made = Cell(lab, *answers, silent=silent)
+        monkeypatch.setattr(
+            "mew_lab.lab.lab.find_above", lambda name: made if name == "watch_question" else None
+        )
+        return made
+
+    return make
+
+
+@pytest.mark.threat(28)
+def test_in_a_notebook_each_server_is_a_card_that_is_asked_once(
+    lab: Lab, cell: Callable[..., Cell], typing: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", CANARY)
+    odd = {"command": sys.executable, "args": [ODD, "--key", CANARY], "env": {"TOKEN": "${MY_TOKEN}"}}
+    evil = {"command": "sh", "args": ["-c", "true\u202e\x1b[2J\nreads    nothing"]}
+    write(
+        {
+            "odd": odd,
+            "evil\nname": evil,
+            "remote": {"url": "https://tools.example/mcp", "headers": {"X-Key": CANARY}},
+        }
+    )
+    typed, here = typing(), cell("accept", "decline", "cancel")
+    before = len(lab.log)
+    listed = {row[0]: row[3] for row in lab.bridge_all()}
+    assert typed == [] and here.ended == 3
+    assert listed.pop("odd") == "bridged"
+    assert all("it was not allowed; its digest is" in why for why in listed.values()) and len(listed) == 2
+    first, second, third = here.asked
+    assert first["kind"] == "start" and first["title"].startswith("Start the MCP server odd? ")
+    assert first["title"].endswith(".mcp.json wants to, in your name")
+    lines = dict(line.split(None, 1) for line in first["message"].split("\n"))
+    assert ODD in lines["command"] and lines["folder"] == str(Path.cwd())
+    assert (lines["sets"], lines["reads"]) == ("TOKEN", "MY_TOKEN") and len(lines["digest"]) == 64
+    assert first["plan"] is None and "Any change of the entry asks you again" in first["sent"]
+    assert second["message"].count("\n") == 3, "a command cannot make lines of its own"
+    assert second["title"].isprintable() and all(line.isprintable() for line in second["message"].split("\n"))
+    assert "address  https://tools.example/mcp" in third["message"] and "X-Key" in third["message"]
+    assert CANARY not in json.dumps(here.asked) + repr(lab.asked.decided())
+    kinds = lab.log.df["kind"].iloc[before:].tolist()
+    assert "mcp/response" not in kinds, "no answer of the person goes into the space"
+    # The yes is kept; what changed is asked about again.
+    lab.leave("odd")
+    write({"odd": odd, "evil\nname": evil})
+    here = cell("decline")
+    assert {row[0]: row[3] for row in lab.bridge_all()}["odd"] == "bridged" and len(here.asked) == 1
+    lab.leave("odd")
+    write({"odd": {**odd, "args": [ODD]}})
+    here = cell("decline")
+    assert "it was not allowed" in lab.bridge_all().rows[0][3] and len(here.asked) == 1
+
+
+def test_where_no_page_shows_the_card_the_yes_is_typed(
+    lab: Lab, cell: Callable[..., Cell], typing: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        {
+            "odd": {"command": sys.executable, "args": [ODD]},
+            "second": {"command": sys.executable, "args": [ODD]},
+        }
+    )
+    typed, here = typing("yes", "no"), cell(silent=True)
+    assert [row[3][:8] for row in lab.bridge_all().rows] == ["bridged", "left out"]
+    assert len(typed) == 2 and len(here.asked) == 1, "one card is enough to know that no page is there"
+    assert lab.asked.pending() == []
+    # A run whose decisions are made by a policy asks as text, and one without a person leaves it out.
+    here = cell("accept")
+    monkeypatch.setenv("MEW_LAB_DECIDE", "approve")
+    assert "nobody has allowed it on this computer" in str(lab.bridge_all())
+    assert here.asked == []
 
 
 def test_without_a_person_only_what_is_trusted_takes_part(lab: Lab) -> None:

@@ -92,6 +92,11 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("down", ("down", {})),
+    ("bridge-all", ("bridge_all", ".mcp.json", {"can": "tool"})),
+    (
+        "bridge-all a/mcp.json --only git --only fs --can agent --trust ab",
+        ("bridge_all", "a/mcp.json", {"only": ("git", "fs"), "trust": ("ab",), "can": "agent"}),
+    ),
     (
         "bridge git --env HOME -- python -m x",
         ("bridge", "git", ["python", "-m", "x"], {"env": ("HOME",), "can": "tool"}),

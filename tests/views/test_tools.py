@@ -99,7 +99,7 @@ def test_a_tool_is_found_filled_in_called_and_its_result_read(page: Page) -> Non
     run = page.run(started["run"])
     assert run["said"].startswith("answered in 0.") and run["said"].endswith(" s by notebook")
     assert (run["target"], run["brief"], run["proposed"]) == ("notebook/add", '{"a": 40}', False)
-    assert page.value("result", run=started["run"])[0] == {
+    assert page.value("result", run=started["run"])["blocks"][0] == {
         "kind": "text",
         "text": "42",
         "mime": "",
@@ -350,7 +350,7 @@ def test_resources_and_prompts_are_listed_when_their_tab_is_opened_and_read(page
     assert states == {"files": "ready", "notebook": "none"}
     started = page.value("start", what="resource", tool="files/file:///a.txt", text="{}", how="call")
     page.run(started["run"])
-    [block] = page.value("result", run=started["run"])
+    [block] = page.value("result", run=started["run"])["blocks"]
     assert (
         block["kind"] == "text" and block["text"] == "read file:///a.txt <img src=x onerror=alert(1)>\\u202e"
     )
@@ -363,11 +363,11 @@ def test_resources_and_prompts_are_listed_when_their_tab_is_opened_and_read(page
         "start", what="template", tool="files/file:///{path}", text='{"path": "a b/c"}', how="call"
     )
     page.run(started["run"])
-    assert page.value("result", run=started["run"])[0]["text"].startswith("read file:///a%20b%2Fc ")
+    assert page.value("result", run=started["run"])["blocks"][0]["text"].startswith("read file:///a%20b%2Fc ")
     assert page.act("ask", tab="prompts")["said"] == "1 prompt of 1 participant"
     started = page.value("start", what="prompt", tool="files/review", text='{"code": "x = 1"}', how="call")
     page.run(started["run"])
-    assert [block["text"] for block in page.value("result", run=started["run"])] == [
+    assert [block["text"] for block in page.value("result", run=started["run"])["blocks"]] == [
         "<img src=x onerror=alert(1)>\\u202e", "user:", "Review x = 1.",
     ]  # fmt: skip
     assert page.value("again", run=started["run"]) == {

@@ -45,6 +45,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.kept_results import KeptAnswer
 from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["Behalf", "CardQueue", "CardStore"]
@@ -484,6 +485,7 @@ class CardQueue:
         is_open = state in ("open", "reading")
         caller = proposal.caller if is_open else ""
         after = self._clock() - card.since if caller != card.caller else card.caller_after
+        response, about = proposal.response, {"method": card.method, "call": card.id}
         return self._stamp_decision(
             replace(
                 card,
@@ -496,6 +498,7 @@ class CardQueue:
                 caller=caller,
                 caller_after=max(after, 0.0),
                 rejected=rejected,
+                kept=card.kept if response is None else KeptAnswer.of(response.envelope, **about),
             )
         )
 

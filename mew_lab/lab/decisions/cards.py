@@ -28,6 +28,7 @@ from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.decisions import request_of
+from mew_lab.sdk.kept_results import KeptAnswer
 from mew_lab.sdk.request_rows import (
     Rows,
     argument_of,
@@ -133,7 +134,8 @@ class Card:
     failed; where nobody knows whether it took effect, its state is `unknown`, and `resolved` after a person found out.
     `repeats` names the call of unknown outcome that it would repeat; only a person approves it then (R35). `twin` is
     the id of an older open proposal of the same call. `caller` is what the proposer tells of the client for which it
-    proposes, `caller_after` the seconds from the proposal to that.
+    proposes, `caller_after` the seconds from the proposal to that. `kept` tells of a result that was too large for a
+    message.
     """
 
     id: str
@@ -167,6 +169,7 @@ class Card:
     caller_after: float = 0.0
     rejected: str = ""
     misfits: tuple[str, ...] = ()
+    kept: KeptAnswer | None = None
 
     @property
     def notices(self) -> tuple[str, ...]:

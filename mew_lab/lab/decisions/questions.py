@@ -1,5 +1,8 @@
 """The questions of MCP servers to a person: forms, addresses to open, requests for a reply of the lab's model.
 
+One kind is asked by this process: whether a server of a file may be started (`ask_to_start`). Its answer goes to the
+caller, and no message is sent.
+
 How it works. A bridged server's question arrives as an `mcp/request` to this person's participant
 (`bridge.server_requests`). `Questions` makes a `Question` of it, data like a card, and waits. The answer goes through
 `carry_out`, which checks what was shown (the same `Gate` as that of approvals), validates the values, and writes a note
@@ -47,7 +50,7 @@ from mew_lab.protocol.elicitation import (
 )
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.protocol.visible import one_line, visible, visible_json
+from mew_lab.protocol.visible import middle, one_line, visible, visible_json
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.tools import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
@@ -89,7 +92,8 @@ class Question:
     a text. `calls` are the calls that it belongs to, in words; `about` has their ids and those of the proposals that
     they fulfil. `digest` is the sha-256 (hex) of its params. `more` are those params that are no part of the form, the
     address or the prompt. `outcome` is one line.
-    `since` and `decided_at` are seconds of the epoch.
+    `since` and `decided_at` are seconds of the epoch. `file` is the file that names the server, where the question is
+    whether it may be started.
     """
 
     id: str
@@ -107,10 +111,13 @@ class Question:
     state: QuestionState = "open"
     outcome: str = ""
     decided_at: float | None = None
+    file: str = ""
 
     @property
     def kind(self) -> str:
-        """`form`, `url` or `sampling`."""
+        """`form`, `url`, `sampling` or `start`."""
+        if self.file:
+            return "start"
         return "sampling" if self.asked is None else "url" if self.asked.url else "form"
 
     @property
@@ -122,6 +129,8 @@ class Question:
     def request(self) -> str:
         """Who asks for what, as one line."""
         server = one_line(self.server, 60)
+        if self.kind == "start":
+            return f"Start the MCP server {server}? {middle(self.file, 200)} wants to, in your name"
         if self.kind == "sampling":
             return f"The server {server} asks for a reply of the model {one_line(self.model, 60)}"
         if self.kind == "url":
@@ -283,6 +292,9 @@ class Questions:
             note["answer"] = sha256(compact(content).encode("utf-8", "surrogatepass")).hexdigest()
         if click is not None:
             self.gate.record_decided(question, click)
+        if question.kind == "start":  # no message of the space is concerned
+            waiting.answer.set_result(result)
+            return f"{_VERBS[action]}: {question.request}"
         self._note("answered", note)
         sent = await self._send(waiting, result)
         remark = "" if sent else "; the gateway has not confirmed the answer"
@@ -308,6 +320,36 @@ class Questions:
         finally:
             stop()
         return True
+
+    # --- asked by this process ---
+
+    async def ask_to_start(self, server: str, *, id: str, file: str, lines: Sequence[str]) -> bool:
+        """Asks the person whether a server of a file may be started; `lines` say all of what that would be.
+
+        Cancelling it ends the question.
+        """
+        asked = Elicitation("\n".join(lines), {"type": "object", "properties": {}})
+        whole = compact([file, server, list(lines)])
+        question = Question(
+            id=id,
+            seq=next(self._seq),
+            server=server,
+            calls=(),
+            about=(id,),
+            digest=sha256(whole.encode("utf-8", "surrogatepass")).hexdigest(),
+            since=self._clock(),
+            asked=asked,
+            warnings=risks({"what it runs": asked.message}),
+            file=file,
+        )
+        result = await self._wait(question, {})
+        self._put(replace(question, state=_STATES[result["action"]], decided_at=self._clock()))
+        return bool(result["action"] == "accept")
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether a person sits here who may be asked."""
+        return self._attended()
 
     # --- asked by a server ---
 
@@ -448,7 +490,8 @@ class Questions:
         if envelope.payload.get("event") != "leave" or not isinstance(left, Mapping):
             return
         for waiting in tuple(self._open.values()):
-            if waiting.question.server == left.get("id") and not waiting.answer.done():
+            question = waiting.question
+            if question.server == left.get("id") and not question.file and not waiting.answer.done():
                 waiting.answer.set_exception(
                     RpcError(REFUSED, f"{one_line(waiting.question.server, 60)} has left")
                 )
@@ -558,6 +601,8 @@ def _as_text(value: object) -> str:
 def sent_to(question: Question) -> str:
     """Where the answer goes, as a sentence."""
     server = one_line(question.server, 60)
+    if question.kind == "start":
+        return "It is allowed for this file and for this entry as it is now. Any change of the entry asks you again."
     return f"What you enter goes to the server {server}, and every participant of the space sees it."
 
 

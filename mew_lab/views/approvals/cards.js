@@ -53,6 +53,7 @@ const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓"
  * @property {number | null} at
  * @property {number | null} onScreen
  * @property {string} outcome
+ * @property {import("../ui/kept.js").Kept | null} [kept] the result, where it was too large for a message
  * @property {boolean} failed
  * @property {string} sent
  * @property {string} call
@@ -775,7 +776,7 @@ export function collapse(card) {
     make("span", { class: `mew-sign mew-sign-${failed ? "failed" : data.state}`, "aria-hidden": true, text: failed ? "!" : (SIGNS[data.state] ?? "•") }),
     make("span", { class: "mew-says", title: describePast(data) }, make("bdi", { class: "mew-who", text: data.proposer }), " · ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method })),
     outcome, make("span", { class: "mew-when mew-num", title: data.at === null ? "" : clockHover(data.at), text: when }),
-    ...(found ? [found] : []), ...(again ? [make("span", { class: "mew-past-rejection" }, again)] : []));
+    ...(found ? [found] : []), ...(data.kept ? [card.desk.kept(data)] : []), ...(again ? [make("span", { class: "mew-past-rejection" }, again)] : []));
   card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.told = card.notice = card.briefLine = card.rejecter = null;
   if (focused) (held ?? card.node).focus();
 }

@@ -24,6 +24,7 @@ from typing import Any
 from mew_lab.lab.decisions.cards import FOLD_LINES, LONG_NAME, POLICY, Card, is_folded, lines_of, whole
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import ID, is_routine, routine_word, row_name
+from mew_lab.views.ui.kept import pack_kept
 from mew_lab.views.ui.pictures import clock_time
 
 __all__ = [
@@ -137,6 +138,7 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         "failed": card.failed,
         "sent": card.sent,
         "call": "" if card.is_open else one_line(card.call, 400),
+        "kept": None if card.is_open or card.kept is None else pack_kept(card.kept),
     }
 
 

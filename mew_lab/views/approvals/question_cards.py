@@ -132,10 +132,10 @@ def question_data(question: Question) -> dict[str, Any]:
         "prompt": [[role, _lines(text)] for role, text in question.prompt] if question.is_open else [],
         "form": _form_texts(asked.schema) if asked is not None else [],
         "plan": plan(asked.schema, whole=True)
-        if asked is not None and not asked.url and question.is_open
+        if asked is not None and question.kind == "form" and question.is_open
         else None,
         "more": [list(pair) for pair in more_of(question)] if question.is_open else [],
-        "sent": visible(sent_to(question)) if question.kind == "form" else "",
+        "sent": visible(sent_to(question)) if question.kind in ("form", "start") else "",
         "outcome": one_line(question.outcome, 200),
         "since": question.since,
     }

@@ -9,12 +9,12 @@ import { arm, decider, faceOf, isOff, lookAt, readerBar, rearm, watchNode } from
 import { readerOf } from "./reading.js";
 
 const LONG = { lines: 16, characters: 1500 }; // above which a text has a scroller of its own
-const ACCEPT = { form: "Send answer", url: "I have opened it", sampling: "Let the model reply" };
+const ACCEPT = { form: "Send answer", url: "I have opened it", sampling: "Let the model reply", start: "Allow and start" };
 const ENDS = { accepted: "Answered", declined: "Declined", cancelled: "Dismissed", ended: "Ended" };
 
 /**
  * A question as the kernel gives it, from `question_data` of question_cards.py.
- * @typedef {{ id: string, digest: string, kind: "form" | "url" | "sampling", state: string, title: string, calls: string[], warnings: string[], message: string, form: string[], url: string, host: string, prompt: [string, string][], plan: any, more: [string, string][], sent: string, outcome: string, since: number }} QuestionData
+ * @typedef {{ id: string, digest: string, kind: "form" | "url" | "sampling" | "start", state: string, title: string, calls: string[], warnings: string[], message: string, form: string[], url: string, host: string, prompt: [string, string][], plan: any, more: [string, string][], sent: string, outcome: string, since: number }} QuestionData
  */
 
 // The list; `tools` has `link`, `announce`, `isHeld()`, whether the list below must not move now, and `moveOn()`, which gives
@@ -83,13 +83,14 @@ function questionOf(data, link, announce) {
   node.append(title);
   for (const call of data.calls) node.append(make("div", { class: "mew-why" }, "For ", make("bdi", { text: call })));
   for (const warning of data.warnings) node.append(part(make("div", { class: "mew-warning" }, make("span", { "aria-hidden": "true", text: "⚠" }), make("bdi", { text: warning }))));
-  if (data.message) node.append(text("the question", data.message));
+  if (data.message) node.append(text("the question", data.message, data.kind === "start" ? "mew-code" : ""));
   for (const value of data.form) node.append(text("the form", value));
   let form = null;
   if (data.kind === "form") {
     form = schemaForm(data.plan, { changed() {}, watch: reading });
     node.append(form.node, part(make("div", { class: "mew-why", text: data.sent })));
-  } else if (data.kind === "url") {
+  } else if (data.kind === "start") node.append(part(make("div", { class: "mew-why", text: data.sent })));
+  else if (data.kind === "url") {
     node.append(
       make("div", { class: "mew-why" }, "Host ", make("b", {}, part(make("bdi", { class: "mew-code mew-asked-host", text: data.host })))),
       reading(make("div", { class: "mew-code mew-asked-text mew-asked-url", dir: "ltr", text: data.url }), "the address"),

@@ -6,6 +6,7 @@ import { connect } from "../ui/connection.js";
 import { activeOf, announcer, goBack, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
+import { keptResults } from "../ui/kept.js";
 import { onOpen } from "../ui/links.js";
 import { clockHover, clockTime, countOf, elapsedTime, groupDigits, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
@@ -59,6 +60,7 @@ function render({ model, el }) {
     from: () => 0,
     off: () => {
       if (holdsFocus(root)) /** @type {HTMLElement | null} */ (activeOf(root).closest(".mew-card"))?.focus();
+      kept.off();
       tidy();
     },
     item(item) {
@@ -80,9 +82,11 @@ function render({ model, el }) {
       else if (item.t === "shown") confirmShown(item);
       else if (item.t === "granted" && item.view === link.view) granted(item);
       else if (item.t === "notice") notice(item);
+      else if (item.t === "loading") kept.item(item);
     },
     done: tidy,
   });
+  const kept = keptResults(link);
 
   const questions = questionList({ link, announce, isHeld: () => heldNode() !== null, moveOn: () => moveOn(null, null) });
   body.insertBefore(questions.node, list);
@@ -92,6 +96,7 @@ function render({ model, el }) {
   const desk = {
     link, announce, say,
     isOff: () => link.isOff(),
+    kept: (data) => kept.show(data.id, data.kept, { id: data.id }),
     reasons: () => known.reasons,
     limits: () => known.limits,
     knowsClosed: () => known.closed,
@@ -486,7 +491,7 @@ function render({ model, el }) {
     counts.hidden = !showRecent;
     latest.hidden = showRecent || !done.length;
     if (!latest.hidden) {
-      latest.replaceChildren(...[...done.at(-1).node.children].filter((node) => !node.matches(".mew-found, .mew-past-rejection")).map((node) => node.cloneNode(true)));
+      latest.replaceChildren(...[...done.at(-1).node.children].filter((node) => !node.matches(".mew-found, .mew-kept, .mew-past-rejection")).map((node) => node.cloneNode(true)));
       latest.classList.toggle("mew-failed", done.at(-1).data.failed);
     }
     if (!showHistory) return;
@@ -499,7 +504,7 @@ function render({ model, el }) {
     const body = listed.map((card) => [card, card.data]).map(([card, data]) => make("tr", { class: data.failed ? "mew-failed" : "" },
       make("td", { class: "mew-num", title: data.at === null ? "" : clockHover(data.at), text: data.at === null ? "" : clockTime(data.at) }),
       make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.call || data.tool || data.method}` }),
-      make("td", {}, make("bdi", { text: data.proposer })), make("td", {}, make("bdi", { text: data.decision })), make("td", { class: "mew-result" }, make("bdi", { text: data.failed ? `tool failed: ${data.outcome}` : data.state === "unknown" ? `not known whether it took effect: ${data.outcome}` : data.outcome }), ...(card.node.querySelector(".mew-found, .mew-again") ? [" ", opener(card)] : []))));
+      make("td", {}, make("bdi", { text: data.proposer })), make("td", {}, make("bdi", { text: data.decision })), make("td", { class: "mew-result" }, make("bdi", { text: data.failed ? `tool failed: ${data.outcome}` : data.state === "unknown" ? `not known whether it took effect: ${data.outcome}` : data.outcome }), ...(card.node.querySelector(".mew-found, .mew-kept, .mew-again") ? [" ", opener(card)] : []))));
     ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
   }
 
@@ -621,6 +626,7 @@ function render({ model, el }) {
     clearTimeout(later);
     endLink();
     frame.end();
+    kept.end();
     link.end();
   };
 }

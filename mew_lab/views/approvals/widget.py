@@ -38,12 +38,14 @@ from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.kept_results import KeptAnswer, KeptResults
 from mew_lab.views.approvals.card_forms import CardForms, limits
 from mew_lab.views.approvals.model import card_data, outcome_line
 from mew_lab.views.approvals.question_cards import QuestionCards
 from mew_lab.views.approvals.stored import draw_cards
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.kept import KeptLoads, Submit
 from mew_lab.views.ui.live import count_while
 
 __all__ = ["ApprovalsView", "view_of"]
@@ -67,6 +69,8 @@ def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> App
         session.decisions,
         forms=CardForms(session, granting),
         questions=session.asked,
+        results=session.me.participant.results,
+        submit=session.loop.submit,
         me=session.me.participant.client.id,
         only=only,
     )
@@ -76,7 +80,8 @@ class ApprovalsView(ActingWidget):
     """The cards of one participant. It may be shown several times; all views show the same state.
 
     Without `forms` a card can only be approved or rejected. `questions` are those of servers to this person. `me` is the
-    participant that decides, for the statistics.
+    participant that decides, for the statistics. `results` loads results that were too large for a message, and `submit`
+    runs that on the loop.
     With `only` it shows the card of that proposal, and the questions to which that proposal or call has led; and the
     same of those that it follows later.
     """
@@ -92,11 +97,14 @@ class ApprovalsView(ActingWidget):
         *,
         forms: CardForms | None = None,
         questions: Questions | None = None,
+        results: KeptResults | None = None,
+        submit: Submit | None = None,
         me: str = "",
         only: str = "",
         **traits: Any,
     ) -> None:
         self._decisions = decisions
+        self._loads = results and submit and KeptLoads(results, submit=submit, post=self.post)
         self._forms = forms
         self._me = me
         self._only = {only} if only else set[str]()  # empty: all
@@ -269,7 +277,14 @@ class ApprovalsView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         more = (part.acts() for part in (self._forms, self._questions) if part is not None)
         own: dict[str, Act] = {"decide_all": self._decide_all, "again": self._show_again}
+        if self._loads:
+            own |= self._loads.acts(self._kept_of)
         return own | {name: act for acts in more for name, act in acts.items()}
+
+    def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:
+        with self._book:
+            card = self._cards.get(str(params.get("id")))
+        return None if card is None else card.kept
 
     def _handle(self, message: dict[str, Any]) -> None:
         kind, proposal = message.get("t"), message.get("id")

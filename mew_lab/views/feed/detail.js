@@ -2,12 +2,13 @@
 
 import { doer, holdsFocus, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
+import { keptText } from "../ui/kept.js";
 import { countOf, groupDigits, seconds } from "../ui/text.js";
 import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEVERITIES, TIME, WHAT, answersOf } from "./cells.js";
 
 // `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane,
 // `on.act(name, choices)` performs an act in Python, `on.open(part, target)` shows a message in another
-// part, and `on.copied` is the place where it says what was copied.
+// part, `on.kept(seq, kept)` returns the element of a result that is kept elsewhere, and `on.copied` is the place where it says what was copied.
 export function detailPane(on) {
   const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened message", hidden: true });
   let shown = null, tab = "pretty";
@@ -118,7 +119,8 @@ export function detailPane(on) {
     for (const body of [exact, pretty]) body.setAttribute("role", "tabpanel");
     const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `Show the rest, ${countOf(item.more, "character")}`, onclick: () => { tab = "raw"; on.whole(item.seq); } })] : [];
     on.copied.clear();
-    pane.replaceChildren(bar, why, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
+    const kept = !item.kept ? [] : item.loads ? [on.kept(item.seq, item.kept)] : [make("div", { class: "mew-kept" }, make("bdi", { class: "mew-kept-about", text: keptText(item.kept, Date.now() / 1000) }))];
+    pane.replaceChildren(bar, why, ...kept, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
     refresh(item);
   }
 

@@ -14,11 +14,15 @@ from typing import Any, NamedTuple
 
 from mew_lab.lab.rows import Row, Rows
 from mew_lab.log.line import read_members
+from mew_lab.protocol.content import holds_content
 from mew_lab.protocol.describe import reword_refusal
+from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.layout import lay_out
 from mew_lab.protocol.visible import one_line, visible
+from mew_lab.sdk.kept_results import KeptAnswer
+from mew_lab.views.ui.kept import pack_kept
 
-__all__ = ["SHOWN", "Chain", "ChainLink", "chain_of", "detail", "why"]
+__all__ = ["SHOWN", "Chain", "ChainLink", "chain_of", "detail", "kept_of", "why"]
 
 MOST_CAUSES, MOST_EFFECTS = 50, 100
 
@@ -109,6 +113,7 @@ def detail(source: Rows, seq: int, *, whole: bool) -> dict[str, Any]:
     held = source.since(seq - 1, 1)
     row = held[0] if held and held[0].seq == seq else None
     sentence, pattern = why(source, row, chain) if row else ("", "")
+    kept = kept_of(raw) if row and row.kind == "mcp/response" else None
     return {
         "text": visible(part) or GONE,
         "pretty": lay_out(part, LAID_OUT),
@@ -119,7 +124,20 @@ def detail(source: Rows, seq: int, *, whole: bool) -> dict[str, Any]:
         "effects": [_pack(step) for step in chain.effects],
         "left": chain.left_out,
         "absent": chain.absent,
+        "kept": kept and pack_kept(kept),
     }
+
+
+def kept_of(raw: str) -> KeptAnswer | None:
+    """What the text of a response tells of a result that is kept; None where it holds its result, or is no response."""
+    members = read_members(raw) or {}
+    payload, sender, about = (members.get(name) for name in ("payload", "from", "correlation_id"))
+    result = payload.get("result") if isinstance(payload, dict) else None
+    head = ResultHead.of(result)
+    if head is None or not isinstance(sender, str):
+        return None
+    id = about[0] if isinstance(about, list) and about and isinstance(about[0], str) else ""
+    return KeptAnswer(head, sender, holds_content(result) or "tools/call", id)
 
 
 def why(source: Rows, row: Row, chain: Chain | None = None) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import { emptyState } from "../ui/empty.js";
 import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
 import { makeHeader } from "../ui/header.js";
+import { keptResults } from "../ui/kept.js";
 import { onOpen, openIn } from "../ui/links.js";
 import { menuButton, openMenu } from "../ui/menu.js";
 import { showPopover } from "../ui/popover.js";
@@ -136,6 +137,7 @@ function render({ model, el }) {
       else if (item.t === "findings") takeFindings(item.findings);
       else if (item.t === "head") head = item;
       else if (item.t === "columns") columns.take(item);
+      else if (item.t === "loading") kept.item(item);
       else if (item.view !== link.view) return;
       else if (item.t === "raw") showDetail(item);
       else if (item.t === "passed" && item.n === expression) takePassed(item);
@@ -153,8 +155,10 @@ function render({ model, el }) {
       paintSoon();
     },
     done: paintSoon,
+    off: () => kept.off(),
   });
-  const pane = detailPane({ jump, nameOf, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
+  const kept = keptResults(link);
+  const pane = detailPane({ kept: (seq, told) => kept.show(seq, told, { seq }), jump, nameOf, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
     async open(part, target) {
       if (!(await openIn(root, part, target))) link.notice(`No ${PART_NAMES[part]} on this page shows this message.`, "status");
     } });
@@ -910,6 +914,7 @@ function render({ model, el }) {
     for (const timer of [quiet, telling, renewing, pointing, sorting, searching]) clearTimeout(timer);
     cancelAnimationFrame(frame);
     endOffer();
+    kept.end();
     link.end();
   };
 }

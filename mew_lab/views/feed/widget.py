@@ -35,14 +35,16 @@ from mew_lab.log.numbering import NumberedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
+from mew_lab.sdk.kept_results import KeptAnswer, KeptResults
 from mew_lab.views.feed.calls import CallState, CallStates
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, SIGNS, VALUES, FeedColumn, RowFacts, select_columns
-from mew_lab.views.feed.detail import detail, why
+from mew_lab.views.feed.detail import detail, kept_of, why
 from mew_lab.views.feed.extract import as_python, save_log
 from mew_lab.views.feed.findings import FileFindings, LiveFindings, RowFindings, rank_of
 from mew_lab.views.feed.row_filter import EXPRESSION_FIELDS, RowFilter, condition_of, suggest_filters
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.kept import KeptLoads, Submit
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 
 __all__ = ["Desk", "FeedView", "view_of", "view_of_log"]
@@ -98,6 +100,7 @@ def view_of(session: Session, rows: Rows) -> FeedView:
     calls = CallStates()
     findings = LiveFindings(session.log, rows, ring=RING, ended=lambda: session.closed)
     view = FeedView(rows, desk=_SessionDesk(session), calls=calls, findings=findings, me=session.me.name)
+    view.allow_loads(session.me.participant.results, session.loop.submit)
     session.loop.call(lambda: session.following.add(calls))
     ended = view._leave
 
@@ -168,6 +171,7 @@ class FeedView(ActingWidget):
         self._findings = findings
         self._me = me
         self._desk = desk
+        self._loads: KeptLoads | None = None
         # Only the writer moves these: the last row sent, the earlier rows (after, up to) still to be sent, and whether
         # a view has just been given its first ones.
         self._cursor = 0
@@ -216,6 +220,10 @@ class FeedView(ActingWidget):
     def columns(self, wanted: Iterable[str | FeedColumn]) -> None:
         self._columns, self._chosen = select_columns(wanted), True
         self.post({"t": "columns"} | self._pack_columns())
+
+    def allow_loads(self, results: KeptResults, submit: Submit) -> None:
+        """Lets the views load results that were too large for a message."""
+        self._loads = KeptLoads(results, submit=submit, post=self.post)
 
     def _pack_columns(self) -> dict[str, Any]:
         """The columns to show, all columns that there are, and whether code has chosen them."""
@@ -362,7 +370,8 @@ class FeedView(ActingWidget):
         item = {"t": kind, "view": view, "seq": seq}
         if kind == "raw":
             found = [list(map(visible, _told(finding))) for finding in self._findings_of(seq)]
-            return item | detail(self._source, seq, whole=whole) | {"findings": found}
+            details = detail(self._source, seq, whole=whole)
+            return item | details | {"findings": found, "loads": self._loads is not None}
         if kind == "finding":
             told = (visible(f"{found.severity}: {found.sentence}") for found in self._findings_of(seq))
             return item | {"text": "\n".join(told)}
@@ -412,7 +421,11 @@ class FeedView(ActingWidget):
             "copy": self._copy_selected,
             "save": self._save,
             "condition": self._make_condition,
+            **(self._loads.acts(self._kept_of) if self._loads else {}),
         }
+
+    def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:
+        return kept_of(self._held(params)[1])
 
     def _copy_json(self, params: Mapping[str, Any]) -> ActResult:
         seq, raw = self._held(params)

@@ -20,7 +20,6 @@ from typing import Any
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.ledger.calls import Change
 from mew_lab.protocol.content import raw_text
-from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.progress import Progress
@@ -163,9 +162,6 @@ class ToolRuns:
         try:
             outcome = await call.outcome()
             result = outcome.raw if isinstance(outcome, ToolResult) else outcome
-            if isinstance(outcome, ToolResult) and ResultHead.of(result) is not None:
-                way = {"type": "text", "text": f"lab.load({call.id[:8]!r}) gives you the whole."}
-                result = {**result, "content": [*outcome.content, way]}
             if then is not None:
                 then(result)
         except ToolFailed as fault:

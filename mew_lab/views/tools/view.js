@@ -2,14 +2,15 @@
 // Python makes every text of a peer visible. The view sends the name of the chosen one and the JSON text of the form, once
 // for each press.
 
+import { blockViewer } from "../ui/blocks.js";
 import { connect } from "../ui/connection.js";
 import { activeOf, announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
 import { makeHeader } from "../ui/header.js";
+import { keptResults } from "../ui/kept.js";
 import { openIn } from "../ui/links.js";
 import { countOf, elapsedTime, groupDigits } from "../ui/text.js";
-import { blockViewer } from "./blocks.js";
 import { progressBar } from "./progress.js";
 
 const WAITING = 150;
@@ -75,9 +76,12 @@ function render({ model, el }) {
         while (runs.size > 20) runs.delete(Math.min(...runs.keys()));
         if (old?.waits && !item.run.waits) announce(`${item.run.target}: ${item.run.said}`);
       }
+      if (item.t === "loading") kept.item(item);
     },
     done: paintRuns,
+    off: () => kept.off(),
   });
+  const kept = keptResults(link);
 
   // --- the tabs, the participants and what they offer ---
 
@@ -514,7 +518,8 @@ function render({ model, el }) {
       results.set(run.number, done.value);
       while (results.size > 20) results.delete(results.keys().next().value);
     }
-    parts.replaceChildren(...blocks.show(results.get(run.number)));
+    const found = results.get(run.number);
+    parts.replaceChildren(...blocks.show(found.blocks), ...(found.kept ? [kept.show(run.id, found.kept, { run: run.number })] : []));
   }
 
   root.addEventListener("keydown", (event) => {
@@ -539,6 +544,7 @@ function render({ model, el }) {
     clearTimeout(searching);
     clearTimeout(due);
     blocks.end();
+    kept.end();
     link.end();
   };
 }

@@ -16,7 +16,7 @@ Spec: §3.1, §3.2, §3.3.1.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,14 @@ from mew_lab.protocol.content import for_page, read_parts
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovery import DiscoveredTool
+from mew_lab.sdk.kept_results import KeptAnswer
 from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools, words_of
 from mew_lab.views.tools.offers import TABS, Offer, OfferList, Tab, find_offers
 from mew_lab.views.tools.runs import ToolRun
 from mew_lab.views.tools.schema_form import plan, summary
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.kept import KeptLoads, Submit, find_kept, pack_kept
 from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
@@ -45,7 +47,6 @@ PAGE = 100
 PATIENCE = 1.5  # seconds that the first picture waits for the participants' answers
 MAX_PEOPLE = 40
 MAX_SHOWN = 600  # characters of a description in the list
-Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
 def view_of(session: Session) -> ToolsView:
@@ -89,6 +90,7 @@ class ToolsView(ActingWidget):
         self._version = -1
         self._runs: tuple[ToolRun, ...] = ()
         self._offers: Mapping[Tab, OfferList] = catalog.offers.listed
+        self._loads = KeptLoads(catalog.me.results, submit=submit, post=self.post)
         super().__init__(**traits)
         self._leave = self._left_by(catalog.subscribe(self.wake))
 
@@ -172,7 +174,12 @@ class ToolsView(ActingWidget):
             "again": self._again,
             "ask": self._request_lists,
             "propose-list": self._propose_list,
+            **self._loads.acts(self._kept_of),
         }
+
+    def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:
+        run = self._run_of(_number(params))
+        return None if run is None else find_kept(self._catalog.me.ledger.calls, run.id)
 
     def _request_lists(self, params: Mapping[str, Any]) -> Future[Any]:
         participant, tab = _text(params, "participant"), _tab(params)
@@ -278,14 +285,20 @@ class ToolsView(ActingWidget):
 
         return self._submit(start())
 
-    def _result(self, params: Mapping[str, Any]) -> ActResult:
-        number = _number(params)
+    def _result(self, params: Mapping[str, Any]) -> Future[Any]:
+        async def read() -> ActResult:
+            return self._read_result(_number(params), self._kept_of(params))
+
+        return self._submit(read())
+
+    def _read_result(self, number: int, kept: KeptAnswer | None) -> ActResult:
         run, raw = self._run_of(number), self._catalog.runs.result(number)
         if raw is None or run is None:
             raise MewError("That result is no longer held in this view; lab.log.df has it.")
         empty = "The resource is empty." if run.method == "resources/read" else ""
         blocks = for_page(read_parts(raw, run.method), empty=empty)
-        return ActResult("the result", [block._asdict() for block in blocks])
+        value = {"blocks": [block._asdict() for block in blocks], "kept": kept and pack_kept(kept)}
+        return ActResult("the result", value)
 
     def _run_of(self, number: int) -> ToolRun | None:
         return next((run for run in self._catalog.runs.all if run.number == number), None)

@@ -2,7 +2,8 @@
 // sends `bye` at the end. `on.item(item)` gets every item except the snapshots of other views. `on.from()` returns the
 // number of the last item that the view has.
 // `act(name, choices, tell)` performs an act in Python. Its promise gives {said, value}, or null after a failure. The view
-// shows the failure until it is dismissed, or `tell(text)` shows it in a better place. After the loss of a message a
+// shows the failure until it is dismissed, or `tell(text)` shows it in a better place. An act that takes long by nature
+// says how many milliseconds it may take before the kernel is said to be busy. After the loss of a message a
 // snapshot is requested, and the acts that have no answer by then count as failed.
 // `on.settings(settings)` gets the settings of the user with each snapshot and at each change; `setSetting(name, value)`
 // changes one. `on.off()` is called when the kernel falls silent or the space ends, and when the kernel answers again; `isOff()` says
@@ -47,7 +48,7 @@ import { setClockUtc } from "./text.js";
  * @property {string} view the id of this view
  * @property {(message: object) => boolean} send returns whether the message was sent
  * @property {() => void} ask requests a snapshot
- * @property {(name: string, choices?: object, tell?: (text: string) => void) => Promise<Answer | null>} act
+ * @property {(name: string, choices?: object, tell?: (text: string) => void, patience?: number) => Promise<Answer | null>} act
  * @property {(text: string, kind?: "alert" | "status") => void} notice
  * @property {() => boolean} isOff
  * @property {(name: keyof Settings, value: unknown) => boolean} setSetting
@@ -118,12 +119,12 @@ export function connect(model, root, on) {
     notices.append(line);
     while (notices.children.length > 5) notices.firstChild.remove();
   }
-  function act(name, choices = {}, tell = notice) {
+  function act(name, choices = {}, tell = notice, patience = 3000) {
     job += 1;
     const mine = job;
     if (!send({ t: "act", view, job: mine, nonce, act: name, with: choices })) return Promise.resolve(null);
     return new Promise((resolve) => {
-      const slow = setTimeout(() => say("The kernel has not answered yet: a running cell may block it."), 3000);
+      const slow = setTimeout(() => say("The kernel has not answered yet: a running cell may block it."), patience);
       jobs.set(mine, { tell, end(item) {
         clearTimeout(slow);
         say("");

@@ -8,7 +8,7 @@ import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
 import { makeHeader } from "../ui/header.js";
 import { countOf } from "../ui/text.js";
-import { blockViewer } from "../tools/blocks.js";
+import { blockViewer } from "../ui/blocks.js";
 import { paintTokens } from "./prompt.js";
 
 const WAITING = 200;

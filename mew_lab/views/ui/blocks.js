@@ -1,11 +1,11 @@
 // The parts of a result: text and JSON with a button that copies them, pictures, tables, and notes on what is not shown.
 
-import { copyButton } from "../ui/copy.js";
-import { make } from "../ui/elements.js";
+import { copyButton } from "./copy.js";
+import { make } from "./elements.js";
 
 const PICTURES_KEPT = 40;
 
-// `show(blocks)` returns the nodes; `end()` frees the pictures.
+// `show(blocks)` returns the nodes, for an element of class `mew-blocks`; `end()` frees the pictures.
 export function blockViewer() {
   const addresses = [];
 

@@ -1,0 +1,89 @@
+// Results that were too large for a message: what a participant keeps, and a button that loads and draws it. What was
+// loaded stays in the page alone, so a saved notebook holds no more than these lines.
+
+import { blockViewer } from "./blocks.js";
+import { doer, holdsFocus, make, write } from "./elements.js";
+import { clockHover, clockTime } from "./text.js";
+
+/** @typedef {{ size: string, bytes: number, by: string, holds: string[], expires: number | null }} Kept as ui/kept.py packs it */
+
+const SHOWN_KEPT = 20;
+const NEVER = 2147483647;  // milliseconds: the longest that a timer takes
+const KEPT_WITHOUT_KERNEL = "The kernel does not answer, so this cannot be loaded now.";
+
+// "until 14:05:00", or that this time is over: then only its participant knows whether it is still there.
+/** @type {(kept: Kept, now: number) => string} */
+export function keptText(kept, now) {
+  const until = kept.expires === null ? "" : kept.expires > now ? ` until ${clockTime(kept.expires)}` : `, and expired at ${clockTime(kept.expires)}`;
+  const holds = kept.holds.length ? `: ${kept.holds.join("; ")}` : "";
+  return `This result has ${kept.size}, too large for a message. ${kept.by} keeps it${until}${holds}`;
+}
+
+// `show(key, kept, names)` returns the element of a result; `names` tells the kernel which one it is. An element stays
+// the same for its key. `item(item)` gets the reports of what has come; `off()` is for a kernel that falls silent.
+export function keptResults(link) {
+  const shown = new Map();
+
+  function element(key, kept, names) {
+    const about = make("bdi", { class: "mew-kept-about", title: kept.expires === null ? "" : clockHover(kept.expires) });
+    const said = make("bdi", { class: "mew-kept-said", role: "status" });
+    const bar = make("progress", { max: kept.bytes, value: 0, hidden: true, "aria-label": `Loading the result of ${kept.size}` });
+    const blocks = make("div", { class: "mew-blocks", tabindex: -1, role: "group", "aria-label": `The result of ${kept.by}` }), viewer = blockViewer();
+    const load = doer("Load", begin, { class: "mew-kept-load", "aria-label": `Load the result of ${kept.size}` });
+    const stop = doer("Cancel", () => link.act("stop_load", { key }, (text) => write(said, text)), { class: "mew-kept-stop mew-quiet", hidden: true, "aria-label": "Cancel loading" });
+    const node = make("div", { class: "mew-kept", role: "group", "aria-label": "A result that is too large for a message" }, make("div", { class: "mew-kept-line" }, about, load, bar, stop, said), blocks);
+    write(about, keptText(kept, Date.now() / 1000));
+    let loads = 0;
+
+    function settle(text) {
+      if (holdsFocus(stop)) load.focus();
+      bar.hidden = stop.hidden = true;
+      write(said, text);
+    }
+
+    async function begin() {
+      if (link.isOff()) return settle(KEPT_WITHOUT_KERNEL);
+      loads += 1;
+      const mine = loads;
+      bar.value = 0;
+      bar.hidden = stop.hidden = false;
+      write(said, "Loading…");
+      let why = "";
+      const ended = link.act("load", { ...names, key }, (text) => { why = text; }, NEVER);
+      const done = await Promise.race([ended, new Promise((resolve) => { entry.leave = () => resolve(null); })]);
+      if (mine !== loads) return;
+      settle(done ? done.said : why || KEPT_WITHOUT_KERNEL);
+      if (!done) return;
+      const focused = holdsFocus(load);
+      load.hidden = true;
+      blocks.replaceChildren(...viewer.show(done.value));
+      if (focused) blocks.focus();
+    }
+
+    const entry = { node, viewer, leave: () => {}, report(item) {
+      if (bar.hidden) return;
+      bar.value = item.bytes;
+      write(said, `${item.text} of ${kept.size}`);
+    } };
+    return entry;
+  }
+
+  return {
+    show(name, kept, names) {
+      const key = `${link.view} ${name}`;
+      const entry = shown.get(key) ?? element(key, kept, names);
+      shown.delete(key);
+      shown.set(key, entry);
+      for (const [old, { node, viewer }] of shown) {
+        if (shown.size <= SHOWN_KEPT) break;
+        if (node.isConnected) continue;
+        viewer.end();
+        shown.delete(old);
+      }
+      return entry.node;
+    },
+    item(item) { shown.get(item.key)?.report(item); },
+    off() { if (link.isOff()) for (const { leave } of shown.values()) leave(); },
+    end() { for (const { viewer } of shown.values()) viewer.end(); },
+  };
+}

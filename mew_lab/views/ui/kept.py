@@ -1,0 +1,182 @@
+"""Loads a result that was too large for a message, when a person asks for it in a view, and draws it in bounds.
+
+A head (`protocol.kept`) came in place of such a result, and the view shows what it tells. The result itself is loaded
+by an act of the view. While it comes, the views are told how much of it has come. It is checked and parsed in a thread,
+and sent to the page that asked for it; neither this module nor the page's synced state keeps it.
+
+Its text may be costly on purpose: a JSON text of 64 MB can hold twenty million lists. One of very many values is not
+parsed here.
+
+Spec: ruling R43.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from mew_lab.errors import MewError
+from mew_lab.ledger.calls import CallLedger
+from mew_lab.protocol.content import Block, for_page, read_parts, size_text
+from mew_lab.protocol.text import parse_timestamp
+from mew_lab.protocol.visible import one_line, visible
+from mew_lab.sdk.kept_results import KeptAnswer, KeptResults, parse_result
+from mew_lab.views.ui.acts import Act, ActResult
+
+__all__ = ["KeptLoads", "Submit", "draw_kept", "find_kept", "pack_kept"]
+
+TOLD_EVERY = 0.25  # seconds between two reports of what has come
+MAX_LOADS = 4  # at once, of one widget
+MAX_VALUES = 500_000  # in a result that is drawn; a second of the processor, about
+MAX_PICTURE = 24_000_000  # characters of base64
+Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
+
+
+class KeptLoads:
+    """The loads of one widget.
+
+    Args:
+        results: Of the participant that reads.
+        submit: Runs a coroutine on the loop.
+        post: Sends an item to the views of the widget.
+    """
+
+    def __init__(
+        self,
+        results: KeptResults,
+        *,
+        submit: Submit,
+        post: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._results = results
+        self._submit = submit
+        self._post = post
+        self._loading: dict[str, asyncio.Task[str]] = {}  # only the loop's thread uses it
+
+    def acts(self, find: Callable[[Mapping[str, Any]], KeptAnswer | None]) -> Mapping[str, Act]:
+        """The acts `load` and `stop_load`, both with a `key` that the page makes up for the place of the result.
+
+        Args:
+            find: The answer that a page names, on the loop; None where it is not held.
+        """
+        return {
+            "load": lambda params: self._submit(self._load(_key(params), find, params)),
+            "stop_load": lambda params: self._submit(self._stop(_key(params))),
+        }
+
+    async def _load(
+        self, key: str, find: Callable[[Mapping[str, Any]], KeptAnswer | None], params: Mapping[str, Any]
+    ) -> ActResult:
+        kept = find(params)
+        if kept is None:
+            raise MewError(
+                "The answer with this result is no longer held in this view, so it cannot be loaded here."
+            )
+        if key in self._loading:
+            raise MewError("It is being loaded already.")
+        if len(self._loading) >= MAX_LOADS:
+            raise MewError(f"{MAX_LOADS} results are being loaded; load this one when one of them has come.")
+        told = 0.0
+
+        def tell(count: int) -> None:
+            nonlocal told
+            if (now := time.monotonic()) - told >= TOLD_EVERY:
+                told = now
+                self._post({"t": "loading", "key": key, "bytes": count, "text": size_text(count)})
+
+        task = asyncio.ensure_future(self._results.load_text(kept.head, by=kept.by, on_bytes=tell))
+        self._loading[key] = task
+        try:
+            text = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                task.cancel()
+                raise
+            raise MewError("Loading was cancelled. The result is still kept; Load begins anew.") from None
+        finally:
+            del self._loading[key]
+        blocks = await asyncio.to_thread(draw_kept, text, kept)
+        size = size_text(kept.head.size)
+        return ActResult(f"Loaded {size}.", [block._asdict() for block in blocks])
+
+    async def _stop(self, key: str) -> str:
+        task = self._loading.get(key)
+        if task is None:
+            raise MewError("It is not being loaded any more.")
+        task.cancel()
+        return "Loading is cancelled."
+
+
+def _key(params: Mapping[str, Any]) -> str:
+    key = params.get("key")
+    if not isinstance(key, str) or not 0 < len(key) <= 100:
+        raise MewError("The view named no result, so nothing was loaded. Run its cell again.")
+    return key
+
+
+def find_kept(calls: CallLedger, id: str) -> KeptAnswer | None:
+    """The answer to a request or a proposal, where its result is kept; None for any other."""
+    call = calls.proposals.get(id) or calls.requests.get(id)
+    if call is None or call.response is None:
+        return None
+    return KeptAnswer.of(call.response.envelope, method=call.method, call=id)
+
+
+def pack_kept(kept: KeptAnswer) -> dict[str, Any]:
+    """What a view shows of a result that is kept, as far as its participant tells; visible text."""
+    head = kept.head
+    expires = parse_timestamp(head.expires)
+    return {
+        "size": size_text(head.size),
+        "bytes": head.size,
+        "by": visible(kept.by),
+        "holds": [one_line(text, 200) for text in head.holds],
+        "expires": None if expires is None else expires.timestamp(),
+    }
+
+
+def draw_kept(text: str, kept: KeptAnswer) -> list[Block]:
+    """A loaded result as a page shows it, and a note on how to get all of it.
+
+    Raises:
+        MewError: it is no JSON object.
+    """
+    begin = kept.call[:8] if kept.call.isprintable() else ""
+    whole = f"lab.load({begin!r}) gives the whole" if begin else "lab.load(…) gives the whole"
+    if holds_more_values(text, MAX_VALUES):
+        return [Block("note", f"Not drawn, for it holds more than {MAX_VALUES} values. In a cell, {whole}.")]
+    parts = read_parts(parse_result(text), kept.method)
+    blocks = for_page(parts, empty="The result is empty.", rest=whole, largest=MAX_PICTURE)
+    return [*blocks, Block("note", f"In a cell, {whole}.")]
+
+
+def holds_more_values(text: str, most: int) -> bool:
+    """Whether JSON text holds more values than that, as its commas and brackets outside of strings tell.
+
+    It is not parsed: only its quotes are looked for.
+    """
+    if sum(text.count(sign) for sign in ",[{") <= most:
+        return False
+    count = at = 0
+    while True:
+        begin = text.find('"', at)
+        end = len(text) if begin < 0 else begin
+        count += sum(text.count(sign, at, end) for sign in ",[{")
+        if count > most or begin < 0:
+            return count > most
+        at = begin + 1
+        while (at := text.find('"', at) + 1) and _is_escaped(text, at - 1):
+            pass
+        if not at:
+            return False  # the string has no end, which the parser tells
+
+
+def _is_escaped(text: str, place: int) -> bool:
+    """Whether an odd number of backslashes stands before a place."""
+    first = place
+    while text[first - 1] == "\\":
+        first -= 1
+    return (place - first) % 2 == 1

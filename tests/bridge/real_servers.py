@@ -16,7 +16,7 @@ INSTALL = 240.0  # seconds
 
 
 @cache
-def npm_server(name: str, folder: Path) -> list[str]:
+def npm_server(name: str, folder: Path, version: str = NPM_VERSION) -> list[str]:
     """The command of `@modelcontextprotocol/NAME`, installed by npm below `folder`."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
@@ -25,7 +25,7 @@ def npm_server(name: str, folder: Path) -> list[str]:
     place.mkdir()
     package = f"@modelcontextprotocol/{name}"
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-    _install([npm, "install", *options, f"{package}@{NPM_VERSION}"], place, name)
+    _install([npm, "install", *options, f"{package}@{version}"], place, name)
     return [node, str(place / "node_modules" / package / "dist" / "index.js")]
 
 

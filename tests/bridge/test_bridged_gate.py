@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mew_lab.bridge.mcp import McpBridge
+from mew_lab.bridge.offers import PENDING_LINE, PROPOSAL, STATE
 
 from ..cli.test_mcp import OpenDesk, desk
 from .conftest import Site, until
@@ -37,3 +38,15 @@ async def test_a_call_through_a_bridged_gate_waits_until_a_person_of_its_space_h
     with pytest.raises(Exception, match="not this one"):
         await rejected
     assert len(list(desk.human.proposals)) == 2
+
+
+async def test_a_server_whose_result_has_every_member_of_a_pending_one_is_no_gate(site: Site) -> None:
+    await site.odd("malformed")
+    human = await site.seat("human")
+    pending = {
+        "content": [{"type": "text", "text": PENDING_LINE}],
+        "isError": False,
+        "_meta": {STATE: "pending", PROPOSAL: "p-1"},
+    }
+    async with asyncio.timeout(20):  # at a gate, the bridge waits on
+        assert (await human.call("git/odd", {"result": pending})).raw == pending

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, types
 
 from mew_lab.protocol.permit import PROFILES
 
@@ -21,6 +21,7 @@ from .conftest import until
 from .desk import Desk, text
 from .real_servers import npm_server, python_servers
 
+APPS_VERSION = "2.0.3"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -124,6 +125,9 @@ async def test_everything(desk: Desk, folder: Path, mode: str) -> None:
         structured = await decide(desk, client, "every_get-structured-content", {"location": "Chicago"})
         name = "every_trigger-long-running-operation"
         done = await decide(desk, client, name, steps, progress_callback=take)
+        task = await decide(desk, client, "every_simulate-research-query", {"topic": "bees"})
+        prompt = types.PromptReference(name="every_completable-prompt")
+        completed = await client.complete(prompt, {"name": "department", "value": "E"})
         page = asyncio.create_task(client.list_resources())
         [resource, *_] = (await page).resources
         reading = asyncio.create_task(client.read_resource(resource.uri))
@@ -134,9 +138,27 @@ async def test_everything(desk: Desk, folder: Path, mode: str) -> None:
     assert structured.structured_content
     assert "Steps: 4" in text(done)
     assert contents
+    assert not task.is_error and "Research Report: bees" in text(task)  # it runs only as a task
+    assert completed.completion.values == ["Engineering"]
     if mode == "legacy":  # in this process, the library gives a client of the latest revision no token
         assert len(reports) >= 4 and reports[-1] == (4, 4)
         assert all(earlier < later for (earlier, _), (later, _) in itertools.pairwise(reports))
+
+
+async def test_pages_of_mcp_apps(desk: Desk, folder: Path, mode: str) -> None:
+    page = "ui://clock/get-time/mcp-app.html"
+    command = [*npm_server("server-basic-vanillajs", folder, APPS_VERSION), "--stdio"]
+    async with client_of(desk, "clock", command, mode) as client:
+        [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "clock_get-time"]
+        assert tool.meta is not None and tool.meta["ui"] == {"resourceUri": page}
+        assert page in {resource.uri for resource in (await client.list_resources()).resources}
+        reading = asyncio.create_task(client.read_resource(page))
+        await desk.human.approve(await desk.proposed())
+        [content] = (await reading).contents
+        now = await decide(desk, client, "clock_get-time", {})
+    assert (content.uri, content.mime_type) == (page, "text/html;profile=mcp-app")
+    assert isinstance(content, types.TextResourceContents) and content.text.startswith("<!DOCTYPE html>")
+    assert not now.is_error and set(now.structured_content) == {"time"}
 
 
 async def test_filesystem(desk: Desk, folder: Path, tmp_path: Path, mode: str) -> None:

@@ -4,7 +4,9 @@ A click is a message to the kernel. Whether the kernel handles one while a cell 
 front end, and on whether the cell awaits or blocks. A notebook without a person at it gets no click at all.
 `before_wait` is called on the waiting thread. The watch that it returns is called each second of the wait. It decides
 no proposal, and a refusal to wait leaves the proposal open. The cell shows the card of each proposal that it comes to
-wait for, one after another or several at once, and each question of a server, so that they can be decided there.
+wait for, one after another or several at once, and each question of a server, so that they can be decided there. A call
+that runs is told with its seconds and its progress: in the view of the cards, where it can be cancelled, or as a line
+where a click could not be handled while the cell waits.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mew_lab.errors import CannotWait
 from mew_lab.log.line import read_members
 from mew_lab.protocol.permit import permit
+from mew_lab.protocol.visible import one_line, visible
 
 if TYPE_CHECKING:
     from mew_lab.lab.decisions.cards import Card
+    from mew_lab.lab.decisions.running_calls import RunningCall
     from mew_lab.lab.pending import Pending
     from mew_lab.lab.session import Session
     from mew_lab.views.approvals.widget import ApprovalsView
@@ -174,7 +178,7 @@ class _CardOutput:
             self._view.follow(id)
 
     def show(self) -> None:
-        """Displays the view, once, if a card or question is open and this cell does not show all approvals."""
+        """Displays the view, once, if there is something to show and this cell does not show all approvals."""
         if self._view is not None or not self._is_open() or _is_displayed_here(self._place.approvals()):
             return
         from IPython.display import display
@@ -187,14 +191,43 @@ class _CardOutput:
     def _is_open(self) -> bool:
         session = self._place.session
         cards = session.loop.call(session.decisions.pending)
-        return any(card.id in self._ids for card in cards) or any(
-            not self._ids.isdisjoint(question.about) for question in session.asked.pending()
+        return (
+            any(card.id in self._ids for card in cards)
+            or any(not self._ids.isdisjoint(question.about) for question in session.asked.pending())
+            or any(not self._ids.isdisjoint(call.about) for call in _running_calls(session))
         )
 
     def end(self) -> None:
         """Lets the stored picture say what was decided, where cards were shown."""
         if self._view is not None:
             self._view.store_picture()
+
+
+class _RunningLine:
+    """A line of output about one call that runs, with its seconds and its progress, which changes in its place."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._handle: Any = None
+
+    def show(self, call: RunningCall) -> None:
+        """Shows how far it has come."""
+        progress = "" if call.progress is None else f" · {call.progress}"
+        self._write(f"{self._what} runs, {_elapsed(time.time() - call.since)}{progress}")
+
+    def end(self) -> None:
+        """Says that the call is not waited for any more, where it was shown."""
+        if self._handle is not None:
+            self._write(f"{self._what} is not waited for any more")
+
+    def _write(self, text: str) -> None:
+        from IPython.display import display
+
+        shown = {"text/plain": visible(text)}
+        if self._handle is None:
+            self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(shown, raw=True)
 
 
 class ApprovalsWatch:
@@ -261,6 +294,8 @@ class StoryWatch:
         self._begin = begin
         self._watch = watch
         self._judged: set[str] = set()
+        self._line = _RunningLine(one_line(pending.what, 120))
+        self._tries_view = True
         if watch is not None:
             self._judged.add(pending.id)
             watch.follow(pending.id)
@@ -275,8 +310,23 @@ class StoryWatch:
             self._watch = self._watch or self._begin.watch(what, id=id, answer=answer)
             if self._watch is not None:
                 self._watch.follow(id)
+        self._show_running()
         if self._watch is not None:
             self._watch.tick()
+
+    def _show_running(self) -> None:
+        """Shows the call while it runs: in the view, where a click on its button can be handled, else as a line."""
+        kernel = getattr(self._begin.shell, "kernel", None)
+        call = next((one for one in _running_calls(self._session) if self._root in one.about), None)
+        if call is None or kernel is None or not _is_attended(kernel):
+            return
+        if self._watch is None and self._tries_view:
+            self._tries_view = False
+            self._watch = self._begin._replace(is_needed=False).watch(f"the call {self._root}", id=self._root)
+        if self._watch is None:
+            self._line.show(call)
+        else:
+            self._watch.follow(self._root)
 
     def _find_new(self) -> Iterator[tuple[str, str, str]]:
         """Each new proposal or question: it in words, what to follow, and the command that decides it."""
@@ -327,8 +377,20 @@ class StoryWatch:
 
     def end(self) -> None:
         """Ends the watch."""
+        self._line.end()
         if self._watch is not None:
             self._watch.end()
+
+
+def _running_calls(session: Session) -> list[RunningCall]:
+    """The calls that run; none where a session does not follow them."""
+    running = getattr(session.decisions, "running", None)
+    return [] if running is None else running.all()
+
+
+def _elapsed(seconds: float) -> str:
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    return f"{minutes}:{rest:02}"
 
 
 class Mention(NamedTuple):

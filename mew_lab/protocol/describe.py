@@ -116,6 +116,8 @@ def _operation(payload: Payload) -> str:
         return f"Asks{address}: “{_text(params['message'], 80)}”"
     if method == "sampling/createMessage" and (prompt := _last_text(params.get("messages"))):
         return f"Asks the model: “{_text(prompt, 80)}”"
+    if method == "notifications/progress" and (progress := _progress(params)):
+        return progress
     parts = [_text(method, 40) or "no method"]
     if "name" in params:
         parts.append(_text(params.get("name"), 60))
@@ -127,6 +129,19 @@ def _operation(payload: Payload) -> str:
         if name not in ("name", "arguments")
     ]
     return " ".join(parts)
+
+
+def _progress(params: Mapping[str, Any]) -> str:
+    """`Progress: 2 of 4 · downloading`; empty where there is no number."""
+    done, total = _amount(params.get("progress")), _amount(params.get("total"))
+    amount = f"{done} of {total}" if total else done
+    return done and " · ".join(filter(None, (f"Progress: {amount}", _text(params.get("message"), 80))))
+
+
+def _amount(value: Any) -> str:
+    """A number in few digits; empty for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+    return f"{value:.6g}" if is_number else ""
 
 
 def _last_text(messages: Any) -> str:

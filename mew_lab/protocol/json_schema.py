@@ -34,8 +34,8 @@ from mew_lab.protocol.strings import Regex
 from mew_lab.protocol.visible import one_line
 
 __all__ = [
-    "Member",
     "Path",
+    "SchemaMember",
     "Validation",
     "Validator",
     "Violation",
@@ -267,21 +267,21 @@ def resolve_reference(root: Any, reference: str) -> Any:
     return here if isinstance(here, (Mapping, bool)) else None
 
 
-class Member(NamedTuple):
+class SchemaMember(NamedTuple):
     """A member that the objects of a schema may have: its schema, and whether a call without it is a fault."""
 
     schema: Any
     required: bool
 
 
-def members_of(schema: Any) -> dict[str, Member]:
+def members_of(schema: Any) -> dict[str, SchemaMember]:
     """The members that a schema names, in their order: its own, and those of the schemas that it includes or allows.
 
     One that has a default is not required, and one of several forms is required where each form requires it.
     """
     left = MAX_LOOKED_AT
 
-    def read(part: Any, depth: int) -> dict[Any, Member]:
+    def read(part: Any, depth: int) -> dict[Any, SchemaMember]:
         nonlocal left
         left -= 1
         if not isinstance(part, Mapping) or left < 0 or depth > MAX_LEVELS:
@@ -306,10 +306,10 @@ def members_of(schema: Any) -> dict[str, Member]:
                 found.setdefault(name, member.schema)
                 needed |= {name: None} if all(name in form and form[name].required for form in each) else {}
         found |= {name: True for name in needed if name not in found}
-        return {name: Member(member, name in needed) for name, member in found.items()}
+        return {name: SchemaMember(member, name in needed) for name, member in found.items()}
 
     return {
-        str(name): Member(member, needed and not gives_default(schema, member))
+        str(name): SchemaMember(member, needed and not gives_default(schema, member))
         for name, (member, needed) in read(schema, 0).items()
     }
 

@@ -474,9 +474,9 @@ class CallWait(Wait):
         if why := self._post(cancellation_of(request, reason)):
             self._stop_waiting(reason, f"{what}, and was not cancelled: {why}")
         else:
-            self.limit_cancelled(reason)
+            self.limit_after_cancel(reason)
 
-    def limit_cancelled(self, reason: str) -> None:
+    def limit_after_cancel(self, reason: str) -> None:
         """Ends the wait some seconds after its request was cancelled, where no answer comes until then."""
         stated = one_line(reason, MAX_REASON)
         message = (
@@ -878,10 +878,10 @@ class Correlations:
         result: Result = await wait.own_outcome()
         return result
 
-    def limit_cancelled(self, id: str, reason: str) -> None:
+    def limit_after_cancel(self, id: str, reason: str) -> None:
         """Limits the wait for a call of this participant whose request was cancelled."""
         if isinstance(wait := self._waits.get(id), CallWait):
-            wait.limit_cancelled(reason)
+            wait.limit_after_cancel(reason)
 
     def withdraw_all(self, reason: str) -> None:
         """Ends every call at once: proposals are withdrawn, requests are no longer awaited.

@@ -612,7 +612,7 @@ class MEWParticipant:
         related = (self.proposals.get(id) for id in request.correlation_id)
         fulfilled = [one.id for one in related if one is not None and one.fulfilment == request.id]
         for id in (request.id, *fulfilled):
-            self.correlations.limit_cancelled(id, reason)
+            self.correlations.limit_after_cancel(id, reason)
         return sent
 
     async def report_outcome(self, request: str, to: Names, *, happened: bool, note: str = "") -> bool:

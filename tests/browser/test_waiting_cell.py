@@ -82,6 +82,41 @@ def test_a_cell_that_waits_for_an_answer_shows_each_card_on_the_way_to_it(
     assert book.page.errors == []
 
 
+RUNS = """%load_ext mew_lab
+import asyncio
+import mew_lab
+lab = mew_lab.up(journal=None)
+git = lab.join("git", can="tool")
+async def push(params):
+    from mew_lab.sdk.progress import progress_relay
+    await progress_relay(git.participant)(2, 4, "downloading")
+    await asyncio.Event().wait()
+git.participant.register_method("tools/call", push)
+"""
+AWAIT = """try:
+    await lab.call("git/push")
+except Exception as end:
+    print(type(end).__name__)"""
+
+
+@pytest.mark.slow
+def test_a_cell_that_waits_for_a_call_shows_how_far_it_has_come_and_cancels_it(
+    notebook: Callable[..., Notebook],
+) -> None:
+    book = notebook([RUNS, AWAIT]).run(0)
+    book.run(1, wait=False)
+    line = book.area(1).locator("li.mew-running-call")
+    book.page.until(
+        lambda: line.count() and "2 of 4 · downloading" in line.inner_text(), "the progress of the call"
+    )
+    assert line.inner_text().startswith("git/push runs, 0:0")
+    book.click(line.get_by_role("button", name="Cancel git/push"))
+    book.wait(1)
+    assert "OutcomeUnknown" in book.text(1)
+    book.page.until(lambda: not line.count(), "the line to go")
+    assert book.page.errors == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [True, False])
 def test_a_cell_that_waits_for_a_call_shows_each_question_of_its_server(

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import LocalProtocolError, MewError
+from mew_lab.errors import LocalProtocolError
 from mew_lab.lab.lab import Lab
-from mew_lab.views.tools.widget import view_of
 
 ODD = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
 
@@ -64,22 +63,3 @@ def test_a_tool_of_several_forms_has_arguments(lab: Lab) -> None:
         lab.call("odd/find", id="x")
     assert "it takes [id], [name]" in str(refused.value) and "no arguments" not in str(refused.value)
     assert "odd/find" in str(lab.tools()) and "[id], [name]" in str(lab.tools())
-
-
-def test_the_tools_view_sends_what_has_a_default_no_more_than_a_cell(lab: Lab) -> None:
-    catalog = view_of(lab)._catalog
-
-    async def check() -> Any:
-        await catalog.open(patience=5.0)
-        return (
-            catalog.check("odd/shot", '{"name": "a"}'),
-            catalog.check("odd/shot", '{"name": "a b"}'),
-            catalog.check("odd/shot", "{}"),
-        )
-
-    fits, doubted, lacks = lab.me.run(check())
-    assert (fits.faults, fits.notes) == ((), ())
-    assert doubted.faults == () and "which the tool judges: name must contain" in doubted.notes[0]
-    assert [place.path for place in lacks.faults] == [("name",)]
-    with pytest.raises(MewError, match="name is required"):
-        lab.me.run(catalog.start("odd/shot", "{}", propose=False))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +122,25 @@ def test_a_proposal_is_withdrawn(page: Page, lab: Lab) -> None:
     assert page.act("stop", run=started["run"])["said"] == "The proposal of notebook/add is withdrawn."
     assert page.run(started["run"])["said"].startswith("withdrawn by human after 0.")
     assert "mcp/withdraw" in lab.log.df["kind"].tolist()
+
+
+def test_the_form_of_a_peers_tool_asks_for_no_default_and_leaves_what_is_in_doubt_to_the_tool(
+    page: Page, lab: Lab
+) -> None:
+    odd = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
+    lab.bridge("odd", [sys.executable, odd, "defaults"])
+    page.ask_until_known("odd", 3)
+    fits, doubted, lacks = (
+        page.value("check", tool="odd/shot", text=text) for text in ('{"name": "a"}', '{"name": "a b"}', "{}")
+    )
+    assert (fits["faults"], fits["notes"]) == ([], [])
+    assert doubted["faults"] == [] and "which the tool judges: name must contain" in doubted["notes"][0]
+    assert [(fault["path"], fault["said"]) for fault in lacks["faults"]] == [(["name"], "is required")]
+    refused = page.act("start", tool="odd/shot", text="{}", how="call")
+    assert refused["t"] == "failed" and "name is required" in refused["said"]
+    started = page.value("start", tool="odd/shot", text='{"name": "a"}', how="call")
+    page.run(started["run"])
+    assert json.loads(page.value("result", run=started["run"])[0]["text"]) == {"name": "a"}
 
 
 @pytest.mark.threat(5, 14)

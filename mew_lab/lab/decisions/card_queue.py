@@ -36,6 +36,7 @@ from mew_lab.lab.decisions.outcomes import Outcomes
 from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, PinnedTools
 from mew_lab.lab.decisions.reading_queue import ReadingQueue
 from mew_lab.lab.decisions.risks import stated_risks
+from mew_lab.lab.decisions.running_calls import RunningCalls
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import Change, Proposal, Request, tool_of
@@ -172,6 +173,7 @@ class CardQueue:
         self._behalf = Behalf(me.ledger.chats, me.ledger.reasoning)
         self.tools = PinnedTools(me.client, me.ledger.calls.requests, logical=logical, clock=clock)
         self._last = LastCalls()
+        self.running = RunningCalls(me, clock=clock)
         self.gate = Gate(time.monotonic)
         self.editing = Edits(
             me,

@@ -15,6 +15,7 @@ import { findAlike, groupOf } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { questionList } from "./questions.js";
 import { frameWatch } from "./reading.js";
+import { runningList } from "./running.js";
 
 const KEPT = 200, RECENT = 5, SETTLE = 300;
 const UNTOLD = "its outcome was lost";
@@ -69,6 +70,7 @@ function render({ model, el }) {
         offset = item.now - Date.now() / 1000;
         head(item);
         for (const card of item.cards) put(card);
+        running.put(item.running);
         for (const question of item.questions) questions.put(question);
         questions.keep(new Set(item.questions.map((question) => question.id)));
         const ids = new Set(item.cards.map((card) => card.id));
@@ -77,6 +79,7 @@ function render({ model, el }) {
         for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "Expired", at: item.now, by: "", onScreen: null, outcome: UNTOLD, failed: false, call: "" });
       } else if (item.t === "card") put(item.card);
       else if (item.t === "question") questions.put(item.question);
+      else if (item.t === "running") running.put(item.calls);
       else if (item.t === "head") head(item);
       else if (item.t === "value") openValue(item);
       else if (item.t === "shown") confirmShown(item);
@@ -89,6 +92,8 @@ function render({ model, el }) {
   const kept = keptResults(link);
 
   const questions = questionList({ link, announce, isHeld: () => heldNode() !== null, moveOn: () => moveOn(null, null) });
+  const running = runningList({ link, toast, now: () => Date.now() / 1000 + offset });
+  body.insertBefore(running.node, list);
   body.insertBefore(questions.node, list);
   questions.node.addEventListener("pointerleave", release);
   questions.node.addEventListener("focusout", release);
@@ -627,6 +632,7 @@ function render({ model, el }) {
     endLink();
     frame.end();
     kept.end();
+    running.end();
     link.end();
   };
 }

@@ -1,0 +1,112 @@
+"""Follows the calls that run in a space, with their progress, for a person who may want to cancel one.
+
+Only the participants that a call was addressed to are believed about its progress. What is followed is the ledger of the
+person, so every view tells the same.
+
+Spec: §3.1, MCP "Progress", "Cancellation"; rulings R17, R35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import NamedTuple
+
+from mew_lab.ledger.calls import Request, method_of, tool_of, unasked
+from mew_lab.ledger.unknown_calls import has_effect
+from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.visible import middle
+from mew_lab.sdk.correlations import cancellation_of
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.progress import Progress, read_progress, token_of
+from mew_lab.sdk.signal import Signal
+
+__all__ = ["RunningCall", "RunningCalls", "concerns"]
+
+MOST = 50  # calls that are told at once, the oldest
+MAX_KEPT = 1000  # reports of progress
+TELLING = ("mcp/request", "mcp/response", "system/presence", "system/error")
+
+
+class RunningCall(NamedTuple):
+    """A call that runs.
+
+    Attributes:
+        id: The id of its request, by which it is cancelled.
+        text: Its requester, where that is another, and its tool.
+        since: When its request came; epoch, seconds.
+        progress: What its target reported last; None before that.
+        may_cancel: Whether the person of the lab may cancel it.
+        about: The ids of the request, and of the proposals that it names.
+    """
+
+    id: str
+    text: str
+    since: float
+    progress: Progress | None
+    may_cancel: bool
+    about: frozenset[str]
+
+
+class RunningCalls:
+    """The calls that run, as the participant of a person sees them."""
+
+    def __init__(self, me: MEWParticipant, *, clock: Callable[[], float]) -> None:
+        self._me = me
+        self._clock = clock
+        self._progress: BoundedDict[str, Progress] = BoundedDict(MAX_KEPT)
+        self.changed: Signal[None] = Signal(on_fault=me.client.report)
+        me.client.on_message(self._observe, kinds=TELLING)
+
+    def all(self) -> list[RunningCall]:
+        """The calls that run and may have an effect, the oldest first; any thread."""
+        return [self._tell(request) for request in self._open()[:MOST]]
+
+    async def cancel(self, id: str) -> str:
+        """Cancels the call of that request; returns one sentence, and raises as `cancel` of a participant."""
+        await self._me.cancel(id)
+        return "Cancelled. Its outcome is the answer if one still comes, else it is not known."
+
+    def _open(self) -> list[Request]:
+        waiting = self._me.ledger.calls.requests.open()
+        return [request for request in waiting if has_effect(request.method)]
+
+    def _tell(self, request: Request) -> RunningCall:
+        me, envelope = self._me.client.id, request.envelope
+        tool = tool_of(request.payload) or method_of(request.payload)
+        by = "" if request.sender == me else f"{middle(request.sender, 40)}: "
+        return RunningCall(
+            request.id,
+            f"{by}{middle('/'.join([', '.join(request.to[:3]), tool]), 100)}",
+            request.entry.t or self._clock(),
+            self._progress.get(request.id),
+            self._may_cancel(envelope),
+            frozenset((request.id, *envelope.correlation_id)),
+        )
+
+    def _may_cancel(self, request: Envelope) -> bool:
+        """Whether this person may send a cancel that the target, where it is one of ours, heeds."""
+        me = self._me
+        if not me.can_send(cancellation_of(request, "")):
+            return False
+        named = [me.proposals.get(id) for id in request.correlation_id]
+        own = any(one.proposer == me.client.id and one.fulfilment == request.id for one in named if one)
+        owns = all(me.can_send("space/kick", {"participant_id": name}) for name in request.to)
+        return request.sender == me.client.id or own or owns
+
+    def _observe(self, envelope: Envelope) -> None:
+        if envelope.kind == "mcp/request" and (read := read_progress(envelope.payload)) is not None:
+            self._take_progress(envelope, *read)
+        self.changed(None)
+
+    def _take_progress(self, report: Envelope, token: object, progress: Progress) -> None:
+        for request in self._open():
+            own = token_of(request.payload.get("params"))
+            is_meant = request.id in report.correlation_id or (own is not None and own == token)
+            if is_meant and not unasked(report.sender, request.to):
+                self._progress[request.id] = progress
+
+
+def concerns(call: RunningCall, only: Set[str]) -> bool:
+    """Whether a view of these ids alone shows a call; of none it shows all."""
+    return not only or not only.isdisjoint(call.about)

@@ -1,0 +1,61 @@
+// The calls that run, above the cards: each with its seconds, its progress and a button that cancels it. A call shows once
+// it has run for a second.
+
+import { doer, make, write } from "../ui/elements.js";
+import { elapsedTime } from "../ui/text.js";
+
+const SHOWN_AFTER = 1; // seconds
+
+/**
+ * A call as the kernel gives it, from `_running_data` of widget.py.
+ * @typedef {{ id: string, text: string, since: number, progress: string, cancel: boolean }} RunningData
+ */
+
+// "git/push runs, 0:03 · 2 of 4 · downloading"
+export function runningText(call, now) {
+  return [`${call.text} runs, ${elapsedTime(now - call.since)}`, call.progress].filter(Boolean).join(" · ");
+}
+
+// The list; `now()` is the time of the kernel in seconds of the epoch.
+export function runningList({ link, now, toast }) {
+  const node = make("ul", { class: "mew-running", role: "list", "aria-label": "Calls that run", hidden: true });
+  /** @type {Map<string, { call: RunningData, line: HTMLElement, text: HTMLElement, stop: HTMLElement }>} */
+  const rows = new Map();
+  let ticks = null;
+
+  function rowOf(call) {
+    const text = make("bdi", {});
+    const stop = doer("Cancel", async () => {
+      const done = await link.act("cancel_call", { id: call.id });
+      if (done) toast(done.said);
+    }, { class: "mew-small mew-danger", "aria-label": `Cancel ${call.text}`, hidden: !call.cancel });
+    return { call, line: make("li", { class: "mew-running-call" }, text, make("span", { class: "mew-gap" }), stop), text, stop };
+  }
+
+  function tick() {
+    const time = now();
+    for (const { call, line, text } of rows.values()) {
+      write(text, runningText(call, time));
+      if (!line.isConnected && time - call.since >= SHOWN_AFTER) node.append(line);
+    }
+    node.hidden = !node.children.length;
+  }
+
+  return {
+    node,
+    put(calls) {
+      const ids = new Set(calls.map((call) => call.id));
+      for (const [id, { line }] of rows) if (!ids.has(id)) { line.remove(); rows.delete(id); }
+      for (const call of calls) {
+        const row = rows.get(call.id) ?? rowOf(call);
+        row.call = call;
+        row.stop.hidden = !call.cancel;
+        rows.set(call.id, row);
+      }
+      tick();
+      if (rows.size) ticks ??= setInterval(tick, 1000);
+      else { clearInterval(ticks); ticks = null; }
+    },
+    end() { clearInterval(ticks); },
+  };
+}

@@ -1,0 +1,116 @@
+"""The calls that run, above the cards: who runs what since when, how far it has come, and a cancel where it is heeded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import OutcomeUnknown
+from mew_lab.lab.lab import Lab
+
+from ..bridge.conftest import until
+
+
+class Slow:
+    """A participant that reports its progress and never ends by itself."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab, self.running = lab, 0
+        self.seat = lab.join("git", can="tool")
+        self.seat.participant.register_method("tools/call", self.answer)
+
+    async def answer(self, params: Any) -> dict[str, Any]:
+        self.running += 1
+        await asyncio.Event().wait()
+        return {}
+
+    def report(self, seat: Any, about: str, **params: Any) -> None:
+        payload = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+        seat.send("mcp/request", payload, to="human", correlation_id=about)
+
+
+@pytest.fixture
+def slow(lab: Lab) -> Slow:
+    return Slow(lab)
+
+
+def started(lab: Lab, slow: Slow, seat: Any) -> Any:
+    before = slow.running
+    pending = seat.call("git/push")
+    lab.me.run(until(lambda: slow.running > before))
+    return pending
+
+
+def told(page: Any) -> Any:
+    """The calls that the page shows now."""
+    lists = [
+        one["calls" if one["t"] == "running" else "running"]
+        for one in page.items
+        if one["t"] in ("running", "snapshot")
+    ]
+    return lists[-1] if lists else None
+
+
+def test_a_call_is_told_with_its_progress_and_cancelled_from_the_page(
+    lab: Lab, slow: Slow, browser: Callable[[Any], Any]
+) -> None:
+    page = browser(lab.view.approvals)
+    page.appear()
+    pending = started(lab, slow, lab.me)
+    [call] = page.until(lambda: told(page))
+    assert (call["text"], call["progress"], call["cancel"]) == ("git/push", "", True)
+    mallory = lab.join("mallory", can="admin")
+    slow.report(mallory, pending.id, progress=4, total=4)
+    slow.report(slow.seat, pending.id, progress=2, total=4, message="down\u202eloading")
+    page.until(lambda: (told(page) or [{}])[0].get("progress") == "2 of 4 · down\\u202eloading")
+    assert page.act("cancel_call", id=pending.id)["said"].startswith("Cancelled. Its outcome is the answer")
+    with pytest.raises(OutcomeUnknown):
+        pending.result(timeout=10.0)
+    page.until(lambda: told(page) == [])
+    for made_up in (pending.id, None, ["x"], "nothing"):
+        assert "does not run any more" in page.act("cancel_call", id=made_up)["said"]
+
+
+def test_the_calls_of_others_are_named_and_a_proposal_runs_once_it_is_approved(
+    lab: Lab, slow: Slow, browser: Callable[[Any], Any]
+) -> None:
+    page = browser(lab.view.approvals)
+    page.appear()
+    waiting = lab.join("bot").call("git/push")
+    assert not told(page)
+    started(lab, slow, lab.join("carol", can="human"))
+    [call] = page.until(lambda: told(page))
+    assert (call["text"], call["cancel"]) == ("carol: git/push", True)  # as the owner of the space
+    assert "bot asks git" in str(lab.proposals()[0])
+    lab.approve(waiting.id)
+    page.until(lambda: [one["text"] for one in told(page)] == ["carol: git/push", "git/push"])
+
+
+def test_the_view_of_a_waiting_cell_shows_its_own_call_alone(
+    lab: Lab, slow: Slow, browser: Callable[[Any], Any]
+) -> None:
+    first, second = started(lab, slow, lab.me), started(lab, slow, lab.me)
+    page = browser(lab.view.card(first.id))
+    page.appear()
+    assert [one["id"] for one in page.until(lambda: told(page))] == [first.id]
+    assert second.id not in json.dumps(page.items)
+
+
+def test_who_may_not_cancel_sees_the_call_without_a_button(
+    lab: Lab, slow: Slow, browser: Callable[[Any], Any]
+) -> None:
+    from mew_lab.lab.labs import connect
+
+    lab.enrol("guest", can="observer")
+    guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
+    page = browser(guest.view.approvals)
+    page.appear()
+    started(lab, slow, lab.me)
+    [call] = page.until(lambda: told(page))
+    assert (call["text"], call["cancel"]) == ("human: git/push", False)
+    assert "it holds neither mcp/request nor" in page.act("cancel_call", id=call["id"])["said"]
+    guest.down()

@@ -361,12 +361,7 @@ class Journal:
         )
 
     def _write(self, lines: Sequence[bytes], seq: int) -> None:
-        if self._cut:
-            try:
-                os.ftruncate(self._fd, self._size)
-            except OSError as fault:
-                raise self._fault(fault.strerror or str(fault)) from None
-            self._cut = False
+        self._remove_partial()
         chain = self._head.chain
         # A partial line that could not be removed is ended first, so that the next line is complete.
         parts = [b"\n"] if self._torn else []
@@ -396,8 +391,19 @@ class Journal:
                 self._torn = True
         raise self._fault(why)
 
+    def _remove_partial(self) -> None:
+        """Removes the partial line that a killed process left."""
+        if not self._cut:
+            return
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError as fault:
+            raise self._fault(fault.strerror or str(fault)) from None
+        self._cut = False
+
     def _rotate(self, lines: Iterable[bytes], seq: int, now: datetime) -> None:
         """Continues in the next file; when that fails, nothing changes and the next append tries again."""
+        self._remove_partial()
         before = self._fd, self._size, self._torn, self.paths, self._values
         path = successor(self.paths)
         about = {**(read_members(self._opened.detail) or {"format": FORMAT}), "previous": self.path.name}

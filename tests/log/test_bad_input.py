@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shutil
 import time
 import unicodedata
 import warnings
@@ -575,6 +576,7 @@ NOTES = {
 CORPUS = Path(__file__).parent / "corpus"
 READERS = {
     "journal": Fuzzed("log.jsonl"),
+    "journal with references": Fuzzed("references.jsonl"),
     "history": Fuzzed("envelope-history.jsonl"),
     "decisions": Fuzzed("capability-decisions.jsonl"),
     "otlp": Fuzzed("spans.jsonl"),
@@ -671,6 +673,17 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     log = open_log(path)
     log.to_parquet(folder / "log.parquet")
     log.export_otlp(folder / "spans.jsonl")
+    shutil.copyfile(path, folder / "references.jsonl")
+    journal = Journal.resume(folder / "references.jsonl")
+    for n in range(4):
+        raw = json.dumps(
+            {"id": f"large-{n}", "kind": "mcp/response", "payload": {"id": n, "result": ["a" * 66_000]}}
+        )
+        journal.append(
+            [last._replace(seq=journal.head.seq + 1, event="received", verdict="accepted", raw=raw)]
+        )
+    journal.close()
+    assert (folder / "references.jsonl").read_bytes().count(b"same-as") == 3
     chain = path.read_bytes()[-67:-3].decode()
     epoch = json.loads(next(iter(log.records)).detail)["epoch"]
     keep_head(folder / "journal.heads", epoch, KeptHead(list(log.records)[-1].now, len(log), chain), path)

@@ -18,6 +18,7 @@ import pytest
 
 from mew_lab.errors import JournalError
 from mew_lab.log import journal as module
+from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal, journal_path, read_journal
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.space.events import Record
@@ -276,6 +277,20 @@ def test_half_a_line_that_cannot_be_taken_back_swallows_nothing(journal: Journal
         "line 3 is not a whole record",
         "line 4 is not a whole record",
     ]
+
+
+def test_half_a_line_of_a_killed_gateway_does_not_stay_before_the_next_file(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    first = Journal(path, rotate_at=2000)
+    first.append([record(1)])
+    first.append([record(2)])
+    first.close()
+    os.truncate(path, path.stat().st_size - 20)
+    again = Journal.resume(path, rotate_at=900)
+    again.append([record(2)])
+    again.close()
+    assert len(again.paths) == 2 and [seq for file in again.paths for seq in seqs(file)] == [1, 2]
+    assert path.read_bytes().endswith(b"\n") and verify_chain(path).flaw is None
 
 
 def test_a_first_write_that_fails_still_opens_later(journal: Journal, disk: Disk) -> None:

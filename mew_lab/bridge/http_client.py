@@ -248,21 +248,26 @@ class EventBody(httpx2.AsyncByteStream):
     def _add(self, piece: bytes) -> None:
         if not self._is_data:
             self._line += piece
-            if len(self._line) > MAX_FIELD:
-                raise httpx2.StreamError(f"a line of an event has more than {MAX_FIELD} bytes")
             if not self._line.startswith(b"data:"):
+                if len(self._line) > MAX_FIELD:
+                    raise httpx2.StreamError(f"a line of an event has more than {MAX_FIELD} bytes")
                 return
             self._is_data, piece, self._line = True, self._line[5:], b""
-            if self._has_data:
-                self._data.add(b"\n")
-            self._has_data = True
+            self._begin_data()
         self._data.add(piece)
         _check_end(self._data)
+
+    def _begin_data(self) -> None:
+        if self._has_data:
+            self._data.add(b"\n")
+        self._has_data = True
 
     def _end_line(self) -> bool:
         """Ends the line; whether it was empty, which ends the event."""
         is_empty = not self._line and not self._is_data
-        if (name := self._line.partition(b":")[0]) in _FIELDS:
+        if self._line == b"data":
+            self._begin_data()
+        elif (name := self._line.partition(b":")[0]) in _FIELDS:
             self._others[name] = self._line
         self._line, self._is_data = b"", False
         return is_empty

@@ -18,15 +18,30 @@ SHAPES = {
     "text": '"x,é{[",',
     "plain": '"' + "x" * 1000 + '",',
     "keys": None,
+    "one text": None,
+    "base64": None,
+    "structured": '{"é":[1,null,"x"]},',
+    "deep": "[" * 30 + "]" * 30 + ",",
 }
+
+
+LIGHT = {"plain", "one text", "base64"}  # of few values, whatever their size
 
 
 def shape(name, size):
     """A JSON object of about so many bytes."""
     if name == "keys":
         return "{" + ",".join(f'"k{n}":{n}' for n in range(size // 15)) + "}"
+    if name == "one text":
+        return '{"content":[{"type":"text","text":"' + "é\\n" * (size // 4) + '"}],"isError":false}'
+    if name == "base64":
+        data = "QUJD" * (size // 4)
+        return '{"content":[{"type":"image","mimeType":"image/png","data":"' + data + '"}]}'
     piece = SHAPES[name]
-    return '{"content":[' + (piece * (size // len(piece)))[:-1] + "]}"
+    items = (piece * (size // len(piece)))[:-1]
+    if name == "structured":
+        return '{"content":[],"structuredContent":{"items":[' + items + "]}}"
+    return '{"content":[' + items + "]}"
 
 
 def answer(message):

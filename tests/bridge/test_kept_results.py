@@ -105,13 +105,19 @@ async def heavy(over: str) -> AsyncIterator[Sequence[str] | str]:
 OVER = ["stdio", "json", "events", "sse"]
 EDGES = [MIB - 16_384, MIB - 4096, MIB, LONGEST - 200, LONGEST, LONGEST + 200, 9_000_000]
 LARGEST = [33_000_000, 64 * MIB - 1000, 64 * MIB + 200_000, 100_000_000]
+FIRST = {("plain", 9_000_000), ("structured", LONGEST), ("lists", MIB)}  # over HTTP in the first tier
+CASES = [
+    pytest.param(shape, size, over, marks=() if is_first else pytest.mark.slow)
+    for shape in SHAPES
+    for size in (*EDGES, *LARGEST)
+    for over in OVER
+    for is_first in [size in EDGES if over == "stdio" else (shape, size) in FIRST]
+]
 
 
 @pytest.mark.sampled
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("over", OVER)
-@pytest.mark.parametrize("size", [*EDGES, *(pytest.param(size, marks=pytest.mark.slow) for size in LARGEST)])
+@pytest.mark.parametrize(("shape", "size", "over"), CASES)
 async def test_no_result_is_lost_after_it_was_executed(
     site: Site, state: Callable[[], Path], shape: str, size: int, over: str
 ) -> None:

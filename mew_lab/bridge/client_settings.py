@@ -81,7 +81,9 @@ class _Gate(NamedTuple):
 def _claude(gate: _Gate) -> ClientSettings:
     kind = "http" if gate.url else "stdio"
     entry = {"type": kind, **gate.entry("${NAME}"), "alwaysLoad": True}
-    remark = "alwaysLoad has its first turn wait for the tools, for 5 seconds at most"
+    remark = (
+        "alwaysLoad has its first turn wait for the tools, up to 5 seconds, and have them without a search"
+    )
     return ClientSettings(_json({"mcpServers": {gate.name: entry}}), ".mcp.json of the project", remark)
 
 

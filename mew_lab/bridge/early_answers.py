@@ -8,9 +8,12 @@ that it sent to the last gate of the same token, it gets the answer of that one 
 its order, these too. What the gate itself answers to them is left out, and kept for the next one; where it is another
 answer, its list has changed, and the client is told so.
 
-Only handshakes and lists are answered, only where the gateway can be reached, and a list is a claim: the gate checks a
-tool when it is called. A file that cannot be read or written costs the early answers and nothing else. This module loads
-nothing that takes time.
+A client of the revision 2026-07-28 may listen for changes before it lists, and list once that is acknowledged. So the
+acknowledgement is given in the same way, under the id of the request.
+
+Only these are answered, only where the gateway can be reached, and a list is a claim: the gate checks a tool when it is
+called. A file that cannot be read or written costs the early answers and nothing else. This module loads nothing that
+takes time.
 
 Spec: §3.1; MCP "Lifecycle".
 """
@@ -27,7 +30,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from mew_lab.bridge.delivery import ANSWER
@@ -36,6 +39,10 @@ from mew_lab.transport.files import read_small, replace_small
 __all__ = ["EarlyAnswers", "write_all"]
 
 logger = logging.getLogger(__name__)
+LISTEN: Final = "subscriptions/listen"  # is acknowledged by a notification
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+# As the library writes it, before its params.
+ACKNOWLEDGED: Final = '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":'
 ANSWERED: Final[Mapping[str, str]] = {
     "initialize": "",
     "server/discover": "",
@@ -43,6 +50,7 @@ ANSWERED: Final[Mapping[str, str]] = {
     "resources/list": "resources",
     "resources/templates/list": "resources",
     "prompts/list": "prompts",
+    LISTEN: "",
 }
 """The requests that may be answered early, and what has changed where the gate answers otherwise."""
 
@@ -76,7 +84,7 @@ class EarlyAnswers:
         self._lock = threading.Lock()  # of all below, and of the sink
         self._is_early = True  # until the gate answers by itself
         self._answers: dict[str, Any] = {}  # results, by the digests of their requests
-        self._asked: dict[str, tuple[str, str, bool, Any]] = {}
+        self._asked: dict[str, _Asked] = {}
 
     def start(self) -> None:
         """Begins to read what the client sends."""
@@ -97,18 +105,25 @@ class EarlyAnswers:
 
     def take_answer(self, line: str) -> bool:
         """Notes a line of the gate, in a thread; returns whether it is to be left out, as its request was answered."""
-        answered = ANSWER.match(line)
-        with self._lock:
-            asked = self._asked.pop(_write_id(json.loads(answered[1])), None) if answered else None
-        if asked is None:
+        if (answered := ANSWER.match(line)) is not None:
+            id, params = json.loads(answered[1]), None
+        elif line.startswith(ACKNOWLEDGED):
+            params = json.loads(line)["params"]
+            id = params["_meta"].pop(SUBSCRIPTION)
+        else:
             return False
-        key, listed, was_early, early = asked
-        result = json.loads(line).get("result")
-        if result is not None and self._answers.get(key) != result:
-            self._keep(key, result)
-        if was_early and result != early and listed:
+        with self._lock:
+            asked = self._asked.pop(_write_id(id), None)
+        # The answer to a subscription is its end, or a refusal, which the client has to know.
+        if asked is None or (asked.method == LISTEN) != (params is not None):
+            return False
+        result = json.loads(line).get("result") if params is None else params
+        listed = ANSWERED[asked.method]
+        if result is not None and self._answers.get(asked.key) != result:
+            self._keep(asked.key, result)
+        if asked.early is not None and result != asked.early and listed:
             self.on_difference(listed)
-        return was_early
+        return asked.early is not None
 
     # --- the thread ---
 
@@ -167,10 +182,9 @@ class EarlyAnswers:
             if written in self._asked or len(self._asked) >= MAX_ASKED:
                 return
             early = self._answers.get(key) if self._is_early else None
-            self._asked[written] = (key, ANSWERED[request["method"]], early is not None, early)
+            self._asked[written] = _Asked(request["method"], key, early)
             if early is not None:
-                answer = json.dumps(early, ensure_ascii=False, separators=(",", ":"))
-                text = f'{{"jsonrpc":"2.0","id":{written},"result":{answer}}}\n'
+                text = _write_answer(request["method"], id, early)
                 with contextlib.suppress(OSError):  # the client is gone
                     write_all(self._sink, text.encode(errors="replace"))
 
@@ -180,9 +194,7 @@ class EarlyAnswers:
             self._answers[key] = result
             while len(self._answers) > MAX_ANSWERS:
                 del self._answers[next(iter(self._answers))]
-            data = json.dumps(self._answers, ensure_ascii=False, separators=(",", ":")).encode(
-                errors="replace"
-            )
+            data = _write(self._answers).encode(errors="replace")
         if self._folder is None or len(data) > MAX_FILE:
             return
         try:
@@ -192,6 +204,26 @@ class EarlyAnswers:
             logger.info(
                 "the answers are not kept in %s: %s", self._folder / self._name, fault.strerror or fault
             )
+
+
+class _Asked(NamedTuple):
+    """A request that waits for the answer of the gate."""
+
+    method: str
+    key: str
+    early: Any  # what the client has got; None for nothing
+
+
+def _write_answer(method: str, id: str | int, kept: Mapping[str, Any]) -> str:
+    if method == LISTEN:
+        meta = kept.get("_meta")
+        params = {**kept, "_meta": {**(meta if isinstance(meta, dict) else {}), SUBSCRIPTION: id}}
+        return f"{ACKNOWLEDGED}{_write(params)}}}\n"
+    return f'{{"jsonrpc":"2.0","id":{_write_id(id)},"result":{_write(kept)}}}\n'
+
+
+def _write(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _key_of(method: str, params: Mapping[str, Any]) -> str:

@@ -77,7 +77,7 @@ class McpSeat(Seat):
             client,
             space=self.lab.space,
             url=self.url,
-            variable=variable(self.name),
+            variable=variable(self.name).replace(".", "_"),  # no shell sets one with a dot
             token_file=self.token_file,
             answer_after=self._answer_after,
         )

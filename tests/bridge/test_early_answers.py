@@ -134,6 +134,60 @@ def test_nothing_else_is_answered_early(tmp_path: Path, url: str, request_line: 
         assert run.send(request_line) == request_line and run.answered() == []
 
 
+LISTENING = {"notifications": {"toolsListChanged": True}}
+HONOURED = {"toolsListChanged": True}
+
+
+def acknowledged(id: Any) -> str:
+    """The line of a gate that a subscription is open, as the library of MCP writes it."""
+    params = {"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "notifications": HONOURED}
+    told = {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+    return json.dumps(told, separators=(",", ":")) + "\n"
+
+
+def test_a_subscription_is_acknowledged_early_under_its_own_id_and_once(tmp_path: Path, url: str) -> None:
+    with started(tmp_path, url) as run:
+        run.send(line("listen:0", "subscriptions/listen", LISTENING))
+        assert run.answered() == [] and not run.early.take_answer(acknowledged("listen:0"))
+    with started(tmp_path, url) as run:
+        sent = line("listen:1", "subscriptions/listen", LISTENING)
+        assert run.send(sent) == sent
+        assert run.answered() == [json.loads(acknowledged("listen:1"))]
+        assert run.early.take_answer(acknowledged("listen:1"))
+        # What comes later under that id is the client's.
+        assert not run.early.take_answer(answer("listen:1", {})) and run.told == []
+        assert run.send(line(2, "subscriptions/listen", {"notifications": {}})) and run.answered() == []
+
+
+def test_a_subscription_that_the_gate_ends_or_refuses_ends_for_the_client(tmp_path: Path, url: str) -> None:
+    with started(tmp_path, url) as run:
+        run.send(line(1, "subscriptions/listen", LISTENING))
+        run.early.take_answer(acknowledged(1))
+        run.send(line(2, "subscriptions/listen", LISTENING))
+        assert not run.early.take_answer(answer(2, {"resultType": "complete"}))
+    with started(tmp_path, url) as run:
+        run.send(line(3, "subscriptions/listen", LISTENING))
+        assert run.answered() == [json.loads(acknowledged(3))]
+        refused = '{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"full"}}'
+        assert not run.early.take_answer(refused)
+
+
+@pytest.mark.parametrize("meta", [None, [], "x", {"y": 1}])
+def test_a_file_with_any_acknowledgement_stops_no_line(tmp_path: Path, url: str, meta: object) -> None:
+    with started(tmp_path, url) as run:
+        run.send(line(1, "subscriptions/listen", LISTENING))
+        run.early.take_answer(acknowledged(1))
+    [file] = (path for path in tmp_path.rglob("*") if path.is_file())
+    [key] = json.loads(file.read_text())
+    file.write_text(json.dumps({key: {"_meta": meta}}))
+    with started(tmp_path, url) as run:
+        sent = line(1, "subscriptions/listen", LISTENING) + line(2, "tools/list")
+        assert (
+            run.send(sent) == sent
+            and run.answered()[0]["method"] == "notifications/subscriptions/acknowledged"
+        )
+
+
 def test_another_answer_of_the_gate_is_told_as_a_change_and_is_the_next_early_one(
     tmp_path: Path, url: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import subprocess
 import tomllib
 from collections.abc import Callable
 from typing import Any
@@ -97,6 +98,15 @@ def test_each_client_gets_what_to_paste_without_the_token(lab: Lab) -> None:
         assert f'export MEW_TOKEN_ANN="$(cat {seat.token_file})"' in settings.where
         assert token not in repr(settings)
     assert tomllib.loads(seat.settings("codex").text)["mcp_servers"]["demo"]["tool_timeout_sec"] > 30
+    dotted = lab.serve_mcp("ann.2")
+    codex = dotted.settings("codex")
+    variable = tomllib.loads(codex.text)["mcp_servers"]["demo"]["bearer_token_env_var"]
+    export = codex.where[codex.where.index("export ") :]
+    ran = subprocess.run(
+        ["sh", "-c", f'{export}; printenv "{variable}"'], capture_output=True, text=True, timeout=20
+    )
+    is_set = ran.stdout.strip() == dotted.token_file.read_text().strip()  # a fault shows no token
+    assert is_set
     with pytest.raises(MewError, match="zed: it passes no variable on; use mew-lab mcp with --token-file"):
         seat.settings("zed")
     with pytest.raises(MewError, match="No settings are known for 'clod'; they are for claude, codex"):

@@ -42,13 +42,14 @@ from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Observatio
 from mew_lab.agent.reply_text import is_quoted, split_calls
 from mew_lab.agent.trace import Trace
 from mew_lab.errors import MewError, ModelFailed, OutcomeUnknown, StillRunning
-from mew_lab.protocol.content import for_model, read_parts
+from mew_lab.protocol.content import for_model, read_parts, size_text
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.group import run_all
+from mew_lab.sdk.kept_results import KeptAnswer, holds_more_values, parse_result
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 
@@ -90,6 +91,8 @@ UNKNOWN = "Outcome unknown: "
 MAX_TOOLS = 128  # what the usual APIs take
 MAX_DESCRIPTION = 2000
 MAX_CALLS = 32  # of one step at a time: a participant answers a limited number of requests at once
+MAX_LOADED = 8 * 1024 * 1024  # bytes of a result that was too large for a message; a model reads a part of it
+MAX_VALUES = 200_000  # in such a result
 CONTENTS_WITHIN = 2.0  # seconds to wait for the lists of resources and prompts
 CUT_NOTE = "\n(This answer was cut off: it reached the greatest length of the model's reply.)"
 
@@ -602,7 +605,7 @@ async def execute_tool_call(
                 if reading is None
                 else participant.mcp_request(*reading, **how)
             )
-            result = await open_call
+            result, remark = await _load_whole(participant, open_call.id, await open_call)
             on_end(open_call.id, result)
             raw = result.raw if isinstance(result, ToolResult) else result
             if reading is None:
@@ -610,7 +613,7 @@ async def execute_tool_call(
             else:
                 parts = read_parts(raw, reading[1]["method"])
                 content = for_model(parts, images=images, empty="(nothing to read)")
-            return Observation.of(abridge(mask(content.text), limit), content.pictures)
+            return Observation.of(abridge(mask(f"{content.text}{remark}"), limit), content.pictures)
         except asyncio.CancelledError:
             if open_call is not None:
                 await asyncio.shield(_withdraw(open_call))
@@ -624,6 +627,33 @@ async def execute_tool_call(
         except Exception as fault:  # a custom model may return arguments that are no JSON
             return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(mask(str(fault)), 300)}"
         await ready_to_send(participant)  # nothing was done: the call is repeated after the pause
+
+
+async def _load_whole(participant: MEWParticipant, id: str, result: Any) -> tuple[Any, str]:
+    """The whole of a result that was too large for a message, with a remark on where it is kept.
+
+    The remark says why where it cannot be loaded, or is too large for a model; the result is its head then.
+
+    Args:
+        id: that of the request or the proposal.
+    """
+    kept = KeptAnswer.find(participant.ledger.calls, id)
+    if kept is None:
+        return result, ""
+    head = kept.head
+    if head.size > MAX_LOADED:
+        return result, f"\n[not loaded, for it has more than {MAX_LOADED} bytes; a person can load it]"
+    try:
+        text = await participant.results.load_text(head, by=kept.by)
+        if holds_more_values(text, MAX_VALUES):
+            return result, f"\n[not loaded, for it holds more than {MAX_VALUES} values; a person can load it]"
+        whole = await asyncio.to_thread(parse_result, text)
+    except MewError as fault:
+        return result, f"\n[{one_line(str(fault), 300)}]"
+    remark = (
+        f"the whole result, {size_text(head.size)}, is kept as {head.uri} until {one_line(head.expires, 40)}"
+    )
+    return ToolResult(whole) if isinstance(result, ToolResult) else whole, f"\n[{remark}]"
 
 
 async def _withdraw(call: Call) -> None:

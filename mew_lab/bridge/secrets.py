@@ -60,9 +60,12 @@ _KNOWN = re.compile(
     r"[\w.-]{8,}"
 )
 _RUN = re.compile(r"[A-Za-z0-9]{20,}")
-_CREDENTIAL = re.compile(r"\b(Bearer|Basic|token)(\s+)(\S+)", re.IGNORECASE)
+_PLAIN = re.compile(r"[\w.~+/=@:%,-]+")  # one word: neither a command for a shell nor code
+# Only the characters that a credential may have (RFC 9110, token68): a command must not be hidden as one.
+_CREDENTIAL = re.compile(r"\b(Bearer|Basic|token)(\s+)([A-Za-z0-9._~+/=-]+)(?![^\s\"',])", re.IGNORECASE)
 _VARIABLES = re.compile(r"(?:\$\{[^{}]*\})+")
 _DEFAULT = re.compile(r"\$\{([^{}:]*):-([^{}]*)\}")
+_NAME = re.compile(r"[\w.-]{1,128}")  # of a variable or an option; the padding of base64 follows no name
 _HEADER = re.compile(r"([\w-]{1,128})(:\s*)(.+)", re.DOTALL)
 
 
@@ -120,19 +123,36 @@ def _hide(word: str, before: str) -> str:
         head = f"{head}=" if head else ""
         return head + str(Address(word[len(head) :]))
     name, equals, value = word.partition("=")
-    if equals and names_secret(name) and value:
+    if equals and _NAME.fullmatch(name) and names_secret(name) and value:
         remember_secret(value)
         return f"{name}={HIDDEN}"
     if (header := _HEADER.fullmatch(word)) is not None and names_secret(header[1]):
         for part in header[3].split():
             remember_secret(part)
         return f"{header[1]}{header[2]}{HIDDEN}"
+    if _looks_secret(value if equals else word) and not _PLAIN.fullmatch(word):
+        return _RUN.sub(_hide_run, word)  # a command, or JSON: only what is a secret is hidden of it
     if _looks_secret(word) or (equals and _looks_secret(value)):
         remember_secret(value if equals else word)
         return f"{name}={HIDDEN}" if equals else HIDDEN
-    for found in _CREDENTIAL.finditer(word):
-        remember_secret(found[3])
-    return _CREDENTIAL.sub(rf"\1\2{HIDDEN}", word)
+    return _CREDENTIAL.sub(_hide_credential, word)
+
+
+def _hide_run(match: re.Match[str]) -> str:
+    if not _looks_secret(match[0]):
+        return match[0]
+    remember_secret(match[0])
+    return HIDDEN
+
+
+def _hide_credential(match: re.Match[str]) -> str:
+    """What follows `Bearer`, `Basic` or `token`, without a credential; an ordinary word stays, and is not remembered."""
+    scheme, space, text = match.groups()
+    is_header = scheme in ("Bearer", "Basic") and any(map(str.isdigit, text))
+    if not _looks_secret(text) and not is_header:
+        return match[0]
+    remember_secret(text)
+    return f"{scheme}{space}{HIDDEN}"
 
 
 def _hide_default(match: re.Match[str], before: str) -> str:

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
         "roots": options.root,
         "strict_unknown": options.strict_unknown,
         "repeats_within": DAY if options.repeats_within is None else options.repeats_within,
-        "results": _limits(options),
+        "results": ResultLimits.stated(options),
         "say": shell.say,
     }
     if options.mcp_config is not None:
@@ -170,13 +170,6 @@ async def _check_is_tool(url: str, space: str, token: Token, participant: str) -
 async def _pass_on(ended: asyncio.Event, own: asyncio.Event) -> None:
     await ended.wait()
     own.set()
-
-
-def _limits(options: argparse.Namespace) -> ResultLimits:
-    """What is kept of results that no message can hold."""
-    names = zip(ResultLimits._fields, ("result_bytes", "results_bytes", "results_seconds"), strict=True)
-    stated = {field: getattr(options, name) for field, name in names}
-    return ResultLimits()._replace(**{k: told for k, told in stated.items() if told is not None}).checked()
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -346,8 +346,7 @@ class Lab(metaclass=_NamesOnly):
             strict_unknown: Whether it refuses by own right to repeat a call of unknown outcome, even where the tool
                 says that it only reads, or that a second call does no more than the first. None: as the lab.
             repeats_within: The seconds for which an equal call counts as such a repeat. None: as the lab.
-            results: How much is kept of results that no message can hold, and how long; default: 64 MiB a result,
-                256 MiB in all, and a day.
+            results: How much is kept of results that no message can hold, and how long. None: as the lab.
 
         Raises:
             MewError: The server does not start or answer; with the end of its error output.
@@ -360,7 +359,7 @@ class Lab(metaclass=_NamesOnly):
             "can": can,
             "on_start": (told := StartLines()).add,
             **({} if timeout is None else {"start_timeout": timeout}),
-            "results": results,
+            **({} if results is None else {"results": results}),
             **({} if strict_unknown is None else {"strict_unknown": strict_unknown}),
             **({} if repeats_within is None else {"repeats_within": repeats_within}),
         }

@@ -35,6 +35,7 @@ from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.connection import address
+from mew_lab.sdk.result_store import ResultLimits
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Record
 
@@ -115,6 +116,7 @@ def up(
     timeout: float = TIMEOUT,
     strict_unknown: bool = False,
     repeats_within: float = DAY,
+    results: ResultLimits | None = None,
 ) -> Lab:
     """Starts a space in this process, on 127.0.0.1, and seats you in it.
 
@@ -137,6 +139,8 @@ def up(
         strict_unknown: Whether a call that may repeat one of unknown outcome is left to a person even where its tool
             says that it only reads, or that a second call does no more than the first. Spec: R35.
         repeats_within: The seconds for which an equal call counts as such a repeat.
+        results: How much each participant of this process keeps of results that no message can hold, and how long;
+            default: 64 MiB a result, 256 MiB in all, and a day. Spec: R43.
 
     Raises:
         ConfigError: The name is not valid, the port is not free, or the file has faults; the message has all of them.
@@ -147,12 +151,16 @@ def up(
 
     Spec: §3.6, §5.
     """
+    settings: dict[str, Any] = {
+        "strict_unknown": strict_unknown,
+        "repeats_within": repeats_within,
+        "results": results,
+    }
     if isinstance(resume, Moment):
         _check_free(resume.space)
         resume = _branch(resume, heads)
     if resume is not None:
-        on_repeat = {"strict_unknown": strict_unknown, "repeats_within": repeats_within}
-        return _up_again(resume, as_id=as_id, port=port, heads=heads, timeout=timeout, on_repeat=on_repeat)
+        return _up_again(resume, as_id=as_id, port=port, heads=heads, timeout=timeout, settings=settings)
     file = read_space_file(name) if names_file(name) else None
     space = file.config.name if file is not None else str(name)
     folder = file.folder if file is not None else Path.cwd()
@@ -162,7 +170,7 @@ def up(
     path = journal_path(folder, space=space, now=datetime.now(UTC)) if journal == "auto" else journal
     loop = the_loop()
     lab = Lab(space, space=space, loop=loop, timeout=timeout, vantage="gateway")
-    lab.local.set_repeats(strict_unknown=strict_unknown, repeats_within=repeats_within)
+    lab.local.set(**settings)
 
     async def start() -> Lab:
         kept = Path(path) if path is not None else None
@@ -212,11 +220,11 @@ def _up_again(
     port: int | None,
     heads: Literal["check", "ignore"],
     timeout: float,
-    on_repeat: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> Lab:
     """Resumes a space that ran before. Its journal is read on this thread: the loop has other spaces to serve.
 
-    `on_repeat` are the arguments of `LocalParticipants.set_repeats`.
+    `settings` are the arguments of `LocalParticipants.set`.
     """
     policy = policy_from_environment()
     loop = the_loop()
@@ -226,7 +234,7 @@ def _up_again(
     def meet(name: str, journal: Journal) -> None:
         _check_free(name)
         lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
-        lab.local.set_repeats(**on_repeat)
+        lab.local.set(**settings)
         lab.log = Log.live(space=name, journal=journal)
         lab.following = EntryFeed(lab.log)
         made.append(lab)
@@ -279,6 +287,7 @@ def connect(
     timeout: float = TIMEOUT,
     strict_unknown: bool = False,
     repeats_within: float = DAY,
+    results: ResultLimits | None = None,
 ) -> Lab:
     """Joins a space that runs elsewhere; the lab then shows what its participant receives.
 
@@ -288,11 +297,11 @@ def connect(
             safer.
         as_id: The participant id of this connection; default: the token's own participant.
         name: The lab's name; default: that of the space.
-        strict_unknown, repeats_within: As `up` has them.
+        strict_unknown, repeats_within, results: As `up` has them.
 
     Raises:
         ConfigError: There is no token, `url` is no address of a gateway or holds more than that, or `repeats_within`
-            is no number of seconds.
+            is no number of seconds, or a limit of `results` none.
         NotAdmitted: The gateway does not admit it.
         ConnectionLost, NoReply: No gateway answers there.
 
@@ -306,7 +315,7 @@ def connect(
     secret = token_from(token, file=token_file, variable=token_env)
     loop = the_loop()
     lab = Lab(name, space=space, loop=loop, timeout=timeout, vantage="participant")
-    lab.local.set_repeats(strict_unknown=strict_unknown, repeats_within=repeats_within)
+    lab.local.set(strict_unknown=strict_unknown, repeats_within=repeats_within, results=results)
     lab.url = shown
 
     async def start() -> Lab:

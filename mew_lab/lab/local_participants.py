@@ -36,6 +36,7 @@ from mew_lab.sdk.correlations import cancellation_of
 from mew_lab.sdk.discovery import ToolReading, read_tools
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.result_store import ResultLimits
 from mew_lab.sdk.scheduler import AT_ONCE
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.settings.environment import state_folder
@@ -56,7 +57,7 @@ class LocalParticipants:
     def __init__(self, session: Session, *, fault: Callable[[str], None]) -> None:
         self.host: Host | None = None
         self.seats: dict[str, Seat] = {}
-        self._on_repeat: dict[str, Any] = {}
+        self._settings: dict[str, Any] = {}
         self._session = session
         self._fault = fault
         self._bridges: dict[str, McpBridge] = {}
@@ -139,7 +140,7 @@ class LocalParticipants:
 
     def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
         """A participant of this process, which notes what it has executed."""
-        participant = MEWParticipant(client, tools=tools, state=self._find_state, **self._on_repeat)
+        participant = MEWParticipant(client, tools=tools, state=self._find_state, **self._settings)
         self._hasten(participant)
         participant.adopt_unknown(self._unknown_calls())
         return participant
@@ -152,14 +153,18 @@ class LocalParticipants:
         if self.host is not None:
             participant.discovery.pace = AT_ONCE
 
-    def set_repeats(self, *, strict_unknown: bool, repeats_within: float) -> None:
-        """Sets what the participants take for a repeat of a call of unknown outcome, before any is made. Spec: R35.
+    def set(self, *, strict_unknown: bool, repeats_within: float, results: ResultLimits | None) -> None:
+        """Sets what the participants take for a repeat of a call of unknown outcome, and how much each keeps of results
+        that no message can hold; before any participant is made.
 
         Raises:
-            ConfigError: `repeats_within` is no number of seconds.
+            ConfigError: `repeats_within` is no number of seconds, or a limit is none.
+
+        Spec: rulings R35, R43.
         """
         within = check_repeats_within(repeats_within)
-        self._on_repeat = {"strict_unknown": bool(strict_unknown), "repeats_within": within}
+        limits = (ResultLimits() if results is None else results).checked()
+        self._settings = {"strict_unknown": bool(strict_unknown), "repeats_within": within, "results": limits}
 
     def _unknown_calls(self) -> Iterable[UnknownCall]:
         """The calls whose outcome this lab does not know: a participant that it starts repeats none of them."""
@@ -229,7 +234,7 @@ class LocalParticipants:
             sampling=sampling is not None,
             state=self._find_state,
             unknown=self._unknown_calls(),
-            **self._on_repeat | options,
+            **self._settings | options,
             on_end=lambda why: self._end_bridge(name, why),
         )
         asking = [*(ASKING[ELICIT] if elicitation else []), *(ASKING[CREATE_MESSAGE] if sampling else [])]
@@ -318,7 +323,7 @@ class LocalParticipants:
                 replace(definition, servers=servers),
                 host.client_for(name),
                 model=model,
-                on_repeat=self._on_repeat,
+                settings=self._settings,
                 **limits,
             )
             for server_name, server in servers.items():

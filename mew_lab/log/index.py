@@ -80,7 +80,7 @@ from mew_lab.log.line_columns import (
 from mew_lab.log.line_process import LineProcess, Split, find_split
 from mew_lab.log.line_search import Needle, find_lines
 from mew_lab.log.line_store import LINE_TABLES, LineWriter
-from mew_lab.log.parquet import literal_path
+from mew_lab.log.parquet import literal_path, quote_text
 from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, open_regular, torn_line, unread_lines
 from mew_lab.protocol.visible import one_line
@@ -195,11 +195,11 @@ class _Store:
             if self.attached:
                 options = "" if self.building else " (READ_ONLY)"
                 place = built if self.building else path
-                self.connection.execute(f"ATTACH {_quote(str(place))} AS journal{options}")
+                self.connection.execute(f"ATTACH {quote_text(str(place))} AS journal{options}")
                 # What stands in a file is not trusted with more than it needs.
                 paths = [str(file.absolute()) for file in reads]
-                files = ", ".join(map(_quote, [*paths, *map(literal_path, paths)]))
-                folders = ", ".join(_quote(f"{folder}{os.sep}") for folder in (self.folder, *beside))
+                files = ", ".join(map(quote_text, [*paths, *map(literal_path, paths)]))
+                folders = ", ".join(quote_text(f"{folder}{os.sep}") for folder in (self.folder, *beside))
                 self.connection.execute(
                     f"SET allowed_paths = [{files}]; SET allowed_directories = [{folders}]; "
                     "SET enable_external_access = false; SET lock_configuration = true"
@@ -1230,7 +1230,7 @@ class LogIndex:
             cursor.execute(
                 "COPY (SELECT entries.* EXCLUDE (file, start, length, body, header, subject), raw, received, record "
                 "FROM entries JOIN texts USING (place) ORDER BY place) TO "
-                f"{_quote(str(written))} (FORMAT parquet, COMPRESSION zstd)"
+                f"{quote_text(str(written))} (FORMAT parquet, COMPRESSION zstd)"
             )
             shutil.copyfile(written, folder / "parquet")  # DuckDB writes nowhere else
             written.unlink()
@@ -1310,10 +1310,6 @@ def _is_text(path: Path) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _text_of_line(line: bytes) -> str | None:

@@ -58,11 +58,11 @@ def read_parquet_lines(path: Path) -> Iterator[bytes]:
     try:
         with duckdb.connect(config=_SETTINGS) as connection:
             file.symlink_to(path.absolute())
-            source = f"read_parquet({_quote(literal_path(str(file)))}, hive_partitioning = false)"
+            source = f"read_parquet({quote_text(literal_path(str(file)))}, hive_partitioning = false)"
             connection.execute(
                 "SET enable_progress_bar = false; "
-                f"SET temp_directory = {_quote(str(scratch.path / 'spill'))}; "
-                f"SET allowed_paths = [{_quote(str(file))}, {_quote(literal_path(str(file)))}]; "
+                f"SET temp_directory = {quote_text(str(scratch.path / 'spill'))}; "
+                f"SET allowed_paths = [{quote_text(str(file))}, {quote_text(literal_path(str(file)))}]; "
                 "SET enable_external_access = false; SET lock_configuration = true"
             )
             described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
@@ -90,7 +90,8 @@ def read_parquet_lines(path: Path) -> Iterator[bytes]:
         scratch.remove()
 
 
-def _quote(text: str) -> str:
+def quote_text(text: str) -> str:
+    """A text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 

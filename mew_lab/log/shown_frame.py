@@ -1,12 +1,14 @@
 """The tables of a log: frames of pandas that print no control character of a peer.
 
-The values are unchanged; only their text on a terminal has invisible characters as escapes. A part of such a table, or
-a column, prints so, too.
+The values are unchanged, and so is what is exported. Only the text for a terminal has invisible characters as escapes:
+that of a table, of a part or a column of it, of its counts, and what `to_string` gives. An index, an array and the
+results of functions of pandas such as `crosstab` and `describe` are those of pandas, and print as pandas prints them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
@@ -29,6 +31,13 @@ class ShownFrame(pd.DataFrame):
     def __repr__(self) -> str:
         return visible_lines(super().__repr__())
 
+    def to_string(self, *args: Any, **options: Any) -> Any:
+        return _show(super().to_string(*args, **options))
+
+    # pandas makes it without the constructors above.
+    def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
+        return _ShownColumn(super().value_counts(*args, **options))
+
 
 class _ShownColumn(pd.Series):
     @property
@@ -41,3 +50,14 @@ class _ShownColumn(pd.Series):
 
     def __repr__(self) -> str:
         return visible_lines(super().__repr__())
+
+    def to_string(self, *args: Any, **options: Any) -> Any:
+        return _show(super().to_string(*args, **options))
+
+    def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
+        return _ShownColumn(super().value_counts(*args, **options))
+
+
+def _show(text: str | None) -> str | None:
+    """The text without invisible characters; None where pandas has written it into a file."""
+    return None if text is None else visible_lines(text)

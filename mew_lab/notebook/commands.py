@@ -67,6 +67,21 @@ _AS = CommandOption(
 _TO = CommandOption("--to", "an addressee; may be repeated", "participant", _MANY)
 _ID = CommandOption("ID", "the proposal's id, or a unique beginning of it", "proposal")
 _TARGET = CommandOption("PARTICIPANT/TOOL", "the participant and its tool", "tool", {"dest": "target"})
+_RESULTS = (
+    CommandOption(
+        "--result-bytes",
+        "the bytes of the largest result that is kept where no message can hold it",
+        "",
+        {"type": int, "default": None},
+    ),
+    CommandOption(
+        "--results-bytes", "the bytes of all such results together", "", {"type": int, "default": None}
+    ),
+    CommandOption(
+        "--results-seconds", "how long such a result is kept", "", {"type": float, "default": None}
+    ),
+)
+_RESULT_USAGE = "[--result-bytes N] [--results-bytes N] [--results-seconds N]"
 _ARGUMENTS = (
     """ARGUMENTS: {"name": value} as strict JSON, or name=value words; name=$x takes the variable x."""
 )
@@ -75,7 +90,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
         "up": Command(
             "starts a space in this kernel, with you in it",
-            "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal | --resume FILE] [--no-auto-start]",
+            "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal | --resume FILE] [--no-auto-start] "
+            f"{_RESULT_USAGE}",
             (
                 CommandOption(
                     "NAME", "the name of the space, default: demo; or its space.yaml", "path", _MAYBE
@@ -108,6 +124,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     "",
                     {"action": "store_true"},
                 ),
+                *_RESULTS,
             ),
             either=("--journal", "--no-journal", "--resume"),
         ),
@@ -117,7 +134,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "connect": Command(
             "joins a space of another process",
-            "URL --space S [--token-env NAME | --token-file PATH] [--as ID] [--name N]",
+            f"URL --space S [--token-env NAME | --token-file PATH] [--as ID] [--name N] {_RESULT_USAGE}",
             (
                 CommandOption("URL", "ws://… or http://… of the gateway"),
                 CommandOption("--space", "the name of the space", "", {"required": True}),
@@ -139,6 +156,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     "",
                     {"default": None},
                 ),
+                *_RESULTS,
             ),
             either=("--token-env", "--token-file"),
             note="Without a token option it asks for the token and does not show it.",
@@ -146,7 +164,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "bridge": Command(
             "connects an MCP server as a participant, so that its tools can be called",
             "NAME [--env VARIABLE] [--can PROFILE] [--sampling MODEL] [--root FOLDER] [--strict-unknown] "
-            "-- COMMAND… | URL",
+            f"{_RESULT_USAGE} -- COMMAND… | URL",
             (
                 CommandOption("NAME", "the participant id of the server"),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
@@ -171,6 +189,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     "",
                     {"action": "store_true"},
                 ),
+                *_RESULTS,
             ),
             tail="command",
             note="As the program, python means the interpreter of this kernel. $name and {expression} are filled in. "

@@ -30,6 +30,7 @@ from mew_lab.views.views import PARTS
 
 if TYPE_CHECKING:
     from mew_lab.lab.lab import Lab
+    from mew_lab.sdk.result_store import ResultLimits
 
 __all__ = ["RULES", "MewMagics"]
 
@@ -67,6 +68,7 @@ def up(options: Namespace, tail: Any) -> object:
         port=options.port,
         auto_start=not options.no_auto_start,
         resume=options.resume,
+        results=_limits(options),
     )
     try:
         return start()
@@ -119,7 +121,15 @@ def connect(options: Namespace, tail: Any) -> object:
         token_env=options.token_env,
         as_id=options.as_id,
         name=options.name,
+        results=_limits(options),
     )
+
+
+def _limits(options: Namespace) -> ResultLimits | None:
+    """How much is kept of results that no message can hold; None where no option says so."""
+    from mew_lab.sdk.result_store import ResultLimits
+
+    return ResultLimits.stated(options)
 
 
 def _ask_token(space: str) -> str:
@@ -149,6 +159,7 @@ def bridge(options: Namespace, tail: Any) -> object:
     asks: dict[str, Any] = {"sampling": options.sampling} if options.sampling else {}
     asks |= {"roots": options.root} if options.root else {}
     asks |= {"strict_unknown": True} if options.strict_unknown else {}
+    asks |= {} if (limits := _limits(options)) is None else {"results": limits}
     if len(tail) == 1 and is_url(tail[0]):
         return lab.bridge(options.name, tail[0], can=options.can, **asks)
     server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)

@@ -68,6 +68,7 @@ Kind = Literal["text", "image", "audio", "resource", "link", "structured", "note
 MAX_SHOWN_PARTS = 50  # parts that a person is shown
 MAX_MODEL_PARTS = 500
 MAX_MODEL_PICTURES = 4  # pictures of one result that a model is shown
+MAX_MODEL_PICTURE = 5_000_000  # characters of base64: usual APIs of models refuse a picture of more
 MAX_TEXT = 50_000  # characters of one block
 MAX_LAID_OUT = 5_000_000  # characters of JSON that are indented before the text is cut
 MAX_PICTURE = 2_000_000  # characters of base64
@@ -342,7 +343,8 @@ def for_model(
     several = len(chosen) > 1
     for part in islice(chosen, MAX_MODEL_PARTS):
         if images and part.data is not None and len(pictures) < MAX_MODEL_PICTURES:
-            block = picture_of(part.data) if _may_be_picture(part) else None
+            shown = _may_be_picture(part)
+            block = picture_of(part.data, largest=MAX_MODEL_PICTURE) if shown else None
             if block is not None and block.kind == "image":
                 pictures.append(CheckedPicture(block.mime, block.text))
                 texts.append(f"[{describe_part(part, limit=2_000)}: picture {len(pictures)}]")

@@ -92,23 +92,26 @@ def request_of(proposed: Mapping[str, Any], *, id: str) -> dict[str, Any]:
     return {"to": proposed["to"], "payload": {**own, **rest}}
 
 
-def draft_fulfilment(proposal: Proposal, *, id: str, to: Sequence[str] | None = None) -> dict[str, Any]:
+def draft_fulfilment(
+    proposal: Proposal,
+    *,
+    id: str,
+    to: Sequence[str] | None = None,
+    proposed: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """The `mcp/request` that fulfils `proposal`: same `to`, same payload, correlated to it.
 
-    `id` is the id of the request. `to` are its addressees, only needed where the proposal names none.
+    Args:
+        id: That of the request.
+        to: Its addressees, only needed where the proposal names none.
+        proposed: What `shown` has read of the proposal, where it was read already.
 
     Raises:
         LocalProtocolError: when `to` is missing or not allowed, or the text can be read in two ways.
 
     Spec: §3.2.1, ruling R17.
     """
-    return _fulfil(proposal, shown(proposal.envelope), id=id, to=to)
-
-
-def _fulfil(
-    proposal: Proposal, proposed: Mapping[str, Any], *, id: str, to: Sequence[str] | None
-) -> dict[str, Any]:
-    what = request_of(proposed, id=id)
+    what = request_of(shown(proposal.envelope) if proposed is None else proposed, id=id)
     addressees: list[str] = what["to"]
     if addressees and to is not None and set(to) != set(addressees):
         raise LocalProtocolError(
@@ -166,7 +169,7 @@ def draft_approval(
         current = edit.digest if edit else sha256((yield from read_canonical(proposed))).hexdigest()
         if not hmac.compare_digest(digest.encode("utf-8", "surrogatepass"), current.encode()):
             raise _differs(id)
-    draft = _fulfil(proposal, proposed, id=request_id, to=to)
+    draft = draft_fulfilment(proposal, id=request_id, to=to, proposed=proposed)
     if edit:
         draft["payload"] = {**draft["payload"], "params": edit.params}
     if rows is not None and (why := (yield from read_mismatch(rows, draft))):

@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError, ProtocolError, ToolFailed
-from mew_lab.ledger.calls import CallIndex, Proposal, tool_of
+from mew_lab.ledger.calls import CallIndex, CallLedger, Proposal, tool_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.kept import (
@@ -62,7 +62,7 @@ from mew_lab.sdk.tools import (
 )
 from mew_lab.transport.line_judge import kinds_of
 
-__all__ = ["KeptAnswer", "KeptResults", "may_exceed", "parse_result"]
+__all__ = ["KeptAnswer", "KeptResults", "holds_more_values", "may_exceed", "parse_result"]
 
 logger = logging.getLogger(__name__)
 ENVELOPE = 8 * 1024  # bytes of a message beside its result
@@ -104,6 +104,14 @@ class KeptAnswer(NamedTuple):
         """What a response says of a result that is kept; None where it holds its result, or is none."""
         head = None if response is None else ResultHead.of(response.payload.get("result"))
         return None if head is None or response is None else cls(head, response.sender, method, call)
+
+    @classmethod
+    def find(cls, calls: CallLedger, id: str) -> KeptAnswer | None:
+        """The answer to that request or proposal; None where there is none, or it holds its result."""
+        call = calls.proposals.get(id) or calls.requests.get(id)
+        if call is None or call.response is None:
+            return None
+        return cls.of(call.response.envelope, method=call.method, call=id)
 
 
 class KeptResults:
@@ -502,3 +510,32 @@ def may_exceed(value: Any, most: int) -> bool:
         else:
             size += 26 + (inner.bit_length() // 3 if isinstance(inner, int) else 0)
     return size > most
+
+
+def holds_more_values(text: str, most: int) -> bool:
+    """Whether JSON text holds more values than that, as its commas and brackets outside of strings tell.
+
+    It is not parsed: only its quotes are looked for.
+    """
+    if sum(text.count(sign) for sign in ",[{") <= most:
+        return False
+    count = at = 0
+    while True:
+        begin = text.find('"', at)
+        end = len(text) if begin < 0 else begin
+        count += sum(text.count(sign, at, end) for sign in ",[{")
+        if count > most or begin < 0:
+            return count > most
+        at = begin + 1
+        while (at := text.find('"', at) + 1) and _is_escaped(text, at - 1):
+            pass
+        if not at:
+            return False  # the string has no end, which the parser tells
+
+
+def _is_escaped(text: str, place: int) -> bool:
+    """Whether an odd number of backslashes stands before a place."""
+    first = place
+    while text[first - 1] == "\\":
+        first -= 1
+    return (place - first) % 2 == 1

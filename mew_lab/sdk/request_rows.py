@@ -2,7 +2,7 @@
 
 A row is a JSON pointer (RFC 6901) into `{"to", "payload"}` and the JSON text of the value there. Each tool argument,
 each member beside the arguments and each member of the payload has its row, so no part of the request is hidden.
-`rebuild_request` is the inverse of `rows_of`; a request that the rows do not rebuild exactly is never sent.
+`read_request` is the inverse of `rows_of`; a request that the rows do not rebuild exactly is never sent.
 
 Spec: §3.2.1, ruling R17; threat 35.
 """
@@ -29,7 +29,6 @@ __all__ = [
     "read_mismatch",
     "read_rows",
     "read_values",
-    "rebuild_request",
     "routine_word",
     "row_name",
     "rows_of",
@@ -100,11 +99,6 @@ def read_values(rows: Rows) -> Steps[dict[str, Any]]:
             raise _unfaithful(f"the text at {pointer[:80]!r} is no JSON: {fault}") from None
         yield
     return values
-
-
-def rebuild_request(rows: Rows) -> dict[str, Any]:
-    """The request that the rows state, in one piece; see `read_request`."""
-    return finish(read_request(rows, finish(read_values(rows))))
 
 
 def read_request(rows: Rows, values: Mapping[str, Any]) -> Steps[dict[str, Any]]:

@@ -29,7 +29,10 @@ from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.text import utf8_size
 from mew_lab.transport.scratch import ScratchFolder, sweep
 
-__all__ = ["KeptResult", "ResultLimits", "ResultStore", "UnreadResult"]
+__all__ = ["OPTIONS", "KeptResult", "ResultLimits", "ResultStore", "UnreadResult"]
+
+OPTIONS = ("result_bytes", "results_bytes", "results_seconds")
+"""The limits as the options of commands and the members of files name them, in the order of `ResultLimits`."""
 
 FOLDER = "results"  # in the user's folder for state
 FLOOR = 64 * 1024 * 1024  # bytes that are left free on the disk
@@ -44,13 +47,24 @@ class ResultLimits(NamedTuple):
     total: int = 256 * 1024 * 1024
     seconds: float = DAY
 
+    @classmethod
+    def stated(cls, options: object) -> ResultLimits | None:
+        """The limits among the options of a command, by the names that files have too; None where it states none.
+
+        Raises:
+            ConfigError: as `checked`.
+        """
+        told = {field: getattr(options, name) for field, name in zip(cls._fields, OPTIONS, strict=True)}
+        stated = {field: value for field, value in told.items() if value is not None}
+        return cls()._replace(**stated).checked() if stated else None
+
     def checked(self) -> ResultLimits:
         """These limits.
 
         Raises:
             ConfigError: one is no number from 0, or `seconds` is 0.
         """
-        for name, value in zip(("result_bytes", "results_bytes", "results_seconds"), self, strict=True):
+        for name, value in zip(OPTIONS, self, strict=True):
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
             if not is_number or (name == "results_seconds" and not 0 < value <= 30 * DAY):
                 raise ConfigError(

@@ -83,7 +83,7 @@ class ToolsAgent:
     Args:
         model: the model of its sessions; it is not closed here.
         without_supervisors: whether an agent with supervisors is served; they have no effect.
-        on_repeat: `strict_unknown` and `repeats_within`, as `MEWParticipant` has them; the settings of the file win.
+        settings: arguments of its `MEWParticipant`, such as `strict_unknown` and `results`; those of the file win.
         limits: arguments of `Executor`, such as `deadline`.
 
     Raises:
@@ -97,15 +97,15 @@ class ToolsAgent:
         *,
         model: Model,
         without_supervisors: bool = False,
-        on_repeat: Mapping[str, Any] = MappingProxyType({}),
+        settings: Mapping[str, Any] = MappingProxyType({}),
         **limits: Any,
     ) -> None:
         self._without_supervisors = without_supervisors
         self._check_servable(agent)
         self.agent = agent
         self.changed: Signal[str] = Signal(on_fault=client.report)
-        repeats: dict[str, Any] = {**on_repeat, **agent.settings.on_repeat}
-        self.participant = MEWParticipant(client, tools=self, state=state_folder, **repeats)
+        own: dict[str, Any] = {**settings, **agent.settings.on_repeat}
+        self.participant = MEWParticipant(client, tools=self, state=state_folder, **own)
         self.participant.ledger.calls.hold_all_requests()  # the causes of a call lead through those of others
         self.executor = Executor(agent, self.participant, model=model, **limits)
         self._listed = self._list_names()

@@ -109,6 +109,7 @@ class Site:
         *,
         runtime_id: str | None = None,
         wrap: Callable[[Link], Link] = lambda link: link,
+        **options: Any,
     ) -> MEWParticipant:
         """A participant that has not joined yet; `wrap` may stand between it and each of its links."""
         self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
@@ -118,10 +119,12 @@ class Site:
             return wrap(self.links[name])
 
         client = MEWClient(space="demo", connect_link=link, reconnect_delay=0.01, max_reconnect_attempts=3)
-        return MEWParticipant(client, tools=tools or ToolBox(name=name))
+        return MEWParticipant(client, tools=tools or ToolBox(name=name), **options)
 
-    async def seat(self, name: str, can: Any = ({"kind": "*"},), *, tools: Any = None) -> MEWParticipant:
-        participant = self.enrol(name, can, tools)
+    async def seat(
+        self, name: str, can: Any = ({"kind": "*"},), *, tools: Any = None, **options: Any
+    ) -> MEWParticipant:
+        participant = self.enrol(name, can, tools, **options)
         self.seated.append(participant)
         await participant.start()
         return participant

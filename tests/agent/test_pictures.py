@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import struct
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from mew_lab.agent.turn import read_turn
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.content import CheckedPicture
 
-from .conftest import CALLER, Script, Site, wants
+from .conftest import CALLER, PROPOSER, Script, Site, until, wants
 from .llm_server import Answer, ChatServer, refused, text_answer
 
 PNG = base64.b64encode(
@@ -173,3 +175,64 @@ def test_pictures_count_and_go_first_where_the_context_is_short() -> None:
     assert estimate_prompt(messages) > 3_000
     window = ContextWindow(None, Memory(), max_tokens=2_000, stop_work=None)  # type: ignore[arg-type]
     assert window.shorten(messages) == messages[:2]
+
+
+class Screenshots:
+    """Answers for a participant whose one tool returns a picture that no message can hold, and a text."""
+
+    def __init__(self, size: int, **more: Any) -> None:
+        data = base64.b64encode(base64.b64decode(PNG) + bytes(size)).decode()
+        shot = {"type": "image", "data": data, "mimeType": "image/png"}
+        self.result = {"content": [{"type": "text", "text": "the page"}, shot], **more}
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        return {"tools": [{"name": "look"}]} if method == "tools/list" else self.result
+
+
+@pytest.mark.ruling("R43")
+@pytest.mark.parametrize("proposes", [False, True])
+async def test_a_picture_that_was_too_large_for_a_message_is_loaded_for_the_model(
+    site: Site, tmp_path: Path, proposes: bool
+) -> None:
+    """A screenshot of 3.7 MB, as browsers make them; a model without pictures gets its name and where it is kept."""
+    camera = await site.seat("camera", "tool", tools=Screenshots(3_700_000), state=lambda: tmp_path)
+    human = await site.seat("human", "human")
+    for name, model in (
+        ("seeing", SeeingScript(wants("camera/look"))),
+        ("blind", Script(wants("camera/look"))),
+    ):
+        agent = await site.agent(name, model, can=PROPOSER if proposes else CALLER)
+        asked = asyncio.ensure_future(agent.ask("How is the page?"))
+        if proposes:
+            proposal = await until(lambda: [one for one in human.proposals if one.state == "open"])
+            await human.approve(proposal[0].id)
+        async with asyncio.timeout(60):
+            await asked
+        observed = next(message.content for message in model.asked[-1] if "kept as" in message.content)
+        assert "the page\n[image/png, 3.7 MB" in observed and len(observed) < 1000
+        assert f"[the whole result, 4.9 MB, is kept as mew-result://{camera.client.id}/" in observed
+        pictures = [picture for message in model.asked[-1] for picture in message.pictures]
+        assert len(pictures) == (name == "seeing")
+        assert all(picture.mime == "image/png" and len(picture.data) == 4_933_372 for picture in pictures)
+
+
+@pytest.mark.ruling("R43")
+async def test_a_result_that_a_model_cannot_get_is_named_with_the_reason(site: Site, tmp_path: Path) -> None:
+    reasons = {
+        "too large": (Screenshots(9_000_000), "not loaded, for it has more than 8388608 bytes"),
+        "too many values": (
+            Screenshots(0, structuredContent={"rows": [[]] * 700_000}),
+            "more than 200000 values",
+        ),
+    }
+    for n, (tools, why) in enumerate(reasons.values()):
+        await site.seat(f"camera{n}", "tool", tools=tools, state=lambda: tmp_path)
+        model = SeeingScript(wants(f"camera{n}/look"))
+        agent = await site.agent(f"painter{n}", model, can=CALLER)
+        async with asyncio.timeout(60):
+            await agent.ask("How is the page?")
+        observed = next(
+            message.content for message in model.asked[-1] if "It was executed" in message.content
+        )
+        assert why in observed and "mew-result://" in observed
+        assert not any(message.pictures for message in model.asked[-1])

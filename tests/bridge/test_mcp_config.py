@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,12 @@ class Desk:
     def show(self, text: str) -> None:
         self.seen.append(text)
 
+    def allow(self, path: Path, name: str, lines: Sequence[str]) -> bool | None:
+        self.seen.append("\n".join([f"{path} wants to start {name!r}", *(f"  {line}" for line in lines)]))
+        return self.allows
+
     def ask(self, question: str, *, is_secret: bool = False) -> str | None:
         self.seen.append(question)
-        if question.startswith("Type yes"):
-            return "yes" if self.allows else "no"
         if is_secret:
             self.secret.append(question)
         return self.typed.pop(0) if self.typed else None

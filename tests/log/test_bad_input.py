@@ -343,6 +343,7 @@ def test_every_line_is_a_record_or_counted_with_the_reason(bad: tuple[Bad, Path]
 
 UGLY_NAME = "\x1b[31m\x07\u202e\nsecond.jsonl"
 UGLY = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\r\n\x00"
+
 OWN_WORDS = {
     "protocol",
     "kind",
@@ -397,6 +398,7 @@ CALLED: dict[str, Callable[[Log], Any]] = {
     "view": lambda log: None,
     "what_if": lambda log: [log.what_if(capabilities={"bot" + UGLY: [{"kind": "chat"}]}, exact=True)],
     "df": lambda log: [log.df, log.df["from"], log.df[log.df.kind == "chat"], log.df.set_index("from").kind],
+    "counts": lambda log: [log.df["from"].value_counts(), log.df[["from"]].value_counts(), log.df.groupby("from").size()],
     "head": lambda log: log.head(),
     **{name: lambda log, name=name: getattr(log, name)() for name in FRAMES},
     **dict.fromkeys(("frame", "index", "source", "records", "live", "pass_over", "observe", "save"), lambda log: None),
@@ -413,7 +415,7 @@ def test_the_text_of_no_result_has_a_control_character(played: str, tmp_path: Pa
     path.write_text("".join(json.dumps(disfigured(one)) + "\n" for one in lines) + "no record\n{")
     log = open_log(path)
     assert UGLY in "".join(log.df["from"].astype(str))
-    public = [name for name in dir(Log) if not name.startswith("_")]
+    public = [*(name for name in dir(Log) if not name.startswith("_")), "counts"]
     results: list[object] = [log]
     for name in public:
         call = CALLED.get(name, lambda log, name=name: getattr(log, name))
@@ -425,8 +427,9 @@ def test_the_text_of_no_result_has_a_control_character(played: str, tmp_path: Pa
     seen, found = set(), dict[str, str]()
     for result in results:
         for one in reachable(result):
-            own = type(one).__module__.startswith("mew_lab.") or isinstance(one, MewError)
-            for text in (str(one), repr(one)) if own else ():
+            own = type(one).__module__.startswith("mew_lab.") or isinstance(one, MewError | pd.Series)
+            table = [one.to_string()] if isinstance(one, pd.DataFrame | pd.Series) else []
+            for text in (str(one), repr(one), *table) if own else ():
                 wrong = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
                 if wrong:
                     found.setdefault(type(one).__name__, text[:300])

@@ -16,6 +16,7 @@ import mew_lab
 from mew_lab.errors import HeadsDiffer, MewError
 from mew_lab.notebook import magics
 from mew_lab.notebook.commands import COMMANDS
+from mew_lab.sdk.result_store import ResultLimits
 from mew_lab.views.views import PARTS
 
 
@@ -106,6 +107,15 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
         (
             *("bridge", "git", ["python", "-m", "x"]),
             {"can": "tool", "sampling": "offline", "roots": ("a", "b")},
+        ),
+    ),
+    (
+        "bridge git --result-bytes 5 --results-seconds 1.5 -- python -m x",
+        (
+            "bridge",
+            "git",
+            ["python", "-m", "x"],
+            {"can": "tool", "results": ResultLimits(result=5, seconds=1.5)},
         ),
     ),
     (
@@ -401,6 +411,9 @@ def test_up_puts_the_lab_into_the_namespace(
     loaded.run_cell("%mew up other --as me --port 1 --no-journal")
     loaded.run_cell("%mew up --journal x.jsonl")
     loaded.run_cell("%mew up --resume x.jsonl")
+    loaded.run_cell("%mew up --results-bytes 7")
+    assert [kw.pop("results") for _, kw in given] == [None] * 4 + [ResultLimits(total=7)]
+    given.pop()
     assert given == [
         (("demo",), {"as_id": None, "journal": "auto", "port": 0, "auto_start": True, "resume": None}),
         (("other",), {"as_id": "me", "journal": None, "port": 1, "auto_start": True, "resume": None}),

@@ -18,9 +18,9 @@ from pages import picture
 from mew_lab.lab.lab import Lab
 from mew_lab.protocol.kept import ResultHead, ResultUri
 from mew_lab.protocol.text import count_of
-from mew_lab.sdk.kept_results import KeptAnswer
+from mew_lab.sdk.kept_results import KeptAnswer, holds_more_values
 from mew_lab.views.ui import kept as kept_module
-from mew_lab.views.ui.kept import draw_kept, find_kept, holds_more_values, pack_kept
+from mew_lab.views.ui.kept import draw_kept, pack_kept
 
 pytestmark = [pytest.mark.ruling("R43"), pytest.mark.timeout(120)]
 SIZE = 1_500_000
@@ -245,4 +245,4 @@ def test_a_call_without_a_kept_result_has_nothing_to_load(lab: Lab) -> None:
     small.result(20)
     calls = lab.me.participant.ledger.calls
     for id in (small.id, "nothing", ""):
-        assert lab.loop.call(lambda id=id: find_kept(calls, id)) is None  # type: ignore[misc]
+        assert lab.loop.call(lambda id=id: KeptAnswer.find(calls, id)) is None  # type: ignore[misc]

@@ -82,8 +82,8 @@ class ApprovalsView(ActingWidget):
     """The cards of one participant. It may be shown several times; all views show the same state.
 
     Without `forms` a card can only be approved or rejected. `questions` are those of servers to this person. `me` is the
-    participant that decides, for the statistics. `results` loads results that were too large for a message, `running` are
-    the calls that run, and `submit` runs a load or a cancel on the loop.
+    participant that decides, for the statistics. `results` loads results that were too large for a message, `running`
+    are the calls that run, and `submit` runs a load or a cancel on the loop.
     With `only` it shows the card of that proposal, and the questions to which that proposal or call has led; and the
     same of those that it follows later.
     """

@@ -33,7 +33,7 @@ from mew_lab.views.tools.runs import ToolRun
 from mew_lab.views.tools.schema_form import plan, summary
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.kept import KeptLoads, Submit, find_kept, pack_kept
+from mew_lab.views.ui.kept import KeptLoads, Submit, pack_kept
 from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class ToolsView(ActingWidget):
 
     def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:
         run = self._run_of(_number(params))
-        return None if run is None else find_kept(self._catalog.me.ledger.calls, run.id)
+        return None if run is None else KeptAnswer.find(self._catalog.me.ledger.calls, run.id)
 
     def _request_lists(self, params: Mapping[str, Any]) -> Future[Any]:
         participant, tab = _text(params, "participant"), _tab(params)

@@ -19,14 +19,13 @@ from concurrent.futures import Future
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.ledger.calls import CallLedger
 from mew_lab.protocol.content import Block, for_page, read_parts, size_text
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.sdk.kept_results import KeptAnswer, KeptResults, parse_result
+from mew_lab.sdk.kept_results import KeptAnswer, KeptResults, holds_more_values, parse_result
 from mew_lab.views.ui.acts import Act, ActResult
 
-__all__ = ["KeptLoads", "Submit", "draw_kept", "find_kept", "pack_kept"]
+__all__ = ["KeptLoads", "Submit", "draw_kept", "pack_kept"]
 
 TOLD_EVERY = 0.25  # seconds between two reports of what has come
 MAX_LOADS = 4  # at once, of one widget
@@ -117,14 +116,6 @@ def _key(params: Mapping[str, Any]) -> str:
     return key
 
 
-def find_kept(calls: CallLedger, id: str) -> KeptAnswer | None:
-    """The answer to a request or a proposal, where its result is kept; None for any other."""
-    call = calls.proposals.get(id) or calls.requests.get(id)
-    if call is None or call.response is None:
-        return None
-    return KeptAnswer.of(call.response.envelope, method=call.method, call=id)
-
-
 def pack_kept(kept: KeptAnswer) -> dict[str, Any]:
     """What a view shows of a result that is kept, as far as its participant tells; visible text."""
     head = kept.head
@@ -151,32 +142,3 @@ def draw_kept(text: str, kept: KeptAnswer) -> list[Block]:
     parts = read_parts(parse_result(text), kept.method)
     blocks = for_page(parts, empty="The result is empty.", rest=whole, largest=MAX_PICTURE)
     return [*blocks, Block("note", f"In a cell, {whole}.")]
-
-
-def holds_more_values(text: str, most: int) -> bool:
-    """Whether JSON text holds more values than that, as its commas and brackets outside of strings tell.
-
-    It is not parsed: only its quotes are looked for.
-    """
-    if sum(text.count(sign) for sign in ",[{") <= most:
-        return False
-    count = at = 0
-    while True:
-        begin = text.find('"', at)
-        end = len(text) if begin < 0 else begin
-        count += sum(text.count(sign, at, end) for sign in ",[{")
-        if count > most or begin < 0:
-            return count > most
-        at = begin + 1
-        while (at := text.find('"', at) + 1) and _is_escaped(text, at - 1):
-            pass
-        if not at:
-            return False  # the string has no end, which the parser tells
-
-
-def _is_escaped(text: str, place: int) -> bool:
-    """Whether an odd number of backslashes stands before a place."""
-    first = place
-    while text[first - 1] == "\\":
-        first -= 1
-    return (place - first) % 2 == 1

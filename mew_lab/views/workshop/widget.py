@@ -13,7 +13,7 @@ Spec: tools-agent.md "UX/UI Requirements", TA-55 to TA-67.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from mew_lab.tools_agent.schema import wire_schema
 from mew_lab.views.tools.schema_form import plan
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.kept import Submit
 from mew_lab.views.ui.pictures import picture
 from mew_lab.views.workshop.model import (
     AgentDraft,
@@ -55,7 +56,6 @@ MAX_FAULTS = 30  # shown
 MAX_CELL = 4000  # characters of a result in the history
 COMMENTS = "The comments of the file are not kept when it is saved here."
 NOTHING_OPEN = "No agent file is open. Open one, or write a new one."
-Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
 class WorkshopSession(Session, Protocol):

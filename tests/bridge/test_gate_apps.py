@@ -175,6 +175,17 @@ def test_what_is_shown_in_place_of_a_name_says_the_participant_and_icons_load_no
     assert offered_meta("eve", own) == {"kept": 1}
 
 
+@pytest.mark.parametrize("key", ["$ref", "$dynamicRef", "$recursiveRef"])
+@pytest.mark.parametrize("target", ["http://127.0.0.1:1/x", "other", "file:///etc/passwd", "#/$defs/a"])
+def test_a_schema_of_results_that_refers_to_another_document_is_not_given(key: str, target: str) -> None:
+    """A client may load what a schema refers to, from where it runs."""
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{key: target}]}}, "$defs": {"a": {}}}
+    described = OfferedTool(
+        "p_x", DiscoveredTool("p", "x", "", {}, {}, {"outputSchema": schema}), False
+    ).described()
+    assert described.get("outputSchema") == (schema if target.startswith("#") else None)
+
+
 async def test_a_tool_with_an_odd_member_is_offered_without_any_of_them(desk: Desk, mode: str) -> None:
     class Odd(Clock):
         async def answer(self, method: str, params: Mapping[str, Any]) -> Any:

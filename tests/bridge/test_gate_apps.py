@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp import Client, MCPError, types
 from mcp.client.extension import advertise
@@ -123,10 +123,12 @@ def test_no_address_in_what_a_participant_sends_is_that_of_another(uri: str) -> 
     assert own_uri(offered_link("eve", uri)) in ((("eve", uri) if uri not in ("", "ui://") else None), None)
 
 
-@given(TEXTS, TEXTS, st.sampled_from(["ann", "a.b", "A-1"]), st.sampled_from(["ann", "bob"]))
+@given(TEXTS, TEXTS | st.none(), st.sampled_from(["ann", "a.b", "A-1"]), st.sampled_from(["ann", "bob"]))
+@example(uri=PAGE, drawn=None, first="ann", second="bob")
 def test_an_address_for_clients_is_that_of_one_resource_of_one_participant(
-    uri: str, other: str, first: str, second: str
+    uri: str, drawn: str | None, first: str, second: str
 ) -> None:
+    other = uri if drawn is None else drawn
     addresses = offered_uri(first, uri), offered_uri(second, other)
     assert (addresses[0] == addresses[1]) == ((first, uri) == (second, other))
 

@@ -16,6 +16,7 @@ Spec: MCP "Progress", "Cancellation", 2026-07-28 "Multi Round-Trip Requests".
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -30,7 +31,6 @@ from mew_lab.bridge.offers import ANSWER_AFTER_KEY, APPS
 from mew_lab.bridge.waiting_calls import WaitingCall, WaitingCalls
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import Progress, token_of
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.settings.waiting import check_seconds
@@ -257,12 +257,11 @@ def _answer_after(params: Mapping[str, Any] | None) -> float | None:
     if not isinstance(meta, Mapping) or ANSWER_AFTER_KEY not in meta:
         return None
     seconds = meta[ANSWER_AFTER_KEY]
-    try:
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-            raise ConfigError(f"{one_line(str(seconds), 40)!r} is no number of seconds", key=ANSWER_AFTER_KEY)
-        return check_seconds(seconds, key=ANSWER_AFTER_KEY)
-    except ConfigError as fault:
-        raise MCPError(INVALID_PARAMS, f"Invalid params: _meta: {fault}. Nothing was sent") from None
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        with contextlib.suppress(ConfigError):
+            return check_seconds(seconds, key=ANSWER_AFTER_KEY)
+    why = f"{ANSWER_AFTER_KEY} in _meta is no number of seconds above 0, up to 30 days"
+    raise MCPError(INVALID_PARAMS, f"Invalid params: {why}. Nothing was sent")
 
 
 def _client_of(context: Any) -> str:

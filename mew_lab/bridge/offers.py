@@ -171,8 +171,9 @@ class OfferedTool(NamedTuple):
         more = self.tool.more
         schema, meta, icons = more.get("outputSchema"), more.get("_meta"), more.get("icons")
         members: dict[str, Any] = {"title": self._title(more.get("title"))}
-        # Data that is no object is given as text.
-        if with_results and isinstance(schema, dict) and schema.get("type") == "object":
+        # Data that is no object is given as text. A client checks results by the schema, and may load what that names.
+        is_of_object = isinstance(schema, dict) and schema.get("type") == "object"
+        if with_results and is_of_object and not _refers_elsewhere(schema):
             members["outputSchema"] = schema
         if isinstance(icons, list):
             members["icons"] = [icon for icon in icons if _is_icon(icon)]
@@ -184,6 +185,18 @@ class OfferedTool(NamedTuple):
         """A title for clients, which show it in place of the name: so it says its participant as well."""
         shown = one_line(title, _MAX_TITLE) if isinstance(title, str) else ""
         return f"{self.tool.participant}: {shown}" if shown.strip() else ""
+
+
+def _refers_elsewhere(schema: object) -> bool:
+    """Whether a schema refers to another document."""
+    if isinstance(schema, list):
+        return any(map(_refers_elsewhere, schema))
+    if not isinstance(schema, dict):
+        return False
+    targets = (schema.get("$ref"), schema.get("$dynamicRef"), schema.get("$recursiveRef"))
+    return any(isinstance(target, str) and not target.startswith("#") for target in targets) or any(
+        map(_refers_elsewhere, schema.values())
+    )
 
 
 def _is_icon(icon: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp import Client, MCPError, types
 from mcp.client.extension import advertise
@@ -123,10 +123,12 @@ def test_no_address_in_what_a_participant_sends_is_that_of_another(uri: str) -> 
     assert own_uri(offered_link("eve", uri)) in ((("eve", uri) if uri not in ("", "ui://") else None), None)
 
 
-@given(TEXTS, TEXTS, st.sampled_from(["ann", "a.b", "A-1"]), st.sampled_from(["ann", "bob"]))
+@given(TEXTS, TEXTS | st.none(), st.sampled_from(["ann", "a.b", "A-1"]), st.sampled_from(["ann", "bob"]))
+@example(uri=PAGE, drawn=None, first="ann", second="bob")
 def test_an_address_for_clients_is_that_of_one_resource_of_one_participant(
-    uri: str, other: str, first: str, second: str
+    uri: str, drawn: str | None, first: str, second: str
 ) -> None:
+    other = uri if drawn is None else drawn
     addresses = offered_uri(first, uri), offered_uri(second, other)
     assert (addresses[0] == addresses[1]) == ((first, uri) == (second, other))
 
@@ -173,6 +175,17 @@ def test_what_is_shown_in_place_of_a_name_says_the_participant_and_icons_load_no
     assert described["icons"] == [ICON] and described["annotations"]["readOnlyHint"] is True
     own = {"mew-lab/state": "pending", "Mew-Lab/proposal": "x", "kept": 1}
     assert offered_meta("eve", own) == {"kept": 1}
+
+
+@pytest.mark.parametrize("key", ["$ref", "$dynamicRef", "$recursiveRef"])
+@pytest.mark.parametrize("target", ["http://127.0.0.1:1/x", "other", "file:///etc/passwd", "#/$defs/a"])
+def test_a_schema_of_results_that_refers_to_another_document_is_not_given(key: str, target: str) -> None:
+    """A client may load what a schema refers to, from where it runs."""
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{key: target}]}}, "$defs": {"a": {}}}
+    described = OfferedTool(
+        "p_x", DiscoveredTool("p", "x", "", {}, {}, {"outputSchema": schema}), False
+    ).described()
+    assert described.get("outputSchema") == (schema if target.startswith("#") else None)
 
 
 async def test_a_tool_with_an_odd_member_is_offered_without_any_of_them(desk: Desk, mode: str) -> None:

@@ -503,6 +503,7 @@ def test_a_missing_member_that_has_a_default_is_no_fault_of_a_call(made: Any) ->
 )
 @example(schema={"not": {"required": ["a"]}}, defaults={"a": 1}, value={})
 @example(schema={"if": {"required": ["a"]}, "then": False}, defaults={"a": 1}, value={})
+@example(schema={"not": {"properties": {"a": {"default": 1}}, "required": ["a"]}}, defaults={}, value={})
 @example(schema={"contains": {"required": ["a"]}, "maxContains": 0}, defaults={"a": 1}, value=[{}])
 def test_a_call_is_refused_only_where_a_standard_validator_refuses_it(
     schema: Any, defaults: dict[str, Any], value: Any

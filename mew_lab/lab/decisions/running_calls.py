@@ -100,10 +100,13 @@ class RunningCalls:
         self.changed(None)
 
     def _take_progress(self, report: Envelope, token: object, progress: Progress) -> None:
-        for request in self._open():
-            own = token_of(request.payload.get("params"))
-            is_meant = request.id in report.correlation_id or (own is not None and own == token)
-            if is_meant and not unasked(report.sender, request.to):
+        requests = self._me.ledger.calls.requests
+        named = [request for id in report.correlation_id if (request := requests.get(id)) is not None]
+        if not named and type(token) in (int, str):  # of other peers, that correlate to nothing
+            calls = self._open()[:MOST]
+            named = [one for one in calls if token_of(one.payload.get("params")) == token]
+        for request in named:
+            if request.state == "waiting" and not unasked(report.sender, request.to):
                 self._progress[request.id] = progress
 
 

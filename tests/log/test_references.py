@@ -22,6 +22,7 @@ from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal, read_journal
 from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import NO_CHAIN, chain_line, write_line
+from mew_lab.log.line_search import Needle
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.prune import Pruned, prune
 from mew_lab.log.reading import UnreadLine, list_files, split_lines
@@ -203,6 +204,16 @@ def test_the_writer_knows_the_newest_values_of_this_file_alone(tmp_path: Path) -
     assert [text for one in journal.paths for text in texts(one)] == digests(
         listed(2 * n) for n in range(1, 8)
     )
+
+
+def test_a_later_file_refers_to_nothing_in_an_earlier_one(tmp_path: Path) -> None:
+    raws = [listed(2), listed(4), listed(1, OTHER), listed(1, [*OTHER, 1]), listed(6), listed(8)]
+    with closing(Journal(tmp_path / "j.jsonl", rotate_at=400_000)) as journal:
+        for seq, raw in enumerate(raws, 1):
+            journal.append([record(seq, raw)])
+    found = [[refers(line) for line in one.read_bytes().splitlines()[1:]] for one in journal.paths]
+    assert found == [[False, True, False, False], [False, True]]
+    assert [text for one in journal.paths for text in texts(one)] == digests(raws)
 
 
 class _Full:
@@ -472,6 +483,25 @@ def test_what_is_followed_is_read_in_parts_of_the_size_that_is_asked_for(tmp_pat
             parts.append([one.raw for one in some if one.raw])
     assert digests(raw for part in parts for raw in part) == digests(raws)
     assert max(sum(len(raw or "") for raw in part) for part in parts[1:]) < 200_000 + 2 * len(raws[0])
+
+
+def test_a_search_finds_the_lines_whose_value_stands_in_another(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    write(
+        path,
+        listed(2),
+        message(3, "chat", {"text": "tool-999"}),
+        listed(4),
+        message(6, "chat", {"text": "no"}),
+    )
+    index = open_log(path).index
+    part = index.part([Needle(frozenset({b"tool-999"}))])
+    assert part is not None
+    assert [one.seq for one in part.records(part.rows())] == [1, 2, 3]
+    named = "json->>'$.payload.result.tools[999].name' = 'tool-999'"
+    assert [one.seq for one in index.records(index.rows(named, texts=True))] == [1, 3]
+    unnamed = "(json->'$.payload.result.tools') IS NULL"
+    assert [one.seq for one in index.records(index.rows(unnamed, texts=True))] == [2, 4]
 
 
 # --- references that are none ---

@@ -1,46 +1,107 @@
-"""Servers of the field for tests: from npm, or from PyPI in an environment of their own, each installed once in a run."""
+"""Servers of the field for tests: each package of npm, or of PyPI, is installed alone, once in a run.
+
+The environment variable MEW_LAB_SERVERS names a folder that keeps them for the next run.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-NPM_VERSION = "2026.8.31"
-INSTALL = 240.0  # seconds
+NPM = {
+    "@eslint/mcp": "0.3.13",
+    "@modelcontextprotocol/server-basic-vanillajs": "2.0.3",
+    "@modelcontextprotocol/server-everything": "2026.8.31",
+    "@modelcontextprotocol/server-filesystem": "2026.8.31",
+    "@modelcontextprotocol/server-memory": "2026.8.31",
+    "@modelcontextprotocol/server-pdf": "2.0.4",
+    "@modelcontextprotocol/server-sequential-thinking": "2026.8.31",
+    "@modelcontextprotocol/server-system-monitor": "2.0.3",
+    "@modelcontextprotocol/server-video-resource": "2.0.3",
+    "@notionhq/notion-mcp-server": "2.5.2",
+    "@playwright/mcp": "0.0.83",
+    "@softeria/ms-365-mcp-server": "0.155.0",
+    "@zereight/mcp-gitlab": "2.1.64",
+    "chrome-devtools-mcp": "1.11.0",
+    "mongodb-mcp-server": "3.0.4",
+}
+PYPI = {
+    "excel-mcp-server": "2.2.2",
+    "markitdown-mcp": "0.0.1a8",
+    "mcp-server-fetch": "2026.10.24",
+    "mcp-server-git": "2026.10.19",
+    "mcp-server-time": "2026.10.19",
+}
+INSTALL = 600.0  # seconds
 
 
 @cache
-def npm_server(name: str, folder: Path, version: str = NPM_VERSION) -> list[str]:
-    """The command of `@modelcontextprotocol/NAME`, installed by npm below `folder`."""
+def _folder() -> Path:
+    named = os.environ.get("MEW_LAB_SERVERS")
+    folder = Path(named) if named else Path(tempfile.mkdtemp(prefix="mew_lab-servers-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@cache
+def npm_server(package: str) -> list[str]:
+    """The command of a server of npm."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
-        pytest.skip(f"no npm and node on PATH: {name} is not installed")
-    place = folder / name
-    place.mkdir()
-    package = f"@modelcontextprotocol/{name}"
+        pytest.skip(f"no npm and node on PATH: {package} is not installed")
+    exact = f"{package}@{NPM[package]}"
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-    _install([npm, "install", *options, f"{package}@{version}"], place, name)
-    return [node, str(place / "node_modules" / package / "dist" / "index.js")]
+    place = _installed(exact, [[npm, "install", *options, exact]])
+    root = place / "node_modules" / package
+    programs = json.loads((root / "package.json").read_text())["bin"]
+    return [node, str(root / (programs if isinstance(programs, str) else next(iter(programs.values()))))]
 
 
 @cache
-def python_servers(folder: Path) -> Path:
-    """The Python of an environment with servers of PyPI, below `folder`: their `mcp` is another than ours."""
-    place = folder / "servers"
-    python = place / "bin" / "python"
-    _install([sys.executable, "-m", "venv", str(place)], folder, "a Python environment")
-    packages = ["mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19", "mcp-server-fetch==2026.10.24"]
-    _install([str(python), "-m", "pip", "install", "--quiet", *packages], folder, "the servers of PyPI")
-    return python
+def python_server(package: str) -> list[str]:
+    """The command of a server of PyPI, in an environment of its own: its `mcp` is another than ours."""
+    exact = f"{package}=={PYPI[package]}"
+    python = str(Path("environment", "bin", "python"))
+    commands = [
+        [sys.executable, "-m", "venv", "environment"],
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", exact],
+    ]
+    return [str(_installed(exact, commands) / "environment" / "bin" / package)]
 
 
-def _install(words: Sequence[str], folder: Path, what: str) -> None:
-    run = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=INSTALL)
+def command_of(package: str) -> list[str]:
+    """The command of a server of either."""
+    return npm_server(package) if package in NPM else python_server(package)
+
+
+def _installed(exact: str, commands: Sequence[Sequence[str]]) -> Path:
+    """The folder of a package. What did not come whole is fetched again."""
+    place = _folder() / exact.replace("/", "+")
+    with (_folder() / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / ".whole").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            for words in commands:
+                _run(words, place, exact)
+            (place / ".whole").touch()
+    return place
+
+
+def _run(words: Sequence[str], place: Path, what: str) -> None:
+    try:
+        run = subprocess.run(words, cwd=place, capture_output=True, text=True, timeout=INSTALL)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{what} did not come within {INSTALL:g} s")
     if run.returncode:
         pytest.skip(f"{what} cannot be installed: {run.stderr.strip()[-200:]}")

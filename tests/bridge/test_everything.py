@@ -26,14 +26,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The entry file of the server, installed by npm."""
-    return npm_server("server-everything", tmp_path_factory.mktemp("everything"))[-1]
+def everything() -> list[str]:
+    """The command of the server."""
+    return npm_server("@modelcontextprotocol/server-everything")
 
 
 @pytest.mark.parametrize(("kind", "path"), [("stdio", ""), ("streamableHttp", "mcp"), ("sse", "sse")])
-async def test_the_reference_server_is_passed_on(site: Site, everything: str, kind: str, path: str) -> None:
-    server, command = None, ["node", everything, kind]
+async def test_the_reference_server_is_passed_on(
+    site: Site, everything: list[str], kind: str, path: str
+) -> None:
+    server, command = None, [*everything, kind]
     if path:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
@@ -93,11 +95,11 @@ async def _connected(site: Site, url: str, **options: Any) -> None:
 
 @pytest.mark.parametrize(("kind", "path"), [("stdio", ""), ("streamableHttp", "mcp")])
 async def test_the_reference_server_asks_a_person_where_that_is_on(
-    site: Site, everything: str, tmp_path: Path, kind: str, path: str
+    site: Site, everything: list[str], tmp_path: Path, kind: str, path: str
 ) -> None:
     can = [*PROFILES["tool"], *ASKING[ELICIT], *ASKING[CREATE_MESSAGE]]
     asks: dict[str, Any] = {"can": can, "owner": "human", "sampling": True, "roots": [tmp_path]}
-    server, command = None, ["node", everything, kind]
+    server, command = None, [*everything, kind]
     if path:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]

@@ -19,15 +19,9 @@ from mew_lab.protocol.permit import PROFILES
 
 from .conftest import until
 from .desk import Desk, text
-from .real_servers import npm_server, python_servers
+from .real_servers import npm_server, python_server
 
-APPS_VERSION = "2.0.3"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("servers")
 
 
 @asynccontextmanager
@@ -48,8 +42,8 @@ async def decide(desk: Desk, client: Client, name: str, arguments: Mapping[str, 
     return await call
 
 
-async def test_git(desk: Desk, folder: Path, repository: Path, mode: str) -> None:
-    command = [str(python_servers(folder)), "-m", "mcp_server_git", "--repository", str(repository)]
+async def test_git(desk: Desk, repository: Path, mode: str) -> None:
+    command = [*python_server("mcp-server-git"), "--repository", str(repository)]
     where = {"repo_path": str(repository)}
     async with client_of(desk, "git", command, mode) as client:
         log = await decide(desk, client, "git_git_log", where)
@@ -59,8 +53,8 @@ async def test_git(desk: Desk, folder: Path, repository: Path, mode: str) -> Non
     assert "-hello" in text(diff) and "+bye" in text(diff)
 
 
-async def test_time(desk: Desk, folder: Path, mode: str) -> None:
-    command = [str(python_servers(folder)), "-m", "mcp_server_time", "--local-timezone", "UTC"]
+async def test_time(desk: Desk, mode: str) -> None:
+    command = [*python_server("mcp-server-time"), "--local-timezone", "UTC"]
     asked = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
     async with client_of(desk, "clock", command, mode) as client:
         result = await decide(desk, client, "clock_convert_time", asked)
@@ -97,8 +91,8 @@ def web() -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
-async def test_fetch(desk: Desk, folder: Path, web: ThreadingHTTPServer, mode: str) -> None:
-    command = [str(python_servers(folder)), "-m", "mcp_server_fetch", "--allow-private-ips"]
+async def test_fetch(desk: Desk, web: ThreadingHTTPServer, mode: str) -> None:
+    command = [*python_server("mcp-server-fetch"), "--allow-private-ips"]
     url = f"http://127.0.0.1:{web.server_port}/page"
     async with client_of(desk, "web", command, mode) as client:
         call = asyncio.create_task(client.call_tool("web_fetch", {"url": url}))
@@ -111,13 +105,13 @@ async def test_fetch(desk: Desk, folder: Path, web: ThreadingHTTPServer, mode: s
     assert web.visits == 1  # type: ignore[attr-defined]
 
 
-async def test_everything(desk: Desk, folder: Path, mode: str) -> None:
+async def test_everything(desk: Desk, mode: str) -> None:
     reports: list[tuple[float, float | None]] = []
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
         reports.append((progress, total))
 
-    command = [*npm_server("server-everything", folder), "stdio"]
+    command = [*npm_server("@modelcontextprotocol/server-everything"), "stdio"]
     steps = {"duration": 2, "steps": 4}
     async with client_of(desk, "every", command, mode) as client:
         echo = await decide(desk, client, "every_echo", {"message": "hi"})
@@ -145,9 +139,9 @@ async def test_everything(desk: Desk, folder: Path, mode: str) -> None:
         assert all(earlier < later for (earlier, _), (later, _) in itertools.pairwise(reports))
 
 
-async def test_pages_of_mcp_apps(desk: Desk, folder: Path, mode: str) -> None:
+async def test_pages_of_mcp_apps(desk: Desk, mode: str) -> None:
     page = "ui://clock/get-time/mcp-app.html"
-    command = [*npm_server("server-basic-vanillajs", folder, APPS_VERSION), "--stdio"]
+    command = [*npm_server("@modelcontextprotocol/server-basic-vanillajs"), "--stdio"]
     async with client_of(desk, "clock", command, mode) as client:
         [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "clock_get-time"]
         assert tool.meta is not None and tool.meta["ui"] == {"resourceUri": page}
@@ -161,11 +155,11 @@ async def test_pages_of_mcp_apps(desk: Desk, folder: Path, mode: str) -> None:
     assert not now.is_error and set(now.structured_content) == {"time"}
 
 
-async def test_filesystem(desk: Desk, folder: Path, tmp_path: Path, mode: str) -> None:
+async def test_filesystem(desk: Desk, tmp_path: Path, mode: str) -> None:
     place = tmp_path / "files"
     place.mkdir()
     file = {"path": str(place / "note.txt")}
-    command = [*npm_server("server-filesystem", folder), str(place)]
+    command = [*npm_server("@modelcontextprotocol/server-filesystem"), str(place)]
     async with client_of(desk, "files", command, mode) as client:
         call = asyncio.create_task(client.call_tool("files_write_file", {**file, "content": "one"}))
         await desk.human.reject(await desk.proposed(), "keep it")

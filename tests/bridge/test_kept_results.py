@@ -301,6 +301,25 @@ async def test_one_that_reads_it_several_times_at_once_gets_it_each_time(
     assert all(one == read[0] for one in read)
 
 
+async def test_a_reader_that_leaves_while_it_reads_takes_nothing_from_the_others(
+    site: Site, state: Callable[[], Path]
+) -> None:
+    await site.bridge(["python", str(HEAVY)], state=state)
+    human, agent = await site.seat("human"), await site.seat("agent", "agent")
+    call = agent.propose("git/text", text(9_000_000))
+    await until(lambda: human.proposals.get(call.id))
+    await human.approve(call.id)
+    result = await call
+    reading = asyncio.create_task(whole(agent, result))
+    await until(lambda: agent.streams.active)
+    await agent.stop()
+    with pytest.raises(MewError):
+        await reading
+    raw = await whole(human, result)
+    assert raw == json.loads(written("text", 9_000_000))
+    await until(lambda: not human.streams.active)
+
+
 async def test_what_is_not_what_the_head_says_is_refused(site: Site, state: Callable[[], Path]) -> None:
     await site.bridge(["python", str(HEAVY)], state=state)
     human = await site.seat("human")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,8 @@ from mcp import Client, ClientSession, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from mew_lab.log.log import open_log
+
+from ..bridge.real_servers import npm_server
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).parent / "faulty_server.py"
@@ -152,59 +153,24 @@ def test_a_client_that_asks_before_initialize_is_told(tmp_path: Path) -> None:
 
 # --- servers of npm ---
 
-OF_NPM: dict[str, tuple[str, Sequence[str], Calls]] = {
-    "server-everything": (
-        "dist/index.js",
-        ["stdio"],
-        [("echo", {"message": "hi"}), ("get-sum", {"a": 1, "b": 2})],
-    ),
-    "server-filesystem": (
-        "dist/index.js",
-        ["."],
-        [("list_directory", {"path": "."}), ("read_text_file", {"path": "x"})],
-    ),
-    "server-memory": ("dist/index.js", [], [("read_graph", {})]),
-    "server-sequential-thinking": (
-        "dist/index.js",
-        [],
-        [
-            (
-                "sequentialthinking",
-                {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1},
-            )
-        ],
-    ),
+THOUGHT = {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}
+OF_NPM: dict[str, tuple[Sequence[str], Calls]] = {
+    "server-everything": (["stdio"], [("echo", {"message": "hi"}), ("get-sum", {"a": 1, "b": 2})]),
+    "server-filesystem": (["."], [("list_directory", {"path": "."}), ("read_text_file", {"path": "x"})]),
+    "server-memory": ([], [("read_graph", {})]),
+    "server-sequential-thinking": ([], [("sequentialthinking", THOUGHT)]),
 }
 
 
-@pytest.fixture(scope="module")
-def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the installed servers."""
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
-        pytest.skip("no npm and node on PATH")
-    folder = tmp_path_factory.mktemp("servers")
-    names = [f"@modelcontextprotocol/{name}" for name in OF_NPM]
-    words = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--silent", *names]
-    try:
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
-    except subprocess.TimeoutExpired:
-        pytest.skip("the registry of npm gave no servers in five minutes")
-    if done.returncode:
-        pytest.skip(f"the registry of npm gives no servers: {done.stderr.strip()[-200:]}")
-    return folder / "node_modules" / "@modelcontextprotocol"
-
-
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
 @pytest.mark.parametrize("use_server", [use_as_session, use_as_client])
 @pytest.mark.parametrize("name", OF_NPM)
-async def test_a_real_server_of_npm_has_no_warning(
-    name: str, use_server: Any, modules: Path, tmp_path: Path
-) -> None:
-    script, arguments, calls = OF_NPM[name]
+async def test_a_real_server_of_npm_has_no_warning(name: str, use_server: Any, tmp_path: Path) -> None:
+    arguments, calls = OF_NPM[name]
     journal = tmp_path / "j.jsonl"
-    await use_server(["node", str(modules / name / script), *arguments], journal, calls)
+    command = [*npm_server(f"@modelcontextprotocol/{name}"), *arguments]
+    await use_server(command, journal, calls)
     assert_healthy(journal)
 
 

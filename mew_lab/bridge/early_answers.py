@@ -84,7 +84,7 @@ class EarlyAnswers:
         self._lock = threading.Lock()  # of all below, and of the sink
         self._is_early = True  # until the gate answers by itself
         self._answers: dict[str, Any] = {}  # results, by the digests of their requests
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _EarlyRequest] = {}
 
     def start(self) -> None:
         """Begins to read what the client sends."""
@@ -182,7 +182,7 @@ class EarlyAnswers:
             if written in self._asked or len(self._asked) >= MAX_ASKED:
                 return
             early = self._answers.get(key) if self._is_early else None
-            self._asked[written] = _Asked(request["method"], key, early)
+            self._asked[written] = _EarlyRequest(request["method"], key, early)
             if early is not None:
                 text = _write_answer(request["method"], id, early)
                 with contextlib.suppress(OSError):  # the client is gone
@@ -206,7 +206,7 @@ class EarlyAnswers:
             )
 
 
-class _Asked(NamedTuple):
+class _EarlyRequest(NamedTuple):
     """A request that waits for the answer of the gate."""
 
     method: str

@@ -91,7 +91,9 @@ UNKNOWN = "Outcome unknown: "
 MAX_TOOLS = 128  # what the usual APIs take
 MAX_DESCRIPTION = 2000
 MAX_CALLS = 32  # of one step at a time: a participant answers a limited number of requests at once
-MAX_LOADED = 8 * 1024 * 1024  # bytes of a result that was too large for a message; a model reads a part of it
+MAX_LOADED = (
+    16 * 1024 * 1024
+)  # bytes of a result that was too large for a message; a model reads a part of it
 MAX_VALUES = 200_000  # in such a result
 CONTENTS_WITHIN = 2.0  # seconds to wait for the lists of resources and prompts
 CUT_NOTE = "\n(This answer was cut off: it reached the greatest length of the model's reply.)"

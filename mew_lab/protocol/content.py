@@ -15,7 +15,7 @@ Base64 that is none is named as that. Every text for a person is made visible, a
 is never described.
 
 A result may hold its value twice: as content, and as `structuredContent`. A model and a text get the structured value
-only where the content holds nothing for them to read. A page shows it unless a text holds the same value.
+only where the content holds nothing for them to read. A page shows it unless the content holds the same value.
 
 Spec: §3.1.2; MCP "Content", "Structured Content", "Resources", "Prompts".
 """
@@ -501,7 +501,7 @@ def for_page(
     rest: str = "lab.log.df has all",
     largest: int = MAX_PICTURE,
 ) -> list[Block]:
-    """The blocks of an answer, in bounds. The structured value is left out where a text holds the same value.
+    """The blocks of an answer, in bounds. The structured value is left out where the content holds the same value.
 
     Args:
         empty: the note for an answer without any part.
@@ -517,7 +517,8 @@ def for_page(
     if len(content) > MAX_SHOWN_PARTS:
         blocks.append(Block("note", f"Not shown: {count_of(len(content) - MAX_SHOWN_PARTS, 'more part')}."))
     for part in parts[len(content) :]:
-        if not any(_holds_value(other, part.value) for other in islice(content, MAX_SHOWN_PARTS)):
+        held = any(_holds_value(other, part.value) for other in islice(content, MAX_SHOWN_PARTS))
+        if not held and not _repeats(part.value, content):
             blocks.append(_json_block(part.value, rest=rest))
     return blocks or ([Block("note", empty)] if empty else [])
 
@@ -550,6 +551,23 @@ def _page_block(part: ContentPart, *, rest: str, largest: int) -> Block:
         shown = describe_part(part)
         return Block("note", shown[:1].upper() + shown[1:])
     return Block("note", f"Not shown: {describe_part(part)}.")
+
+
+def _repeats(value: Any, content: Sequence[ContentPart]) -> bool:
+    """Whether a structured value says the content again: as its one member, the text or the list of the parts.
+
+    Some servers send `{"result": text}` beside a text (FastMCP), or `{"content": …}` beside a text or a picture.
+    """
+    if not isinstance(value, dict) or len(value) != 1 or not content:
+        return False
+    [inner] = value.values()
+    if isinstance(inner, str):
+        return len(content) == 1 and content[0].text == inner
+    return (
+        isinstance(inner, list)
+        and len(inner) == len(content)
+        and read_parts({"content": inner}) == tuple(content)
+    )
 
 
 def _holds_value(part: ContentPart, value: Any) -> bool:

@@ -219,7 +219,7 @@ async def test_a_picture_that_was_too_large_for_a_message_is_loaded_for_the_mode
 @pytest.mark.ruling("R43")
 async def test_a_result_that_a_model_cannot_get_is_named_with_the_reason(site: Site, tmp_path: Path) -> None:
     reasons = {
-        "too large": (Screenshots(9_000_000), "not loaded, for it has more than 8388608 bytes"),
+        "too large": (Screenshots(13_000_000), "not loaded, for it has more than 16777216 bytes"),
         "too many values": (
             Screenshots(0, structuredContent={"rows": [[]] * 700_000}),
             "more than 200000 values",

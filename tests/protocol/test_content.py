@@ -92,6 +92,19 @@ def test_a_structured_value_is_shown_once() -> None:
     assert len(blocks(same)) == 1
     more = {"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}
     assert blocks(more)[1] == Block("json", '{\n  "a": 1\n}')
+    # As the filesystem server and FastMCP say their content again, and what only looks like that.
+    one, two = text("one"), text("two")
+    for content, again in (([one], "one"), ([one, two], [one, two]), ([PICTURE], [PICTURE])):
+        assert len(blocks({"content": content, "structuredContent": {"content": again}})) == len(content)
+    for content, other in (
+        ([one], "two"),
+        ([one, two], "one"),
+        ([one, two], [two, one]),
+        ([one], [one, two]),
+        ([], []),
+    ):
+        assert len(blocks({"content": content, "structuredContent": {"content": other}})) == len(content) + 1
+    assert len(blocks({"content": [one], "structuredContent": {"content": "one", "count": 1}})) == 2
 
 
 def test_every_other_part_is_named() -> None:

@@ -33,10 +33,13 @@ async def state(desk: Desk, tmp_path: Path) -> Callable[[], Path]:
     return lambda: tmp_path
 
 
-SERVER = HEAVY.read_text().replace(
-    'return \'{"content":[\' + (piece * (size // len(piece)))[:-1] + "]}"',
-    'return json.dumps({"content": [{"type": "text", "text": "x" * size}], "isError": False})',
-)
+def server_of(shape: str) -> str:
+    """The program of a server that answers each call with that expression of Python, of so many bytes as `size`."""
+    head, rest = HEAVY.read_text().split("if __name__", 1)
+    return f"{head}def shape(name, size):\n    return {shape}\n\n\nif __name__{rest}"
+
+
+SERVER = server_of('json.dumps({"content": [{"type": "text", "text": "x" * size}], "isError": False})')
 
 
 async def test_the_client_gets_the_whole(desk: Desk, state: Callable[[], Path], mode: str) -> None:
@@ -86,10 +89,8 @@ async def test_one_that_cannot_be_loaded_was_executed_all_the_same(
         assert "at most 100 are read" in first_text(result)
 
 
-DEEP = HEAVY.read_text().replace(
-    "return '",
-    """return '{"content":[{"type":"text","text":"' + "x" * size + '"}],"x":' + '{"a":' * 800 + "1" + "}" * 801 or '""",
-    1,
+DEEP = server_of(
+    """'{"content":[{"type":"text","text":"' + "x" * size + '"}],"x":' + '{"a":' * 800 + "1" + "}" * 801"""
 )
 
 

@@ -534,12 +534,12 @@ def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
     book.page.until(lambda: bar.count() and bar.get_attribute("aria-valuenow") == "75", "the progress")
     assert row.locator(".mew-progress-text").inner_text() == "3 of 4 (75 %) · reading"
     book.click(one.get_by_role("button", name="Cancel call 1"))
-    ended(book, 1, 1, "sent, and still without an answer")
+    ended(book, 1, 1, "sent; whether it took effect is not known")
     assert not bar.is_visible()
     book.click(one.get_by_role("button", name="Run call 1 again"))
     ended(book, 1, 2, "running")
     book.click(one.get_by_role("button", name="Cancel call 2"))
-    ended(book, 1, 2, "sent, and still without an answer")
+    ended(book, 1, 2, "sent; whether it took effect is not known")
     once = ['human mcp/request files {"folder": "notes"}', "human mcp/request files null"]
     assert sent(book, 2) == once * 2
 

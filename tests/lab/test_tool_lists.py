@@ -55,7 +55,7 @@ def test_a_list_with_content_beside_its_tools_is_a_list(mail: Mail) -> None:
         ([tool("DELETES"), tool()], "description: "),
         ([{"name": "other"}], "it is not listed any more"),
         ([], "it is not listed any more"),
-        ([tool(inputSchema={"x": "y" * 70_000})], "it is not listed any more"),
+        ([tool(inputSchema={"x": "y" * 140_000})], "it is not listed any more"),
     ],
 )
 def test_whatever_changes_in_a_list_ends_the_grants_for_the_tool(
@@ -118,7 +118,7 @@ def test_lists_that_nobody_asked_for_change_nothing(mail: Mail) -> None:
 
 
 NAMES = st.sampled_from(["send", "read", "a/b", "", "x\u202ey", 7, "é", "e\u0301", " send", "list_all"])
-SCHEMAS = st.sampled_from([{"type": "object"}, {"x": "y" * 70_000}, 7, [], {"properties": {"a": {}}}])
+SCHEMAS = st.sampled_from([{"type": "object"}, {"x": "y" * 140_000}, 7, [], {"properties": {"a": {}}}])
 ENTRIES = st.fixed_dictionaries(
     {"name": NAMES},
     optional={

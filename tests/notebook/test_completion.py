@@ -16,6 +16,8 @@ from mew_lab.notebook.commands import COMMANDS
 from mew_lab.views.views import PARTS
 from tests.log.filter_table import record
 
+LIMITS = ("--result-bytes", "--results-bytes", "--results-seconds")
+
 
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
@@ -57,14 +59,14 @@ def test_a_tab_completes_a_sub_command(loaded: InteractiveShell, before: str) ->
 
 @pytest.mark.trap("T-20")
 def test_a_tab_behind_dashes_offers_the_options(loaded: InteractiveShell) -> None:
-    flags = {"--space", "--token-env", "--token-file", "--as", "--name"}
+    flags = {"--space", "--token-env", "--token-file", "--as", "--name", *LIMITS}
     assert completed(loaded, "%mew connect --") == {f"%mew connect {flag}" for flag in flags}
     assert completed(loaded, "%mew connect ws://x --token-f") == {"%mew connect ws://x --token-file"}
 
 
 def test_an_option_that_was_given_or_excluded_is_not_offered_again(loaded: InteractiveShell) -> None:
     rest = "%mew connect ws://x --token-env T --as me "
-    assert completed(loaded, rest) == {f"{rest}--space", f"{rest}--name"}
+    assert completed(loaded, rest) == {f"{rest}{flag}" for flag in ("--space", "--name", *LIMITS)}
 
 
 @pytest.mark.usefixtures("lab")

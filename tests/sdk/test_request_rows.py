@@ -18,11 +18,18 @@ from mew_lab.sdk.request_rows import (
     escape_key,
     is_routine,
     read_mismatch,
-    rebuild_request,
+    read_request,
+    read_values,
     routine_word,
     row_name,
     rows_of,
 )
+
+
+def rebuilt(rows: Any) -> dict[str, Any]:
+    """The request that the rows state."""
+    return finish(read_request(rows, finish(read_values(rows))))
+
 
 # Names that have covered, or look like, others.
 NAMES = st.one_of(
@@ -69,7 +76,7 @@ REQUESTS = st.builds(
 )
 def test_threat_35_the_rows_rebuild_the_request_and_no_two_have_one_name(request: dict[str, Any]) -> None:
     rows = rows_of(request)
-    assert canonical(rebuild_request(rows)) == canonical(request)
+    assert canonical(rebuilt(rows)) == canonical(request)
     assert finish(read_mismatch(rows, request)) == ""
     assert len({pointer for pointer, _ in rows}) == len(rows)
     names = [row_name(pointer) for pointer, _ in rows]
@@ -147,7 +154,7 @@ def test_values_that_differ_in_type_alone_differ() -> None:
 )
 def test_rows_that_say_no_request_are_refused(rows: Any, says: str) -> None:
     with pytest.raises(LocalProtocolError, match=says) as caught:
-        rebuild_request(rows)
+        rebuilt(rows)
     assert caught.value.code == "rows_mismatch"
 
 

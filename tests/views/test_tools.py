@@ -140,7 +140,7 @@ def test_the_form_of_a_peers_tool_asks_for_no_default_and_leaves_what_is_in_doub
     assert refused["t"] == "failed" and "name is required" in refused["said"]
     started = page.value("start", tool="odd/shot", text='{"name": "a"}', how="call")
     page.run(started["run"])
-    assert json.loads(page.value("result", run=started["run"])[0]["text"]) == {"name": "a"}
+    assert json.loads(page.value("result", run=started["run"])["blocks"][0]["text"]) == {"name": "a"}
 
 
 @pytest.mark.threat(5, 14)

@@ -2,7 +2,7 @@
 
 import { doer, holdsFocus, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
-import { keptText } from "../ui/kept.js";
+import { keptLine } from "../ui/kept.js";
 import { countOf, groupDigits, seconds } from "../ui/text.js";
 import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEVERITIES, TIME, WHAT, answersOf } from "./cells.js";
 
@@ -119,7 +119,7 @@ export function detailPane(on) {
     for (const body of [exact, pretty]) body.setAttribute("role", "tabpanel");
     const rest = item.more ? [make("button", { type: "button", class: "mew-rest", text: `Show the rest, ${countOf(item.more, "character")}`, onclick: () => { tab = "raw"; on.whole(item.seq); } })] : [];
     on.copied.clear();
-    const kept = !item.kept ? [] : item.loads ? [on.kept(item.seq, item.kept)] : [make("div", { class: "mew-kept" }, make("bdi", { class: "mew-kept-about", text: keptText(item.kept, Date.now() / 1000) }))];
+    const kept = !item.kept ? [] : item.loads ? [on.kept(item.seq, item.kept)] : [keptLine(item.kept)];
     pane.replaceChildren(bar, why, ...kept, make("div", { class: "mew-story" }), make("div", { class: "mew-tabbar" }, makeTabs(exact, pretty, item.pretty ? tab : "raw"), ...rest), make("div", { class: "mew-panes" }, pretty, exact));
     refresh(item);
   }

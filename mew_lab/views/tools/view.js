@@ -2,7 +2,7 @@
 // Python makes every text of a peer visible. The view sends the name of the chosen one and the JSON text of the form, once
 // for each press.
 
-import { blockViewer } from "../ui/blocks.js";
+import { blockBox, blockViewer } from "../ui/blocks.js";
 import { connect } from "../ui/connection.js";
 import { activeOf, announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
@@ -502,7 +502,7 @@ function render({ model, el }) {
     const bar = progressBar(run.target);
     bar.show(run.progress);
     head.append(bar.node);
-    const parts = make("div", { class: "mew-blocks" });
+    const parts = blockBox();
     const focused = holdsFocus(pane.result);
     pane.result.replaceChildren(head, parts);
     if (run.error) head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));

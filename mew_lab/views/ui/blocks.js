@@ -5,7 +5,11 @@ import { make } from "./elements.js";
 
 const PICTURES_KEPT = 40;
 
-// `show(blocks)` returns the nodes, for an element of class `mew-blocks`; `end()` frees the pictures.
+// The element that holds the parts of a result.
+/** @type {(attributes?: object) => HTMLElement} */
+export const blockBox = (attributes = {}) => make("div", { class: "mew-blocks", ...attributes });
+
+// `show(blocks)` returns the nodes, for a `blockBox`; `end()` frees the pictures.
 export function blockViewer() {
   const addresses = [];
 

@@ -1,7 +1,7 @@
 // Results that were too large for a message: what a participant keeps, and a button that loads and draws it. What was
 // loaded stays in the page alone, so a saved notebook holds no more than these lines.
 
-import { blockViewer } from "./blocks.js";
+import { blockBox, blockViewer } from "./blocks.js";
 import { doer, holdsFocus, make, write } from "./elements.js";
 import { clockHover, clockTime } from "./text.js";
 
@@ -19,6 +19,12 @@ export function keptText(kept, now) {
   return `This result has ${kept.size}, too large for a message. ${kept.by} keeps it${until}${holds}`;
 }
 
+// The same where nothing can load it.
+/** @type {(kept: Kept) => HTMLElement} */
+export function keptLine(kept) {
+  return make("div", { class: "mew-kept" }, make("bdi", { class: "mew-kept-about", text: keptText(kept, Date.now() / 1000) }));
+}
+
 // `show(key, kept, names)` returns the element of a result; `names` tells the kernel which one it is. An element stays
 // the same for its key. `item(item)` gets the reports of what has come; `off()` is for a kernel that falls silent.
 export function keptResults(link) {
@@ -28,7 +34,7 @@ export function keptResults(link) {
     const about = make("bdi", { class: "mew-kept-about", title: kept.expires === null ? "" : clockHover(kept.expires) });
     const said = make("bdi", { class: "mew-kept-said", role: "status" });
     const bar = make("progress", { max: kept.bytes, value: 0, hidden: true, "aria-label": `Loading the result of ${kept.size}` });
-    const blocks = make("div", { class: "mew-blocks", tabindex: -1, role: "group", "aria-label": `The result of ${kept.by}` }), viewer = blockViewer();
+    const blocks = blockBox({ tabindex: -1, role: "group", "aria-label": `The result of ${kept.by}` }), viewer = blockViewer();
     const load = doer("Load", begin, { class: "mew-kept-load", "aria-label": `Load the result of ${kept.size}` });
     const stop = doer("Cancel", () => link.act("stop_load", { key }, (text) => write(said, text)), { class: "mew-kept-stop mew-quiet", hidden: true, "aria-label": "Cancel loading" });
     const node = make("div", { class: "mew-kept", role: "group", "aria-label": "A result that is too large for a message" }, make("div", { class: "mew-kept-line" }, about, load, bar, stop, said), blocks);

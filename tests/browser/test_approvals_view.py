@@ -467,6 +467,7 @@ None
     book.run(2)
     area = book.area(2)
     area.locator("li.mew-card").first.wait_for()
+    area.locator("li.mew-group").first.wait_for()
     assert area.locator("li.mew-group").count() == 1
     review_all(book, area)
     last = area.locator("li.mew-card:not([hidden]):not(.mew-past)").last

@@ -57,6 +57,11 @@ def test_the_card_of_a_call_that_its_tool_may_refuse_says_what_does_not_fit(lab:
     assert "does not fit the tool: scale must be one of 'css', 'device'" in card
 
 
+def test_a_large_proposal_is_left_to_its_tool_to_judge(lab: Lab) -> None:
+    lab.join("bot").call("odd/shot", scale="x" * 20_000)
+    assert "fit the tool" not in str(lab.proposals()[0])
+
+
 def test_a_tool_of_several_forms_has_arguments(lab: Lab) -> None:
     assert sent(lab.call("odd/find", id=1).result()) == {"id": 1}
     with pytest.raises(LocalProtocolError) as refused:

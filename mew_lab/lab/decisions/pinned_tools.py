@@ -39,6 +39,7 @@ MAX_LOOKED_UP = 20  # addressees of one proposal
 KEPT = 400  # characters of a description or a schema, to be shown
 SHOWN = 120
 MOST_MISFITS = 3
+MOST_JUDGED = 16 * 1024  # characters of a proposal; to judge a larger one would hold the loop
 
 READ_ONLY, WRITES, DESTRUCTIVE = "read-only", "writes data", "destructive"
 GONE, FORGOTTEN = "it is not listed any more", "what it was listed with is not remembered any more"
@@ -217,8 +218,11 @@ class PinnedTools:
         return ("", ()) if tool is None else (one_line(tool.description, SHOWN), tool.hints)
 
     def misfits(self, proposal: Proposal) -> tuple[str, ...]:
-        """Where the arguments do not fit the tool as its only addressee, of this process, lists it; at most three."""
-        if not proposal.tool or len(set(proposal.to)) != 1:
+        """Where the arguments do not fit the tool as its only addressee, of this process, lists it; at most three.
+
+        Nothing is said of a large proposal.
+        """
+        if len(proposal.envelope.raw) > MOST_JUDGED or not proposal.tool or len(set(proposal.to)) != 1:
             return ()
         reading, params = self._local(proposal.to[0]), proposal.payload.get("params")
         arguments = params.get("arguments", {}) if isinstance(params, Mapping) else None

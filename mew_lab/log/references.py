@@ -43,6 +43,7 @@ SMALLEST = 64 * 1024
 """Only a value of more bytes is referred to."""
 MOST_VALUES = 64
 """The newest large values of a file that are known to its writer."""
+MOST_MEMBERS = 16  # that are passed over on the way to a value; one with more would hold the gateway's loop
 MOST_USES = 31
 """References to one copy of a value."""
 
@@ -261,7 +262,9 @@ def _find_member(text: str, index: int, names: tuple[str, ...]) -> tuple[str, in
     if text[index] != "{":
         return None
     index = _skip_space(text, index + 1)
-    while text[index] == '"':
+    for _ in range(MOST_MEMBERS):
+        if text[index] != '"':
+            break
         name, index = _read_name(text, index)
         if name in names:
             return name, index

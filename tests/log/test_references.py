@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from random import Random
+from time import process_time
 from typing import Any
 
 import pytest
@@ -600,3 +601,20 @@ def test_a_file_stands_for_32_times_its_bytes_at_most(tmp_path: Path) -> None:
     assert [one.event for one in log.records] == found
     assert len(log.df) == found.count("received") < 45
     assert "32 times" in log.faults[0]
+
+
+def test_a_message_of_many_members_is_written_about_as_fast_as_one_of_a_text() -> None:
+    def seconds(payload: object) -> float:
+        body = json.dumps({"kind": "chat", "payload": payload})
+        line = (
+            b'{"seq":1,"now":"2026-11-21T22:40:01.123456Z","event":"received","envelope":%b}\n'
+            % body.encode()
+        )
+        times = []
+        for _ in range(5):
+            values, begun = WrittenValues(), process_time()
+            assert values.shorten(line, 0, lambda start, size: b"") == line
+            times.append(process_time() - begun)
+        return min(times)
+
+    assert seconds({f"k{n}": n for n in range(60_000)}) <= 5 * seconds({"text": "x" * 900_000}) + 0.005

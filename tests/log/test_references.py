@@ -527,6 +527,7 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
             b"null",
             b"4",
         )
+        if (name, value) != (b"record", b"1")  # what it says
     },
     "digest": lambda line: re.sub(rb'"sha256":"..', b'"sha256":"zz', line),
     "another digest": lambda line: re.sub(rb'"sha256":"[0-9a-f]{64}', b'"sha256":"' + b"0" * 64, line),
@@ -545,8 +546,7 @@ def test_a_reference_to_something_else_is_a_line_that_cannot_be_read_nor_verifie
     path = tmp_path / "j.jsonl"
     lines = write(path, *(listed(2 * n) for n in range(1, 5)))
     changed = CHANGES[name](lines[3])
-    if changed == lines[3]:
-        pytest.skip("it is the same")
+    assert changed != lines[3]
     path.write_bytes(path.read_bytes()[: -len(lines[3])] + changed)
     assert texts(path) == digests(listed(2 * n) for n in (1, 2, 3))
     log = open_log(path)

@@ -60,8 +60,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "langgraph": ("bridge.frameworks.langgraph",),
     "pandas": ("log.log", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered", "log.line_frame", "log.shown_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
     # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
-    "numpy": ("log.payloads", "log.table", "log.fact_store", "log.index", "log.line_frame", "log.line_process", "log.line_search", "log.line_store", "log.links", "log.filter.indexed"),
-    "duckdb": ("log.fact_process", "log.fact_store", "log.index", "log.line_process", "log.line_store", "log.parquet"),
+    "numpy": ("log.payloads", "log.table", "log.fact_store", "log.index", "log.build", "log.line_frame", "log.links", "log.filter.indexed", "log.filter.needles"),
+    "duckdb": ("log.fact_process", "log.fact_store", "log.index", "log.build", "log.parquet"),
     "pyarrow": ("log.payloads",),
     "zstandard": ("log.unpacked",),
     "IPython": ("notebook.*", "views.ui.live"),

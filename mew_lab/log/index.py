@@ -4,12 +4,12 @@ How it works
 ------------
 The journal is the truth, and the index is a copy of its columns that may be deleted at any time:
 
-    journal ── lines ── ColumnParser ── DuckDB ── index file (mode 0600)
+    journal ── one statement of DuckDB (`build`) ── index file (mode 0600)
        │                                             │ rows(where): places
        └── pread(start, length) ── text(place) ──────┘
 
-- Each line is parsed once, those of a large file in two processes (`line_process`). A filter on columns reads the index
-  alone; the text of a message is read from the journal by the offset and the length of its line.
+- Each line is parsed once. A filter on columns reads the index alone; the text of a message is read from the journal by
+  the offset and the length of its line.
 - The index of a journal under `SIDE_CAR` bytes is built in memory, and nothing is written. A larger one is built in a
   private folder within the user's cache folder, and renamed when it is complete (`index_file`). With a folder as
   `index`, index files are kept in that folder.
@@ -20,8 +20,7 @@ The journal is the truth, and the index is a copy of its columns that may be del
 - An index file that cannot be read in the middle of a question is built anew, and the question is asked again.
 - Where the folder cannot be written to, where the disk is full, or with `index=False`, the index is kept in memory, and
   `notes` says so.
-- `build` may run in a thread: `rows` then sees the lines that were indexed so far. The first filter need not wait for
-  it: `part` is an index of only those lines that may pass.
+- `build` may run in a thread: `rows` then sees the files that were indexed so far.
 
 The table `entries` has a row for each line that is not blank. Its columns have the names of the columns of `Log.df`;
 `to`, `receivers` and `correlation_id` are lists. Besides them: `place` (the number of the row in the order of reading,
@@ -34,7 +33,7 @@ are therefore faster. The tables `frame_…` hold the frames of the ledger. Thes
 kept beside a journal of `PROCESS_SIZE` bytes, the passes that make them begin as soon as it is built, in processes of
 their own (`fact_process`): `passes` tells how far they are, and `stop_passes` ends them.
 
-`line_store` holds the tables of lines, and `fact_store` those of facts.
+`build` makes the table of lines, and `fact_store` those of facts.
 
 Spec: §3.6.8.
 """
@@ -54,34 +53,22 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import numpy as np
 
 from mew_lab.errors import JournalError
+from mew_lab.log.build import LINE_TABLES, Reached, add_lines, add_records, is_text
 from mew_lab.log.fact_pass import LEDGER, RULES, STATES, FactPass
 from mew_lab.log.fact_process import FactProcesses
 from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, frame_values, join_tables
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.index_file import index_path, is_sealed, make_place, old_index, remove_index, seal_index
 from mew_lab.log.line import read_line, read_members, write_line
-from mew_lab.log.line_columns import (
-    BATCH,
-    ColumnParser,
-    Header,
-    Reached,
-    Subject,
-    read_columns,
-    record_columns,
-)
-from mew_lab.log.line_process import LineProcess, Split, find_split
-from mew_lab.log.line_search import Needle, find_lines
-from mew_lab.log.line_store import LINE_TABLES, LineWriter
 from mew_lab.log.parquet import literal_path, quote_text
-from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, open_regular, torn_line, unread_lines
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
@@ -89,7 +76,7 @@ from mew_lab.transport.scratch import ScratchFolder, path_beside
 
 __all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress"]
 
-VERSION = 10
+VERSION = 11
 """The version of the tables; an index of another version is built anew."""
 
 SIDE_CAR = 16 * 1024 * 1024
@@ -100,7 +87,7 @@ PROCESS_SIZE = 16 * 1024 * 1024
 
 BATCH_BYTES = 64 * 1024 * 1024  # of the messages that are read at a time
 BLOCK = 1024 * 1024  # bytes of a file that have a digest of their own
-MEMORY = "256MB"  # of DuckDB, without the memory of the parser
+MEMORY = "256MB"  # of DuckDB
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _told_old: set[Path] = set()  # the indexes of earlier versions that were told in this process
 
@@ -109,17 +96,13 @@ Progress = Callable[[int, int], None]
 
 _TABLES = """
 CREATE TABLE about (name VARCHAR, value VARCHAR);
-CREATE VIEW entries AS SELECT
-    place, seq, "time", event, source AS "from", addressees AS "to", kind, context, correlation_id, verdict, code,
-    pattern, "grant", id, ts, method, tool, participant, connection, via, detail, size, receivers,
-    len(receivers) AS deliveries, space, runtime_id, message, file, start, length, body, header, subject
-FROM lines JOIN headers USING (header) JOIN subjects USING (subject);
+CREATE VIEW entries AS SELECT * EXCLUDE (vouched), len(receivers) AS deliveries FROM lines;
 """
 _JUDGED = """
 CREATE VIEW judged AS SELECT
     entries.*, state, latency, decided_by, severity AS "diag.severity", rules AS "diag.rule"
 FROM entries LEFT JOIN states USING (place) LEFT JOIN findings USING (place);
-CREATE VIEW events AS SELECT place FROM lines WHERE header IN (SELECT header FROM headers WHERE NOT message);
+CREATE VIEW events AS SELECT place FROM lines WHERE NOT message;
 CREATE VIEW judged_states AS SELECT *, place NOT IN (FROM events) AS message FROM states;
 CREATE VIEW judged_findings AS SELECT
     place, severity AS "diag.severity", rules AS "diag.rule", place NOT IN (FROM events) AS message
@@ -191,7 +174,10 @@ class _Store:
                 shutil.copyfile(path, built)
             # A file is attached to a database in memory, because one process can open it only with equal settings.
             self.connection = duckdb.connect(":memory:", config=settings)
-            self.connection.execute("SET GLOBAL TimeZone = 'UTC'; SET enable_progress_bar = false")
+            self.connection.execute(
+                "SET GLOBAL TimeZone = 'UTC'; SET enable_progress_bar = true; SET enable_progress_bar_print = false; "
+                "SET progress_bar_time = 0"
+            )
             if self.attached:
                 options = "" if self.building else " (READ_ONLY)"
                 place = built if self.building else path
@@ -243,10 +229,6 @@ def _is_broken(fault: duckdb.Error) -> bool:
     return isinstance(fault, _BROKEN) or type(fault) is duckdb.Error
 
 
-class _Stopped(Exception):
-    """The process ends while an index is built in a thread."""
-
-
 class LogIndex:
     """The index of a log, built from its files in their order; `build` adds what was appended to them since.
 
@@ -268,15 +250,13 @@ class LogIndex:
         self._faults: list[str] | None = None  # of files that are no journals of mew_lab
         self._store: _Store | None = None
         self._lines = LineReader(())
-        self._whole: LogIndex | None = None  # of a part
-        self._builder: threading.Thread | None = None
         self._processes: FactProcesses | None = None  # the newest
         self._passes_lock = threading.Lock()  # within it no other lock is taken
         self._begins_passes = True
         self._reset()
 
     def _reset(self) -> None:
-        self._parser = ColumnParser()
+        self._last: datetime | None = None
         self._files: list[_FileState] = []
         self._verified: dict[
             int, tuple[int, ...]
@@ -294,46 +274,6 @@ class LogIndex:
             index._store_records(records)
         return index
 
-    def part(self, needles: Sequence[Needle]) -> LogIndex | None:
-        """An index in memory of the lines that may hold a text of each needle; None where a line is too long.
-
-        Its rows have the places that they have in the whole index.
-
-        Raises:
-            JournalError: when a file cannot be read.
-        """
-        index = LogIndex(self._source, keep=False)
-        index._whole = self
-        try:
-            index._begin(None)
-            return index if index._add_found(needles) else None
-        except (duckdb.Error, OSError, MemoryError) as fault:
-            raise _cannot_index(self._source.paths, fault) from None
-
-    def _add_found(self, needles: Sequence[Needle]) -> bool:
-        self._lines = LineReader(self._source.paths)
-        before = 0
-        with LineWriter(self._opened().cursor()) as writer:
-            for number, path in enumerate(self._source.paths):
-                columns, places = None, list[int]()
-                with open_regular(path) as file:
-                    self._parser.read_from(file)
-                    for found in find_lines(path, needles):
-                        if found is None:
-                            return False
-                        for row, start, line in found.lines:
-                            columns = self._parser.parse((line,), start, 0, columns)
-                            places.append(before + row + 1)
-                        before += found.rows
-                        if columns is not None and len(places) >= BATCH:
-                            writer.put(columns, number, np.array(places))
-                            self._rows += len(places)
-                            columns, places = None, []
-                if columns is not None:
-                    writer.put(columns, number, np.array(places))
-                    self._rows += len(places)
-        return True
-
     @property
     def is_ready(self) -> bool:
         """Whether it holds the log already, up to what was appended; takes the file of an earlier index."""
@@ -343,21 +283,6 @@ class LogIndex:
             return self._store is not None or self._reopen()
         finally:
             self._lock.release()
-
-    def build_later(self) -> None:
-        """Builds the index in a thread, which ends with the main thread."""
-        if self._builder is None or not self._builder.is_alive():
-            self._builder = threading.Thread(target=self._build_quietly, name="log index builder")
-            self._builder.start()
-
-    def build_whole_later(self) -> None:
-        """Builds the index that this one is a part of, in a thread; nothing where it is the whole."""
-        if self._whole is not None:
-            self._whole.build_later()
-
-    def _build_quietly(self) -> None:
-        with suppress(JournalError, _Stopped):  # the next use of the index says what is wrong
-            self.build()
 
     def close(self) -> None:
         """Closes the index; an index file stays."""
@@ -382,9 +307,7 @@ class LogIndex:
         Raises:
             JournalError: when a file cannot be read any more, or is no journal any more.
         """
-        if self._whole is not None:
-            return self
-        with self._lock, rare_collection:
+        with self._lock:
             try:
                 changed = self._store is not None and not self._still_holds()
             except OSError as fault:
@@ -591,7 +514,7 @@ class LogIndex:
     @property
     def last_time(self) -> datetime | None:
         """The time of the last row of an index of journals; None where there is none."""
-        return self._parser.last if self._rows else None
+        return self._last
 
     def _note(self, sentence: str) -> None:
         if sentence not in self.notes:
@@ -616,7 +539,7 @@ class LogIndex:
         place = index_path(paths[0], folder)
         if place is None:
             self._note("There is no folder of this user for the index. It is kept in memory.")
-        elif not all(map(_is_text, (place, *paths))):
+        elif not all(map(is_text, (place, *paths))):
             place = None
             self._note(f"The name of {paths[0]} is no text in UTF-8. Its index is kept in memory.")
         elif folder is None and (old := old_index(paths[0])) is not None and old not in _told_old:
@@ -629,7 +552,7 @@ class LogIndex:
         if target is not None:
             try:
                 make_place(target)
-                self._connect(_Store(None, target.parent))
+                self._connect(_Store(None, target.parent, reads=self._source.paths))
                 return
             except (OSError, duckdb.Error) as fault:
                 self._note(
@@ -680,16 +603,15 @@ class LogIndex:
             if about["version"] != str(VERSION) or held != rows or not self._hold(files, whole=True):
                 store.close()
                 return False
-            headers, subjects = int(about["headers"]), int(about["subjects"])
             facts = {str(name): int(count) for name, count in json.loads(about["facts"]).items()}
-            last = datetime.fromisoformat(about["last"])
+            last = datetime.fromisoformat(about["last"]) if rows else None
         except (duckdb.Error, KeyError, TypeError, ValueError, AttributeError):
             store.close()
             return False
         self._connect(store, new=False)
         self.path, self._files, self._rows, self._done = target, files, rows, done
         self._facts = facts
-        self._parser = ColumnParser(headers=headers, subjects=subjects, last=last)
+        self._last = last
         return True
 
     def _still_holds(self) -> bool:
@@ -743,20 +665,25 @@ class LogIndex:
         if self.path is not None:
             self._copy_for_writing()
         total = sum(sizes)
-        with LineWriter(self._opened().cursor()) as writer:
-            for number, path in enumerate(paths):
-                state = self._files[number] if number < len(self._files) else None
-                self._extend_file(number, path, state, writer, total)
+        for number, path in enumerate(paths):
+            state = self._files[number] if number < len(self._files) else None
+            self._extend_file(number, path, state, total)
+        self._last = self._find_last()
         self._complete()
+
+    def _find_last(self) -> datetime | None:
+        """The time of the last row."""
+        found = self._opened().connection.execute(
+            'SELECT epoch_us("time") FROM lines WHERE place = ?', [self._rows]
+        )
+        return next((_EPOCH + timedelta(microseconds=time) for (time,) in found.fetchall()), None)
 
     def _is_current(self, paths: Sequence[Path], sizes: Sequence[int]) -> bool:
         return len(self._files) == len(paths) and all(
             state.size == size for state, size in zip(self._files, sizes, strict=True)
         )
 
-    def _extend_file(
-        self, number: int, path: Path, state: _FileState | None, writer: LineWriter, total: int
-    ) -> None:
+    def _extend_file(self, number: int, path: Path, state: _FileState | None, total: int) -> None:
         with open_regular(path) as file:
             found = os.fstat(file.fileno())
             if state is not None and found.st_size == state.size:
@@ -770,9 +697,18 @@ class LogIndex:
             until = found.st_size
             blocks = _digest_blocks(file, before, begun, until) if kept else ""
             last = _digest_last(file, until)
-            if (split := find_split(file, reached.end, found.st_size)) is not None:
-                reached = self._index_in_two(path, file, number, reached, split, writer, total)
-            reached = self._index_lines(file, number, reached, writer, total)
+            done = self._done - reached.end
+
+            def tell(end: int) -> None:
+                if self.progress is not None:
+                    self.progress(done + end, total)
+
+            store = self._opened()
+            reached, rows = add_lines(
+                store.connection, path, file, number, self._rows, reached, store.folder, tell
+            )
+            self._rows += rows
+            self._done = done + reached.end
             if reached.end != until:  # its last line is torn, or it grew meanwhile
                 last = _digest_last(file, reached.end)
                 if kept and reached.end < until:
@@ -783,85 +719,19 @@ class LogIndex:
                 found = os.fstat(
                     file.fileno()
                 )  # a file that grew while it was read was changed at another time
-            done = _FileState(
+            held = _FileState(
                 path.name, found.st_dev, found.st_ino, _digest_first(file), reached.end, blocks,
                 last, reached.lines, bool(reached.torn), reached.end + reached.torn, *_times(found),
             )  # fmt: skip
-            self._files[number:] = [done]
-
-    def _index_lines(
-        self,
-        file: IO[bytes],
-        number: int,
-        first: Reached,
-        writer: LineWriter,
-        total: int,
-        *,
-        until: int | None = None,
-        beside: LineProcess | None = None,
-    ) -> Reached:
-        """Indexes the lines of a file from where it has been read, while `beside` indexes those after them."""
-        before = self._done - first.end
-        for reached, columns in read_columns(file, self._parser, first, until):
-            if columns is not None:
-                count = len(columns.seq)
-                writer.put(columns, number, np.arange(self._rows + 1, self._rows + count + 1))
-                self._rows += count
-            self._done = before + reached.end
-            self._report(total, beside)
-        return reached
-
-    def _index_in_two(
-        self,
-        path: Path,
-        file: IO[bytes],
-        number: int,
-        reached: Reached,
-        split: Split,
-        writer: LineWriter,
-        total: int,
-    ) -> Reached:
-        """Indexes the lines before a split of a file, and those after it in a process, unless it fails or finds none."""
-        with LineProcess(path, file, number, split, self._opened().folder) as process:
-            reached = self._index_lines(
-                file, number, reached, writer, total, until=split.start, beside=process
-            )
-            while not process.wait(0.05):
-                self._report(total, process)
-            if (part := process.result) is None or not part.rows:
-                return reached
-            parser = self._parser
-            writer.add_rows(
-                process.database, place=self._rows, header=parser.next_header, subject=parser.next_subject
-            )
-        parser.go_on(headers=part.headers, subjects=part.subjects, last=part.last)
-        self._rows += part.rows
-        self._done += part.reached.end - reached.end
-        return part.reached
-
-    def _report(self, total: int, beside: LineProcess | None) -> None:
-        """Tells how much of the log is indexed, unless the process is to end."""
-        if threading.current_thread() is self._builder and not threading.main_thread().is_alive():
-            raise _Stopped
-        if self.progress is not None:
-            self.progress(self._done + (beside.done if beside is not None else 0), total)
+            self._files[number:] = [held]
 
     def _store_records(self, records: Iterable[Record]) -> None:
         """Indexes records that stand in no line of a journal, with their texts."""
-        with LineWriter(self._opened().cursor()) as writer:
-            batch: list[Record] = []
-            for record in records:
-                batch.append(record)
-                if len(batch) == 4096:
-                    self._store_batch(batch, writer)
-                    batch = []
-            if batch:
-                self._store_batch(batch, writer)
-
-    def _store_batch(self, batch: list[Record], writer: LineWriter) -> None:
-        columns = record_columns(self._parser, batch)
-        writer.put(columns, -1, np.arange(self._rows + 1, self._rows + len(batch) + 1), batch)
-        self._rows += len(batch)
+        rest = iter(records)
+        while batch := list(islice(rest, 4096)):
+            add_records(self._opened().connection, batch, self._rows)
+            self._rows += len(batch)
+            self._last = batch[-1].now
 
     def _opened(self) -> _Store:
         assert self._store is not None, "an index is begun before it is used"
@@ -909,9 +779,7 @@ class LogIndex:
             "version": str(VERSION),
             "files": json.dumps(self._files),
             "rows": str(self._rows),
-            "headers": str(self._parser.next_header),
-            "subjects": str(self._parser.next_subject),
-            "last": self._parser.last.isoformat(),
+            "last": self._last.isoformat() if self._last is not None else "",
             "facts": json.dumps(facts),
         }
         connection.execute("DELETE FROM about")
@@ -949,7 +817,7 @@ class LogIndex:
 
     def count_messages(self) -> int:
         """The number of messages that are indexed so far."""
-        [(count,)] = self.query("SELECT count(*) FROM lines JOIN headers USING (header) WHERE message")
+        [(count,)] = self.query("SELECT count(*) FROM lines WHERE message")
         return int(count)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -1000,7 +868,7 @@ class LogIndex:
     def _rows_of_texts(
         self, cursor: duckdb.DuckDBPyConnection, held: str, parameters: Sequence[Any]
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        if self._files and all(map(_is_text, self._source.paths)) and self._has_unique_seqs():
+        if self._files and all(map(is_text, self._source.paths)) and self._has_unique_seqs():
             paths = [literal_path(str(path)) for path in self._source.paths[: len(self._files)]]
             scan = (
                 "SELECT seq, coalesce(envelope, CASE WHEN json_valid(text) THEN text::JSON END) AS json FROM "
@@ -1060,80 +928,46 @@ class LogIndex:
         sql = f"SELECT {terms} FROM entries{held} ORDER BY place"
         return self._ask(lambda cursor: dict(cursor.execute(sql, parameters).fetchnumpy()))
 
-    def frame_columns(
-        self, where: str = "", parameters: Sequence[Any] = (), *, places: np.ndarray[Any, Any] | None = None
-    ) -> dict[str, Any]:
-        """The columns of the messages as they are stored, or of those in some rows, for `line_frame`.
-
-        `header` and `subject` are numbers of `numbered`. `id`, `ts` and `context` are arrays of pyarrow where it is
-        installed, and of objects where not. `correlation_id` is an array of tuples.
-        """
-        return self._ask(lambda cursor: self._frame_columns(cursor, where, parameters, places))
-
-    def _frame_columns(
+    def parts(
         self,
-        cursor: duckdb.DuckDBPyConnection,
-        where: str,
-        parameters: Sequence[Any],
-        places: np.ndarray[Any, Any] | None,
-    ) -> dict[str, Any]:
-        if places is not None:
-            cursor.register("wanted", {"place": places})
-            where = "place IN (SELECT place FROM wanted)"
-        terms = (
-            'place, file, start, length, body, seq, epoch_us("time") AS time, header, subject, size, id, ts, context, '
-            "correlation_id[1] AS first"
-        )
-        rest, values = f"FROM entries WHERE message AND ({where}) ORDER BY place", parameters
-        if not where:
-            # Rows stand in the table in their order. A scan keeps it, a join does not, and sorting takes longer than all
-            # else. So the headers of messages are the bits of a parameter.
-            rest = "FROM lines WHERE get_bit(?::BIT, header) = 1"
-            values = ["".join("01"[message] for message in self.numbered()[0]["message"]) + "0"]
-        rows: dict[str, Any]
-        if find_spec("pyarrow") is not None:
-            table = cursor.sql(f"SELECT {terms} {rest}", params=values).to_arrow_table()
-            rows = {name: table.column(name) for name in ("id", "ts", "context")}
-            first = table.column("first")
-            present = np.flatnonzero(first.is_valid().to_numpy())
-            answers = first.drop_null().to_pylist()
-            for name in table.column_names[:10]:
-                rows[name] = table.column(name).to_numpy()
-        else:
-            found = dict(cursor.execute(f"SELECT {terms} {rest}", values).fetchnumpy())
-            texts: Any = np.ma.filled(np.ma.asarray(found.pop("first"), dtype=object), None)
-            present = np.flatnonzero(texts != None)  # noqa: E711 - of each element
-            answers = texts[present].tolist()
-            rows = {name: np.ma.getdata(values) for name, values in found.items()}
-        about = np.empty(len(rows["place"]), dtype=object)
-        about.fill(())
-        about[present] = np.fromiter(((id,) for id in answers), dtype=object, count=len(answers))
-        several = f"SELECT place, correlation_id FROM entries WHERE ({where or 'message'}) AND len(correlation_id) > 1"
-        for place, ids in cursor.execute(several, parameters).fetchall():
-            at = np.searchsorted(rows["place"], place)
-            if at < len(about) and rows["place"][at] == place:
-                about[at] = tuple(ids)
-        return rows | {"correlation_id": about}
+        terms: Sequence[str],
+        where: str = "message",
+        parameters: Sequence[Any] = (),
+        *,
+        places: np.ndarray[Any, Any] | None = None,
+    ) -> Iterator[Any]:
+        """The values of some terms in the rows for which a condition on `lines` holds, or in some rows.
 
-    def numbered(self) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-        """The members of the numbered headers of messages, and of the numbered subjects: lists by name.
-
-        `message` is False for all other headers, of which there is one for each line that cannot be read.
+        Each is an array of pyarrow where it is installed, and one of NumPy where not. One column at a time is read of
+        all rows, so that it alone is in memory as DuckDB gives it.
         """
-        subjects = self.query("SELECT * FROM subjects ORDER BY subject")
-        headers = self.query("SELECT * FROM headers WHERE message ORDER BY header")
-        [(count,)] = self.query("SELECT coalesce(max(header) + 1, 0) FROM headers")
-        members: dict[str, list[Any]] = {name: [None] * count for name in Header._fields}
-        members |= {"message": [False] * count, "receivers": [()] * count}
-        for number, *row in headers:
-            for name, value in zip(Header._fields, row, strict=True):
-                members[name][number] = value
-        return members, {name: [row[n] for row in subjects] for n, name in enumerate(Subject._fields, 1)}
+        if places is not None:
+            where = "place IN (SELECT place FROM wanted)"
+
+        def ask(cursor: duckdb.DuckDBPyConnection, several: Sequence[str]) -> list[Any]:
+            if places is not None:
+                cursor.register("wanted", {"place": places})
+            names = ", ".join(f"{term} AS c{number}" for number, term in enumerate(several))
+            found = cursor.sql(f"SELECT {names} FROM lines WHERE {where}", params=parameters)
+            if find_spec("pyarrow") is not None:
+                return list(found.to_arrow_table().columns)
+            return [np.ma.getdata(values) for values in found.fetchnumpy().values()]
+
+        for several in [terms] if places is not None or parameters else [[term] for term in terms]:
+            yield from self._ask(lambda cursor, several=several: ask(cursor, several))  # type: ignore[misc]
 
     @property
     def of_lines(self) -> bool:
         """Whether the rows are of lines of journals, so that their texts are read from there."""
-        return self._whole is not None or bool(self._files) or not self._rows
+        return bool(self._files) or not self._rows
+
+    @property
+    def is_as_indexed(self) -> bool:
+        """Whether no file was changed, or became longer, since it was indexed."""
+        with suppress(OSError):
+            states = zip(self._files, self._source.paths, strict=False)
+            return all(_times(path.stat()) == (state.changed, state.touched) for state, path in states)
+        return False
 
     def changed(self, place: int) -> JournalError:
         """The error for a row whose line was changed since it was indexed."""
@@ -1228,7 +1062,7 @@ class LogIndex:
                 cursor.execute("INSERT INTO texts SELECT place, raw, received, record FROM batch")
                 cursor.unregister("batch")
             cursor.execute(
-                "COPY (SELECT entries.* EXCLUDE (file, start, length, body, header, subject), raw, received, record "
+                "COPY (SELECT entries.* EXCLUDE (file, start, length, body), raw, received, record "
                 "FROM entries JOIN texts USING (place) ORDER BY place) TO "
                 f"{quote_text(str(written))} (FORMAT parquet, COMPRESSION zstd)"
             )
@@ -1301,15 +1135,6 @@ def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
         raw, received = (text and text.encode("utf-8", "backslashreplace").decode() for text in texts)
         return raw, received, write_line(record).decode().rstrip("\n")
     return *texts, None
-
-
-def _is_text(path: Path) -> bool:
-    """Whether DuckDB can be told the path."""
-    try:
-        str(path.absolute()).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _text_of_line(line: bytes) -> str | None:

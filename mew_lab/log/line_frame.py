@@ -1,14 +1,15 @@
 """Makes the table of a journal from its index: the same rows and values as `to_frame` makes from the records.
 
-Columns that rows repeat are taken from the numbered headers and subjects. The payload, the exact text and the
-description of a message are read from the journal on access, so a million rows take about a second.
+The payload, the exact text and the description of a message are read from the journal on access, so a million rows take
+about a second.
 
 Spec: §3.6.8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,131 +17,156 @@ import numpy as np
 import pandas as pd
 
 from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.files import Files
 from mew_lab.log.line import read_members
-from mew_lab.log.line_columns import ColumnParser, Columns, Header, Subject
 from mew_lab.log.payloads import LineTexts, PayloadArray, TextArray
-from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import LineReader, open_regular
 from mew_lab.log.shown_frame import ShownFrame
 from mew_lab.log.table import COLUMNS, describe_entry
 from mew_lab.protocol.describe import describe
+from mew_lab.transport.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
 
 __all__ = ["head_frame", "line_frame"]
 
-HEAD_BYTES = 1 << 20  # that are read at a time for the first rows
+HEAD_BYTES = 1000  # of one of the first messages and its line, at first; twice as many where they are too few
+_Array = np.ndarray[Any, Any]
 
-_HEADER = (
-    "event",
-    "verdict",
-    "code",
-    "pattern",
-    "grant",
-    "participant",
-    "connection",
-    "via",
-    "detail",
-    "receivers",
-)
-_SUBJECT = {"from": "source", "to": "addressees", "kind": "kind", "method": "method", "tool": "tool"}
+_NUMBERS = ("place", "seq", "size")
+_SPANS = ("file", "start", "length", "body", "size")
+_TEXTS = ("id", "ts", "context")
+_SHARED = (
+    *("event", "from", "kind", "verdict", "code", "pattern", "grant", "method", "tool", "participant", "connection"),
+    *("via", "detail"),
+)  # fmt: skip
+_LISTS = ("to", "receivers")
 
 
 def line_frame(
     index: LogIndex,
-    where: str = "",
+    where: str = "message",
     parameters: Sequence[Any] = (),
     *,
     places: np.ndarray[Any, Any] | None = None,
+    reader: LineReader | None = None,
 ) -> pd.DataFrame:
     """The table of the messages in an index of journals, of those for which a condition holds, or of those in some rows.
 
     Args:
-        where: A condition in SQL on the columns of `entries`, with `?` for each of `parameters`.
+        where: A condition in SQL on the columns of `lines`, with `?` for each of `parameters`.
+        reader: Reads the lines, if not those of the files of the index.
     """
-    headers, subjects = index.numbered()
-    rows = index.frame_columns(where, parameters, places=places)
-    return _make_frame(rows, headers, subjects, index.reader)
-
-
-def head_frame(path: Path, messages: int) -> pd.DataFrame | None:
-    """The table of the first messages of a journal, from its first bytes; None where it has fewer.
-
-    It needs no index, so the first rows of a large journal are there at once.
-    """
-    parser = ColumnParser()
-    parts: list[Columns] = []
-    found, start, number = 0, 0, 1
-    with open_regular(path) as file, rare_collection:
-        parser.read_from(file)
-        while found < messages:
-            data = file.read(HEAD_BYTES)
-            cut = data.rfind(b"\n") + 1
-            if not cut:
-                return None
-            file.seek(start + cut)
-            lines = data[: cut - 1].split(b"\n")
-            columns = parser.parse(lines, start, number)
-            parts.append(columns)
-            start, number = start + cut, number + len(lines)
-            message = {n: header.message for part in parts for n, header in part.headers}
-            found += sum(message[n] for n in columns.header)
-    joined: list[Any] = [[value for part in parts for value in part[n]] for n in range(len(Columns._fields))]
-    whole = Columns(*joined)
-    chosen = [row for row, n in enumerate(whole.header) if message[n]][:messages]
-    rows: dict[str, Any] = {
-        "place": np.array(chosen, dtype=np.int64) + 1,
-        "file": np.zeros(len(chosen), dtype=np.int64),
-    }
-    for name in ("start", "length", "body", "seq", "time", "header", "subject", "size"):
-        rows[name] = np.array(getattr(whole, name), dtype=np.int64)[chosen]
-    for name in ("id", "ts", "context", "correlation_id"):
-        values = getattr(whole, name)
-        rows[name] = _repeated([values[row] for row in chosen])
-    headers = {name: [getattr(header, name) for _, header in whole.headers] for name in Header._fields}
-    subjects = {name: [getattr(subject, name) for _, subject in whole.subjects] for name in Subject._fields}
-    return _make_frame(rows, headers, subjects, LineReader((path,)))
-
-
-def _make_frame(
-    rows: dict[str, Any], headers: dict[str, list[Any]], subjects: dict[str, list[Any]], reader: LineReader
-) -> pd.DataFrame:
-    values: dict[str, Any] = {name: rows[name] for name in ("place", "seq", "size")}
-    values["time"] = pd.DatetimeIndex(rows["time"].astype("datetime64[us]")).tz_localize("UTC")
-    values["id"], values["ts"], values["context"] = (_text(rows[name]) for name in ("id", "ts", "context"))
-    for name in _HEADER:
-        values[name] = _repeated(headers[name])[rows["header"]]
-    for name, member in _SUBJECT.items():
-        values[name] = _repeated(subjects[member])[rows["subject"]]
-    counts = np.fromiter(map(len, headers["receivers"]), dtype=np.int64, count=len(headers["receivers"]))
-    values["deliveries"] = counts[rows["header"]]
-    values["correlation_id"] = rows["correlation_id"]
-    values |= _texts(reader, rows)
+    numbers = [*dict.fromkeys((*_NUMBERS, *_SPANS))]
+    terms = [
+        *numbers,
+        'epoch_us("time")',
+        *_TEXTS,
+        *(f'"{name}"' for name in _SHARED),
+        *(f"""CASE WHEN len("{name}") > 0 THEN to_json("{name}")::VARCHAR ELSE '' END""" for name in _LISTS),
+        "CASE WHEN len(correlation_id) = 1 THEN correlation_id[1] "
+        "WHEN len(correlation_id) > 1 THEN to_json(correlation_id)::VARCHAR END",
+        "len(correlation_id) > 1",
+    ]
+    parts = index.parts(terms, where, parameters, places=places)
+    rows: dict[str, Any] = {"place": _numbers(next(parts))}
+    order = _order(rows["place"])
+    in_order: Callable[[Any], Any] = (
+        (lambda values: values) if order is None else lambda values: values[order]
+    )
+    rows["place"] = in_order(rows["place"])
+    rows |= {name: in_order(_numbers(next(parts))) for name in numbers[1:]}
+    values: dict[str, Any] = {name: rows[name] for name in _NUMBERS}
+    times = in_order(_numbers(next(parts))).astype("datetime64[us]")
+    values["time"] = pd.DatetimeIndex(times).tz_localize("UTC")
+    values |= {name: _text(next(parts), order) for name in _TEXTS}
+    values |= {name: in_order(_shared(next(parts))) for name in _SHARED}
+    values |= {name: in_order(_shared(next(parts), _tuple)) for name in _LISTS}
+    values["correlation_id"] = in_order(_answered(next(parts), _numbers(next(parts))))
+    values["deliveries"] = np.fromiter(map(len, values["receivers"]), dtype=np.int64, count=len(times))
+    values |= _lines(reader or index.reader, rows)
     for column in COLUMNS:
         if column.dtype == "object":  # pandas would look at each value to find a type
             values[column.name] = pd.Series(values[column.name], dtype=object, copy=False)
     return ShownFrame({column.name: values[column.name] for column in COLUMNS}, copy=False)
 
 
-def _text(values: Any) -> Any:
-    if not isinstance(values, np.ndarray):  # of pyarrow
-        dtype: Any = pd.StringDtype("pyarrow", na_value=np.nan)
-        return dtype.__from_arrow__(values)
-    return pd.Series(values, dtype="str")
+def head_frame(path: Path, messages: int) -> pd.DataFrame | None:
+    """The table of the first messages of a journal, from its first bytes; None where it has fewer.
+
+    It needs no index of the whole journal, so the first rows of a large one are there at once.
+    """
+    from mew_lab.log.index import LogIndex
+
+    scratch = ScratchFolder()
+    try:
+        copy, size = scratch.path / "head", messages * HEAD_BYTES
+        with open_regular(path) as file:
+            while data := file.read(size):
+                with copy.open("ab") as head:
+                    head.write(data)
+                index = LogIndex(Files((copy,)), keep=False).build()
+                # The last line that was copied may be the beginning of another one.
+                places = index.rows()[:messages]
+                if len(places) == messages and places[-1] < len(index):
+                    return line_frame(index, places=places, reader=LineReader((path,)))
+                index.close()
+                size *= 2
+        return None
+    finally:
+        scratch.remove()
 
 
-def _repeated(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """The values as an array of objects; a list becomes a tuple."""
-    return np.fromiter(
-        (tuple(value) if isinstance(value, list) else value for value in values),
-        dtype=object,
-        count=len(values),
-    )
+def _numbers(values: Any) -> _Array:
+    return values if isinstance(values, np.ndarray) else np.asarray(values.to_numpy())
 
 
-def _texts(reader: LineReader, rows: dict[str, Any]) -> dict[str, Any]:
-    spans = np.array([rows[name] for name in ("file", "start", "length", "body", "size")]).T
+def _order(places: _Array) -> _Array | None:
+    """The order of the rows by their places; None where they have it: a scan keeps it, and to sort takes longer."""
+    return None if (places[1:] > places[:-1]).all() else np.argsort(places)
+
+
+def _text(values: Any, order: _Array | None) -> Any:
+    if isinstance(values, np.ndarray):
+        return pd.Series(values if order is None else values[order], dtype="str")
+    dtype: Any = pd.StringDtype("pyarrow", na_value=np.nan)
+    return dtype.__from_arrow__(values if order is None else values.take(order))
+
+
+def _shared(values: Any, read: Callable[[str], Any] = str) -> _Array:
+    """The values as an array of objects, of which equal ones are one."""
+    if isinstance(values, np.ndarray):
+        texts = values.tolist()
+        known = {text: read(text) for text in set(texts)}
+        return _objects([known[text] for text in texts])
+    encoded = values.combine_chunks().dictionary_encode()
+    values = _objects([read(text) for text in encoded.dictionary.to_pylist()])
+    return np.asarray(values[encoded.indices.to_numpy()])
+
+
+def _answered(texts: Any, several: _Array) -> _Array:
+    """The ids that each row answers, from one id as it is, or several as JSON; hardly two rows have the same."""
+    found = texts if isinstance(texts, np.ndarray) else texts.to_numpy()
+    answers = np.empty(len(found), dtype=object)
+    answers.fill(())
+    present = np.flatnonzero(found != None)  # noqa: E711 - of each element
+    answers[present] = _objects([(text,) for text in found[present].tolist()])
+    for row in np.flatnonzero(several).tolist():
+        answers[row] = _tuple(found[row])
+    return answers
+
+
+def _tuple(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text else ()
+
+
+def _objects(values: list[Any]) -> _Array:
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _lines(reader: LineReader, rows: dict[str, Any]) -> dict[str, Any]:
+    spans = np.array([rows[name] for name in _SPANS]).T
 
     def read(span: Sequence[int]) -> str | None:
         return reader.text(*span)

@@ -76,9 +76,7 @@ class LinkedRows:
 
 def _number_messages(index: LogIndex) -> tuple[Array, Array]:
     """The places and the numbers of the messages."""
-    found = index.fetch(
-        "SELECT place, seq FROM lines JOIN headers USING (header) WHERE message ORDER BY place"
-    )
+    found = index.fetch("SELECT place, seq FROM lines WHERE message ORDER BY place")
     places, seqs = found["place"], found["seq"]
     if len(seqs) and max(-int(seqs.min()), int(seqs.max())) > _FAR:  # no type of NumPy holds the numbers
         seqs = seqs.astype(object)

@@ -331,7 +331,7 @@ class Log:
                 if done is not None:
                     self._envelopes = self._faults = None  # those of the shorter file
             else:  # the journal may already hold more than was observed
-                frame = line_frame(index, "seq BETWEEN ? AND ?", [self._first_seq, last])
+                frame = line_frame(index, "message AND seq BETWEEN ? AND ?", [self._first_seq, last])
             done = self._frame = _CachedTable(upto, last, frame)
         return self._lend(done.frame)
 
@@ -557,20 +557,10 @@ class Log:
         return last[0].now if last else None
 
     def _index_for(self, tree: FilterTree) -> LogIndex | None:
-        """An index of a log of journals that holds what may pass a filter; None for a live log.
-
-        As long as a large log has no index, it is one of the lines that may pass.
-        """
-        from mew_lab.log.filter.needles import needles_of
-        from mew_lab.log.filter.predicate import needs_facts
-
+        """The index of a log of journals; None for a live log."""
         if self._keep is not None or self._source is None:
             return None
-        index = self._opened_index()
-        needles = [] if needs_facts(tree) else needles_of(tree)
-        if needles and index.is_large and not index.is_ready and (part := index.part(needles)) is not None:
-            return part
-        index = index.build()
+        index = self.index
         return index if index.of_lines else None
 
     # --- exchanges, and what goes out ---
@@ -946,8 +936,7 @@ def open_log(
 
     The first use of `df`, `filter` or `index` builds an index. For a journal of 16 MiB or more it is kept in the user's
     cache folder (`~/.cache/mew-lab`, `XDG_CACHE_HOME`), readable by its owner alone; it may be deleted at any time. The
-    next opening takes it from there as long as the journal has only grown, and nobody else changed the index. The first
-    filter of such a journal reads the lines that may pass, and the index is built in a thread meanwhile. When it is
+    next opening takes it from there as long as the journal has only grown, and nobody else changed the index. When it is
     built, two processes find the states, the findings and the frames, which are then kept in it: `log.index.passes`
     tells how far they are, and `log.index.stop_passes()` ends them.
 

@@ -25,7 +25,10 @@ def honest_lines(dice: random.Random, events: int) -> list[bytes]:
 
 
 MESSAGE = b'{"id":"x1","from":"bot","to":["fs"],"kind":"mcp/request","payload":{"method":"tools/call","params":{"name":"f"}}}'
-HEAD = b'{"seq":7,"now":"2026-11-21T22:40:01.123456Z","event":"received","space":"demo","verdict":"accepted"'
+HEAD = (
+    b'{"seq":7,"now":"2026-11-21T22:40:01.123456Z","event":"received","space":"demo","participant":"bot",'
+    b'"connection":"c1","via":"memory","verdict":"accepted","code":"","pattern":"","detail":"","received":null'
+)
 
 
 def hostile_lines() -> list[bytes]:

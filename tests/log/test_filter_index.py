@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -20,13 +17,9 @@ from mew_lab.log.filter.filtered import FilteredLog, filter_records
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.filter.indexed import select_places
 from mew_lab.log.filter.literals import FilterClock
-from mew_lab.log.filter.needles import needles_of
-from mew_lab.log.filter.predicate import needs_facts
 from mew_lab.log.index import LogIndex
-from mew_lab.log.index_file import has_index
 from mew_lab.log.journal import Journal
 from mew_lab.log.line import write_line
-from mew_lab.log.line_search import Needle
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 from tests.log.filter_table import START, random_filter, random_record, record
@@ -341,112 +334,3 @@ def test_every_reader_counts_places_from_one(tmp_path: Path) -> None:
     followed = log.follow(log[0]["id"]).frame
     by_place = log.df.set_index("place")["id"]
     assert list(by_place[followed["place"]]) == list(followed["id"])
-
-
-# --- the first filter, before there is an index ---
-
-
-@pytest.fixture
-def unbuilt(monkeypatch: pytest.MonkeyPatch) -> list[LogIndex]:
-    """Every log is large, and its index is never built in a thread; the indexes of parts are noted."""
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
-    monkeypatch.setattr(LogIndex, "build_later", lambda self: None)
-    parts: list[LogIndex] = []
-    part = LogIndex.part
-
-    def note(self: LogIndex, needles: Sequence[Needle]) -> LogIndex | None:
-        found = part(self, needles)
-        assert found is not None
-        parts.append(found)
-        return found
-
-    monkeypatch.setattr(LogIndex, "part", note)
-    return parts
-
-
-@pytest.mark.parametrize("seed", seeds(3))
-def test_the_first_filter_selects_what_the_predicate_selects(
-    tmp_path: Path, seed: int, unbuilt: list[LogIndex], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mew_lab.log.index.BATCH", 7)
-    dice = random.Random(seed)
-    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
-    for n, path in enumerate(paths):
-        lines = [write_line(random_record(dice, seq)) for seq in range(1 + 60 * n, 60 + 60 * n)]
-        path.write_bytes(b"\n".join([*lines, b" "]) if n else b"".join(lines) + hostile_journal(seed))
-    records = list(Files(tuple(paths)).read([]))
-    selected = 0
-    while len(unbuilt) < 40:
-        text = random_filter(dice, 2)
-        tree = parse_filter(text, clock=CLOCK)
-        if not needles_of(tree) or needs_facts(tree) or "time" in text:
-            continue
-        log = open_log(paths)
-        places = [place for place, _ in filter_records(lambda: records, tree)]
-        assert list(log.filter(text).table(events=True)["place"]) == places, text
-        selected += len(places)
-        messages = [place for place in places if is_message(records[place - 1])]
-        assert len(log.filter(text)) == len(messages)
-        assert list(log.filter(text).df["place"]) == messages
-        assert list(log.filter(text).df["raw"]) == [records[place - 1].raw for place in messages]
-    assert selected > 5
-    assert not list(tmp_path.glob("*.idx")), "nothing but parts was built"
-
-
-def test_a_part_of_an_index_holds_few_lines(tmp_path: Path, unbuilt: list[LogIndex]) -> None:
-    path = tmp_path / "j.jsonl"
-    lines = [write_line(record(n, {"kind": "chat", "id": f"id-{n}"})) for n in range(1, 500)]
-    path.write_bytes(b"".join(lines))
-    found = open_log(path).filter('id == "id-77"').df
-    assert list(found["place"]) == [77] and len(unbuilt) == 1 and len(unbuilt[0]) == 1
-
-
-def test_the_index_is_built_in_a_thread_after_the_first_filter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
-    path = tmp_path / "j.jsonl"
-    path.write_bytes(b"\n".join(honest_lines(random.Random(5), 200)) + b"\n")
-    log = open_log(path)
-    count = len(log.filter("kind == chat"))
-    for thread in threading.enumerate():
-        if thread.name == "log index builder":
-            thread.join(30)
-    assert has_index(path)
-    assert len(log.filter("kind == chat")) == count == len(open_log(path).filter("kind == chat")) > 0
-
-
-ENDS_AT_ONCE = """
-import sys, time
-from pathlib import Path
-import mew_lab.log.index as module
-import mew_lab.log.line_columns as columns
-from mew_lab.log.line_columns import ColumnParser
-from mew_lab.log.log import open_log
-module.SIDE_CAR, columns.CHUNK = 1, 500
-parse, main = ColumnParser.parse, __import__("threading").get_ident()
-begun = []
-def slow(self, *args):
-    if __import__("threading").get_ident() != main:
-        begun.append(1)
-        time.sleep(0.2)
-    return parse(self, *args)
-ColumnParser.parse = slow
-print(len(open_log(sys.argv[1]).filter("kind == chat")), flush=True)
-while not begun:
-    time.sleep(0.01)
-"""
-
-
-def test_a_process_ends_while_its_index_is_built(tmp_path: Path) -> None:
-    path = tmp_path / "j.jsonl"
-    path.write_bytes(b"\n".join(honest_lines(random.Random(5), 300)) + b"\n")
-    done = subprocess.run(
-        [sys.executable, "-c", ENDS_AT_ONCE, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    assert int(done.stdout) > 0 and done.stderr == ""
-    assert [one.name for one in tmp_path.iterdir()] == ["j.jsonl"]

@@ -365,7 +365,7 @@ def test_whatever_was_forged_is_not_vouched_for_and_is_read_as_it_is_verified(
     dice, root = Random(seed), tmp_path_factory.mktemp("forged")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        for module in ("reading", "line_columns", "line_search", "journal"):
+        for module in ("reading", "build", "journal"):
             patch.setattr(f"mew_lab.log.{module}.LINE_LIMIT", SHORT)
         kept = kept_journal(root, seed % 50)
         if not head:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -16,23 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pytest
 
 from mew_lab.errors import JournalError
-from mew_lab.log import child_process, line_process
+from mew_lab.log import build
+from mew_lab.log.build import Reached
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files
 from mew_lab.log.index import LogIndex
 from mew_lab.log.index_file import index_path
-from mew_lab.log.line import read_line, read_members
-from mew_lab.log.line_columns import ColumnParser, Columns, Reached, read_columns
+from mew_lab.log.line import read_members
 from mew_lab.log.line_frame import line_frame
-from mew_lab.log.line_store import LINE_TABLES, LineWriter
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.table import to_frame
 from mew_lab.space.events import Record
+from tests.log.fuzz import mutated
 from tests.log.hostile import honest_lines, hostile_journal, hostile_lines
 
 from ..conftest import seeds
@@ -42,6 +40,15 @@ COLUMNS = (
     "id", "ts", "method", "tool", "participant", "connection", "via", "detail", "size", "receivers", "deliveries",
     "space", "runtime_id", "message",
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def by_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file counts as large enough for the statement."""
+    monkeypatch.setattr("mew_lab.log.build.FEW", 0)
+
+
+BY = pytest.mark.parametrize("few", [0, 1 << 40], ids=["by the statement", "by read_line"])
 
 
 def expected(records: list[Record]) -> list[dict[str, Any]]:
@@ -90,23 +97,78 @@ def check(path: Path, index: LogIndex) -> None:
 
 @pytest.mark.drawn
 @pytest.mark.threat(32)
+@BY
 @pytest.mark.parametrize("seed", seeds(12))
 def test_the_rows_are_those_of_the_reference_reader_however_hostile_the_file(
-    tmp_path: Path, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, few: int
 ) -> None:
+    monkeypatch.setattr("mew_lab.log.build.FEW", few)
     path = tmp_path / "j.jsonl"
     path.write_bytes(hostile_journal(seed))
     check(path, LogIndex(Files((path,))).build())
 
 
 @pytest.mark.threat(32)
-def test_each_hostile_line_after_a_usual_one_is_read_as_the_reference_reads_it(tmp_path: Path) -> None:
-    """After a usual line, whose header is then known: a line that only looks like it is not taken for it."""
+@BY
+def test_each_hostile_line_after_a_usual_one_is_read_as_the_reference_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("mew_lab.log.build.FEW", few)
     first = honest_lines(random.Random(1), 3)
     lines = hostile_lines()
     path = tmp_path / "j.jsonl"
     path.write_bytes(b"\n".join([*first, *lines, *lines]) + b"\n")
     check(path, LogIndex(Files((path,))).build())
+
+
+@pytest.mark.threat(32)
+@pytest.mark.drawn
+@pytest.mark.parametrize("seed", seeds(20))
+def test_the_rows_of_a_mutated_file_are_those_of_the_reference_reader(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(mutated(b"\n".join(honest_lines(random.Random(3), 60)) + b"\n", random.Random(seed)))
+    try:
+        Files((path,)).read([])
+        index = LogIndex(Files((path,))).build()
+    except JournalError:
+        return  # it is no journal any more
+    if index.of_lines:
+        check(path, index)
+
+
+def vouched(index: LogIndex) -> int:
+    [(count,)] = index.query("SELECT count(*) FILTER (vouched) FROM lines")
+    return int(count)
+
+
+def test_nearly_all_lines_of_a_gateway_are_vouched_for_by_the_statement(large: Path) -> None:
+    """Else each would take the time of `read_line`."""
+    index = LogIndex(Files((large,)), keep=False).build()
+    [(whole,)] = index.query("SELECT count(*) FROM lines WHERE body > 0")
+    assert vouched(index) > 0.8 * whole
+
+
+@pytest.mark.parametrize("odd", [b"", b"  ", b"no record", b"\xff", b"x" * (LINE_LIMIT + 5)])
+def test_one_odd_line_does_not_send_the_others_to_the_slow_reader(large: Path, odd: bytes) -> None:
+    lines = large.read_bytes().splitlines()
+    before = vouched(LogIndex(Files((large,)), keep=False).build())
+    large.write_bytes(b"\n".join([*lines[:100], odd, *lines[100:]]) + b"\n")
+    index = LogIndex(Files((large,)), keep=False).build()
+    check(large, index)
+    assert vouched(index) == before or len(odd) > LINE_LIMIT
+
+
+@pytest.mark.threat(32)
+@pytest.mark.parametrize("value", ["nan", "[1 , ]", "1e999", "[inf]"])
+def test_a_payload_that_duckdb_alone_reads_is_no_message_for_a_filter(tmp_path: Path, value: str) -> None:
+    lines = honest_lines(random.Random(1), 30)
+    at, line = next((at, line) for at, line in enumerate(lines) if b'"payload":{' in line)
+    changed = line.replace(b'"payload":{', b'"payload":{"odd":%b,' % value.encode(), 1)
+    path = tmp_path / "j.jsonl"
+    path.write_bytes(b"\n".join([*lines[:at], changed, *lines[at + 1 :]]) + b"\n")
+    log = open_log(path)
+    assert len(log.filter("payload.odd exists")) == 0
+    assert list(log.index.records())[at].event == "unreadable"
 
 
 def test_what_is_appended_is_added_at_any_point(tmp_path: Path) -> None:
@@ -136,7 +198,7 @@ def test_no_line_is_read_twice(tmp_path: Path) -> None:
         file.write(b"\n".join(lines[300:]) + b"\n")
     index.build()
     size = path.stat().st_size
-    assert seen[-1] == (size, size) and all(done > before for done, _ in seen)
+    assert seen[-1] == (size, size) and all(done >= before for done, _ in seen)
     check(path, index)
 
 
@@ -170,17 +232,16 @@ def kept_now(path: Path) -> Path:
 
 
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of lines of the batches that are parsed from now on."""
+    """The numbers of lines that are added to an index from now on."""
     counts: list[int] = []
-    parse = ColumnParser.parse
+    add = build.add_lines
 
-    def count(
-        self: ColumnParser, lines: list[bytes], start: int, number: int, rows: Columns | None = None
-    ) -> Columns:
-        counts.append(len(lines))
-        return parse(self, lines, start, number, rows)
+    def count(*given: Any) -> tuple[Reached, int]:
+        reached, rows = add(*given)
+        counts.extend([rows] if rows else [])
+        return reached, rows
 
-    monkeypatch.setattr(ColumnParser, "parse", count)
+    monkeypatch.setattr("mew_lab.log.index.add_lines", count)
     return counts
 
 
@@ -691,9 +752,8 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 import mew_lab.log.index as module
-import mew_lab.log.line_columns as columns
 from mew_lab.log.files import Files
-module.SIDE_CAR, columns.CHUNK = 10_000, 65_536
+module.SIDE_CAR = 10_000
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 path = Path(sys.argv[1])
@@ -775,19 +835,42 @@ def test_a_journal_of_rotated_files_is_one_index(tmp_path: Path) -> None:
     assert index.texts(index.rows()) == [record.raw for record in records if is_message(record)]
 
 
-def test_rows_are_found_while_the_index_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mew_lab.log.line_columns.CHUNK", 20_000)
-    path = tmp_path / "j.jsonl"
-    path.write_bytes(b"\n".join(honest_lines(random.Random(7), 400)) + b"\n")
+def test_the_rows_of_several_files_stand_in_their_order(large: Path) -> None:
+    """After each record stands a line that is none: its time is that of the record."""
+    lines = [part for line in honest_lines(random.Random(6), 300) for part in (line, b"no record")]
+    paths = (large, large.with_name("j-2.jsonl"))
+    for path, count in zip(paths, (12, 1), strict=True):
+        path.write_bytes(b"\n".join(lines * count) + b"\n")
+    index = LogIndex(Files(paths)).build()
+    records = list(Files(paths).read([]))
+    assert rows_of(index) == expected(records) and list(index.records()) == records
+
+
+def test_the_rows_of_a_file_are_found_while_the_next_one_is_indexed(tmp_path: Path) -> None:
+    lines = honest_lines(random.Random(7), 400)
+    paths = tuple(tmp_path / f"j-{n}.jsonl" for n in range(3))
+    for n, path in enumerate(paths):
+        path.write_bytes(b"\n".join(lines[n::3]) + b"\n")
     found: list[int] = []
 
     def look(done: int, total: int) -> None:
-        assert 0 < done <= total == path.stat().st_size
+        assert 0 <= done <= total == sum(path.stat().st_size for path in paths)
         found.append(len(index.rows(events=True)))
 
-    index = LogIndex(Files((path,)), progress=look)
+    index = LogIndex(Files(paths), progress=look)
     index.build()
-    assert len(found) > 5 and found == sorted(found) and found[0] < len(index)
+    assert found == sorted(found) and {len(lines[0::3]), len(lines)} <= {*found}
+
+
+def test_an_interrupt_of_the_building_ends_it_and_leaves_no_rows(large: Path) -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    index = LogIndex(Files((large,)), keep=False, progress=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        index.build()
+    index.progress = None
+    check(large, index.build())
 
 
 @pytest.mark.drawn
@@ -819,239 +902,3 @@ def test_records_in_memory_have_an_index_too(shared: Path) -> None:
     assert index.texts(index.rows()) == [record.raw for record in records if is_message(record)]
     tools = index.rows("json->>'$.payload.method' = 'tools/call' AND kind = 'mcp/proposal'", texts=True)
     assert len(tools) == 3
-
-
-# --- a large file is indexed in two processes ---
-
-NO_PROCESS = ("/nowhere/python",)
-FAILING = (sys.executable, "-c", "raise SystemExit(3)")
-CUT_OFF = (sys.executable, "-c", "print(5); print('{'); raise SystemExit(0)")
-
-
-@pytest.fixture
-def added(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every file counts as large; the numbers of rows before those that a process has found, of each file."""
-    monkeypatch.setattr("mew_lab.log.line_process.LARGE", 1)
-    places: list[int] = []
-    add = LineWriter.add_rows
-
-    def note(self: LineWriter, database: Path, *, place: int, header: int, subject: int) -> None:
-        add(self, database, place=place, header=header, subject=subject)
-        places.append(place)
-
-    monkeypatch.setattr(LineWriter, "add_rows", note)
-    return places
-
-
-@pytest.mark.threat(32)
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
-def test_two_processes_find_the_rows_of_the_reference_reader_wherever_they_split_the_file(
-    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    dice = random.Random(seed)
-    monkeypatch.setattr("mew_lab.log.line_process.SHARE", dice.uniform(0.1, 0.9))
-    large.write_bytes(hostile_journal(seed))
-    index = LogIndex(Files((large,))).build()
-    check(large, index)
-    assert len(added) == 1 and 0 < added[0] < len(index)
-    with large.open("ab") as file:
-        file.write(b"\n" + b"\n".join(honest_lines(dice, 300)) + b'\n{"seq":1,"now":"2026')
-    check(large, index.build())
-    assert len(added) == 2, "what is appended is shared as well"
-    index.close()
-    check(large, LogIndex(Files((large,))).build())
-    assert names_in(large.parent) == ["j.jsonl"]
-
-
-@pytest.mark.parametrize("seed", seeds(6))
-def test_the_rows_of_two_parts_are_those_of_the_whole_at_any_split(seed: int) -> None:
-    data = hostile_journal(seed) + b'{"seq":1,"now":"2026'
-    whole = parsed_rows(data, ColumnParser(), Reached(), None)
-    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
-    dice, splits = random.Random(seed), 0
-    for number in dice.sample(range(1, len(starts)), 25):
-        record = read_line(data[starts[number - 1] : starts[number]])
-        if record is None:
-            continue
-        splits += 1
-        parser = ColumnParser()
-        rows, reached = parsed_rows(data, parser, Reached(), starts[number])
-        assert (reached.end, parser.last) == (starts[number], record.now)
-        second = ColumnParser(last=record.now)
-        more, reached = parsed_rows(data, second, reached, len(data) - 3)
-        assert (reached.end, reached.torn) == (starts[-1], 0), "the line at the limit is left out"
-        rest, reached = parsed_rows(data, second, reached, None)
-        assert ([*rows, *more, *rest], reached) == whole
-    assert splits > 5
-
-
-def parsed_rows(
-    data: bytes, parser: ColumnParser, first: Reached, limit: int | None
-) -> tuple[list[tuple[Any, ...]], Reached]:
-    """The rows of a part of a file, with their headers and subjects instead of the numbers of these."""
-    headers: dict[int, Any] = {}
-    subjects: dict[int, Any] = {}
-    rows: list[tuple[Any, ...]] = []
-    parts = [*read_columns(io.BytesIO(data), parser, first, limit)]
-    for _, columns in parts:
-        if columns is not None:
-            headers |= dict(columns.headers)
-            subjects |= dict(columns.subjects)
-            rows += zip(*columns[:12], strict=True)
-    return [(*row[:5], headers[row[5]], subjects[row[6]], *row[7:]) for row in rows], parts[-1][0]
-
-
-@pytest.mark.parametrize("command", [NO_PROCESS, FAILING, CUT_OFF])
-def test_a_file_is_indexed_without_the_process_that_fails(
-    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    monkeypatch.setattr("mew_lab.log.child_process.COMMAND", command)
-    check(large, LogIndex(Files((large,))).build())
-    assert added == [] and names_in(large.parent) == ["j.jsonl"]
-
-
-@pytest.mark.threat(32)
-def test_a_long_line_where_a_file_would_be_split_is_one_row(
-    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The search for the split begins in the long line, whose rest after `LINE_LIMIT` bytes would be a record."""
-    first, *lines = honest_lines(random.Random(8), 40)
-    data = b"\n".join([first, b"x" * LINE_LIMIT + lines[-1], b"no record", *lines]) + b"\n"
-    large.write_bytes(data)
-    monkeypatch.setattr("mew_lab.log.line_process.SHARE", (len(first) + 1.5) / len(data))
-    check(large, LogIndex(Files((large,))).build())
-    assert added == []
-
-
-def test_long_lines_in_both_parts_of_a_file_are_a_row_each(large: Path, added: list[int]) -> None:
-    lines = honest_lines(random.Random(8), 40)
-    long = b"x" * (LINE_LIMIT + 5000)
-    large.write_bytes(b"\n".join([*lines, long, *lines, b"no record", long, b"", *lines]) + b"\n" + long)
-    check(large, LogIndex(Files((large,))).build())
-    assert len(added) == 1
-
-
-def test_a_change_of_the_last_line_before_a_split_is_noticed(
-    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process has no line to read: after the split stands a torn one."""
-    whole = large.read_bytes()
-    data = whole + b'{"seq":1,"now":"2026'
-    large.write_bytes(data)
-    last = whole.rindex(b"\n", 0, -1) + 1
-    monkeypatch.setattr("mew_lab.log.line_process.SHARE", (last - 1.5) / len(data))
-    index = LogIndex(Files((large,))).build()
-    check(large, index)
-    with large.open("r+b") as file:
-        file.seek(last)
-        file.write(whole[last:].replace(b'"event"', b'"evenT"') + b"no record\n" * 10)
-    check(large, index.build())
-    assert added == [] and "was changed since it was indexed" in index.notes[0]
-
-
-def test_a_file_that_takes_the_place_of_one_that_is_read_gives_it_no_rows(
-    large: Path, added: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = list(Files((large,)).read([]))
-    begin = child_process.begin_module
-
-    def replace_and_begin(module: str, *arguments: str) -> subprocess.Popen[bytes]:
-        if module == line_process.__name__:
-            replace(large)
-        return begin(module, *arguments)
-
-    monkeypatch.setattr("mew_lab.log.line_process.begin_module", replace_and_begin)
-    index = LogIndex(Files((large,)), keep=False).build()
-    assert rows_of(index) == expected(records) and added == []
-
-
-def test_progress_tells_of_both_processes(large: Path, added: list[int]) -> None:
-    seen: list[int] = []
-    LogIndex(Files((large,)), progress=lambda done, total: seen.append(done)).build()
-    assert seen == sorted(seen) and seen[-1] == large.stat().st_size and len(added) == 1
-
-
-FAILS_LATE = """
-import pathlib, sys, time
-*_, start, end, before = sys.argv
-print(end, flush=True)
-deadline = time.monotonic() + 30
-while not pathlib.Path({seen!r}).exists() and time.monotonic() < deadline:
-    time.sleep(0.01)
-"""
-
-
-def test_progress_goes_back_where_a_process_fails(
-    large: Path, added: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process says that it is at the end of the file, and fails when that was told."""
-    monkeypatch.setattr("mew_lab.log.line_columns.CHUNK", 20_000)
-    size = large.stat().st_size
-    command = (sys.executable, "-c", FAILS_LATE.format(seen=str(tmp_path / "seen")))
-    monkeypatch.setattr("mew_lab.log.child_process.COMMAND", command)
-    seen: list[int] = []
-
-    def note(done: int, total: int) -> None:
-        seen.append(done)
-        if done == size:
-            (tmp_path / "seen").touch()
-
-    check(large, LogIndex(Files((large,)), progress=note).build())
-    assert max(seen) == seen[-1] == size and min(seen[seen.index(size) :]) < size and added == []
-
-
-def test_the_rows_of_both_processes_stand_in_the_order_of_the_files(large: Path, added: list[int]) -> None:
-    """After each record stands a line that is none: its time is that of the record, wherever the file is split."""
-    lines = [part for line in honest_lines(random.Random(6), 300) for part in (line, b"no record")]
-    paths = (large, large.with_name("j-2.jsonl"))
-    for path, count in zip(paths, (12, 1), strict=True):
-        path.write_bytes(b"\n".join(lines * count) + b"\n")
-    index = LogIndex(Files(paths)).build()
-    records = list(Files(paths).read([]))
-    assert rows_of(index) == expected(records) and list(index.records()) == records
-    assert index.query("SELECT place FROM lines") == [(place,) for place in range(1, len(records) + 1)]
-    assert len(added) == 2 and added[0] > 1000, "enough for a thread that inserts rows"
-
-
-def test_rows_of_another_database_follow_those_that_wait_to_be_inserted(tmp_path: Path) -> None:
-    lines = honest_lines(random.Random(9), 300)
-    places: dict[str, list[Any]] = {}
-    for name, times in (("other", 1), ("all", 20)):
-        parser = ColumnParser()
-        rows = parser.parse(lines * times, 0, 1)
-        count = len(rows.seq)
-        with duckdb.connect(str(tmp_path / name)) as connection:
-            connection.execute(LINE_TABLES)
-            with LineWriter(connection.cursor()) as writer:
-                writer.put(rows, 0, np.arange(1, count + 1))
-                if name == "all":
-                    numbers = {"header": parser.next_header, "subject": parser.next_subject}
-                    writer.add_rows(tmp_path / "other", place=count, **numbers)
-            places[name] = connection.sql("SELECT place FROM lines").fetchall()
-    count = len(places["other"]) * 21
-    assert places["all"] == [(place,) for place in range(1, count + 1)]
-
-
-WAITS = """
-import sys, threading, time
-import mew_lab.log.child_process as process
-import mew_lab.log.index as module
-import mew_lab.log.line_process as line_process
-from mew_lab.log.files import Files
-from pathlib import Path
-module.SIDE_CAR = line_process.LARGE = 1
-process.COMMAND = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
-index = module.LogIndex(Files((Path(sys.argv[1]),)))
-index.build_later()
-while not len(index):
-    time.sleep(0.01)
-print(len(index), flush=True)
-"""
-
-
-def test_a_program_ends_while_a_process_indexes_a_part(large: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WAITS, str(large)], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert int(done.stdout) > 0 and done.stderr == ""
-    assert names_in(large.parent) == ["j.jsonl"]

@@ -14,8 +14,8 @@ import pandas
 import pytest
 
 from mew_lab.errors import JournalError
+from mew_lab.log.build import Reached, add_lines
 from mew_lab.log.journal import Journal, read_journal
-from mew_lab.log.line import read_members
 from mew_lab.log.log import Log, SavedLog, open_log
 from mew_lab.log.table import Column
 from mew_lab.space.events import Record
@@ -281,11 +281,12 @@ def test_a_table_grows_by_what_came_since_though_that_has_left_the_memory(
 ) -> None:
     read = [0]
 
-    def counted(data: bytes) -> dict[str, Any] | None:
-        read[0] += 1
-        return read_members(data)
+    def counted(*given: Any) -> tuple[Reached, int]:
+        reached, rows = add_lines(*given)
+        read[0] += rows
+        return reached, rows
 
-    monkeypatch.setattr("mew_lab.log.line_columns.read_members", counted)
+    monkeypatch.setattr("mew_lab.log.index.add_lines", counted)
     journal = Journal(tmp_path / "j.jsonl", rotate_at=rotate_at)
     log = Log.live(space="demo", journal=journal, max_records=100)
     for seq in range(1, 12_001):

@@ -15,10 +15,10 @@ from mew_lab.log.files import Files
 from mew_lab.log.filter.fields import NO_FACTS
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.filter.literals import FilterClock
-from mew_lab.log.filter.needles import needles_of
+from mew_lab.log.filter.needles import Needle, needles_of
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
+from mew_lab.log.filter.tree import FilterTree
 from mew_lab.log.line import write_line
-from mew_lab.log.line_search import Needle, find_lines
 from tests.log.filter_table import START, random_filter, random_record, record
 from tests.log.hostile import hostile_journal
 
@@ -53,6 +53,16 @@ def test_a_filter_needs_these_texts(text: str, meant: list[set[bytes]]) -> None:
     assert sorted(sorted(needle.texts) for needle in found) == sorted(map(sorted, meant))
 
 
+def found_rows(path: Path, text: FilterTree) -> list[int]:
+    """The numbers of the rows whose lines may pass, from 0; blank lines are no rows."""
+    data = path.read_bytes()
+    data += b"" if data.endswith(b"\n") else b"\n"
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    held = set.intersection(*({*needle.lines(data, ends).tolist()} for needle in needles_of(text)))
+    rows = [n for n, line in enumerate(data.split(b"\n")[:-1]) if line.strip()]
+    return [row for row, n in enumerate(rows) if n in held]
+
+
 def check(path: Path, dice: random.Random, filters: int) -> int:
     """Compares the lines that are found with all that pass; returns how many filters leave out most lines."""
     records = [RecordedEntry(each, place) for place, each in enumerate(Files((path,)).read([]))]
@@ -60,30 +70,17 @@ def check(path: Path, dice: random.Random, filters: int) -> int:
     for _ in range(filters):
         text = random_filter(dice, 2)
         tree = parse_filter(text, clock=CLOCK)
-        needles = needles_of(tree)
-        if not needles or needs_facts(tree):
+        if not needles_of(tree) or needs_facts(tree):
             continue
         predicate = compile_predicate(tree)
-        rows, before = list[int](), 0
-        for lines in find_lines(path, needles):
-            assert lines is not None
-            for line in lines.lines:
-                rows.append(before + line.row)
-                data = path.read_bytes()[line.start :]
-                assert data[: len(line.line)] == line.line and data[len(line.line) :][:1] in (b"\n", b"")
-            before += lines.rows
-        assert rows == sorted(set(rows)) and before == len(records)
+        rows = found_rows(path, tree)
         assert {entry.place for entry in records if predicate(entry, NO_FACTS)} <= set(rows), text
         narrow += len(rows) < len(records) / 2
     return narrow
 
 
-@pytest.mark.parametrize("part", [1 << 17, 200])
 @pytest.mark.parametrize("seed", range(4))
-def test_no_line_that_passes_is_left_out(
-    tmp_path: Path, seed: int, part: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mew_lab.log.line_search.PART", part)
+def test_no_line_that_passes_is_left_out(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     lines = [write_line(random_record(dice, seq)) for seq in range(1, 80)]
     for n in range(0, 80, 9):
@@ -123,12 +120,7 @@ def test_a_message_in_any_spelling_is_found(tmp_path: Path) -> None:
         n for n, each in enumerate(Files((path,)).read([])) if predicate(RecordedEntry(each), NO_FACTS)
     ]
     assert passing == [0, 1, 2, 3, 4, 5, 6, 7, 9]
-    found, before = list[int](), 0
-    for part in find_lines(path, needles_of(tree)):
-        assert part is not None
-        found += [before + line.row for line in part.lines]
-        before += part.rows
-    assert found == passing and before == len(lines)
+    assert found_rows(path, tree) == passing
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -152,16 +144,4 @@ def test_the_lines_that_hold_a_text_are_found_wherever_it_stands(seed: int) -> N
 def test_each_escape_of_an_ascii_character_is_a_spelling(tmp_path: Path, spelt: str) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(b"".join(write_line(record(n, f'{{"kind":"{spelt}"}}')) for n in range(1, 4)))
-    found = [len(part.lines) for part in find_lines(path, needles_of(parse_filter("kind == chat/x"))) if part]
-    assert found == [3]
-
-
-def test_a_line_that_is_too_long_ends_the_search_without_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mew_lab.log.line_search.LINE_LIMIT", 500)
-    path = tmp_path / "j.jsonl"
-    long = write_line(record(2, {"kind": "chat", "payload": {"text": "x" * 600}}))
-    for ending in (long, long[:-1], long + write_line(record(3, {"kind": "chat"}))):
-        path.write_bytes(write_line(record(1, {"kind": "chat"})) + ending)
-        assert [*find_lines(path, needles_of(parse_filter("kind == chat")))][-1] is None
+    assert found_rows(path, parse_filter("kind == chat/x")) == [0, 1, 2]

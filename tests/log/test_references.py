@@ -23,7 +23,6 @@ from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal, read_journal
 from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import NO_CHAIN, chain_line, write_line
-from mew_lab.log.line_search import Needle
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.prune import Pruned, prune
 from mew_lab.log.reading import UnreadLine, list_files, split_lines
@@ -496,9 +495,6 @@ def test_a_search_finds_the_lines_whose_value_stands_in_another(tmp_path: Path) 
         message(6, "chat", {"text": "no"}),
     )
     index = open_log(path).index
-    part = index.part([Needle(frozenset({b"tool-999"}))])
-    assert part is not None
-    assert [one.seq for one in part.records(part.rows())] == [1, 2, 3]
     named = "json->>'$.payload.result.tools[999].name' = 'tool-999'"
     assert [one.seq for one in index.records(index.rows(named, texts=True))] == [1, 3]
     unnamed = "(json->'$.payload.result.tools') IS NULL"

@@ -101,7 +101,6 @@ class FilteredLog(CopiedMessages):
             return None
         write_facts(index, self._tree)
         places = select_places(index, self._tree, events=events)
-        index.build_whole_later()  # both at once would delay the first answer
         return (index, places) if places is not None else None
 
     @property

@@ -17,7 +17,7 @@ import orjson
 
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.filter.fields import NO_FACTS
-from mew_lab.log.filter.needles import needles_of
+from mew_lab.log.filter.needles import Needle, needles_of
 from mew_lab.log.filter.patterns import BytesSearch, compile_bytes_search, compile_search
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.filter.sql import compile_sql
@@ -30,7 +30,6 @@ from mew_lab.log.filter.tree import (
     references,
 )
 from mew_lab.log.line import read_members
-from mew_lab.log.line_search import Needle
 
 if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
@@ -181,16 +180,18 @@ class _Selection:
         message, passing = _Message("", {}), list[int]()
         for block in self._blocks(wanted & self._in_lines, next(iter(needles_of(tree)), None)):
             data = block.data
-            try:
-                for row, begin, end in zip(block.rows, block.begins, block.ends, strict=True):
+            for row, begin, end in zip(block.rows, block.begins, block.ends, strict=True):
+                try:
                     # It was read when it was indexed, so its nesting is not checked again.
                     message.members = orjson.loads(data[begin:end])
                     if needs_raw:
                         message.raw = data[begin:end].decode()
                     if predicate(message, NO_FACTS):
                         passing.append(row)
-            except (ValueError, AttributeError):  # no JSON, or no object
-                raise self._index.changed(block.rows[0]) from None
+                except (ValueError, AttributeError):  # no JSON, or no object
+                    if not self._index.is_as_indexed:
+                        raise self._index.changed(row) from None
+                    # DuckDB takes it for JSON, as no other reader does: it is no message.
         found[passing] = True
         for row, raw in self._texts_apart(wanted):
             found[row] = predicate(_Message(raw, read_members(raw) or {}), NO_FACTS)

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from mew_lab.log.filter.patterns import literals_of
 from mew_lab.log.filter.tree import (
@@ -19,9 +22,8 @@ from mew_lab.log.filter.tree import (
     Reference,
     Value,
 )
-from mew_lab.log.line_search import Needle
 
-__all__ = ["needles_of"]
+__all__ = ["Needle", "needles_of"]
 
 MOST = 20  # texts of one needle; more are not looked for
 _QUOTE = '"'
@@ -29,6 +31,69 @@ _PLAIN = re.compile(r'(?:^")?[ !#-\[\]-~]+')  # of ASCII, without quotation mark
 _ARRAY_INDEX = re.compile(r"[0-9]+")
 _ELSEWHERE = ("event", "verdict", "pattern", "what", "detail", "text")
 """Fields whose values are made from the line, or are JSON in JSON."""
+_BACKSLASH = 92
+_SLASH = b"\\/"
+
+Array = np.ndarray[Any, np.dtype[np.int64]]
+Octets = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Needle(NamedTuple):
+    """Texts of plain ASCII of which a line must hold at least one.
+
+    A string of JSON may be spelt with escapes, a record may hold its message in base64, and a line may refer to an
+    earlier one for a part of it. A line with any of these is taken for one that holds the text.
+    """
+
+    texts: frozenset[bytes]
+
+    def lines(self, data: bytes, ends: Array) -> Array:
+        """The numbers of the lines that hold one of the texts, or may hold it; `ends` are the offsets of line feeds."""
+        octets = _octets_of(data)
+        has_slash = any(b"/" in text for text in self.texts)
+        return _lines_with((*self.texts, *_spellings_in(octets, has_slash)), octets, ends)
+
+
+def _spellings_in(octets: Octets, slash: bool) -> list[bytes]:
+    """The beginnings of other spellings that may occur in some lines; with `slash`, also that of a `/`."""
+    texts = (b"\\u00", b'se64"', b'"same":{"at":', *((_SLASH,) if slash else ()))
+    return [text for text in texts if _begins(octets, text[: 2 if text[0] == _BACKSLASH else 3]).any()]
+
+
+def _octets_of(data: bytes) -> Octets:
+    """The bytes with 8 more, so that a word of 8 bytes begins at each."""
+    return np.frombuffer(data + bytes(8), dtype=np.uint8)
+
+
+def _begins(octets: Octets, few: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether these few bytes stand at each offset where they have room."""
+    last = len(octets) - len(few) + 1
+    same: np.ndarray[Any, np.dtype[np.bool_]] = octets[:last] == few[0]
+    for n in range(1, len(few)):
+        same &= octets[n : last + n] == few[n]
+    return same
+
+
+def _offsets_of(octets: Octets, text: bytes) -> Array:
+    """The offsets of a text in what `_octets_of` gives."""
+    # All offsets of two bytes, then those of them where each further word of 8 bytes follows: faster than to look for
+    # the text from one line to the next.
+    offsets = np.flatnonzero(_begins(octets, text[:2]))
+    words = np.ndarray(len(octets) - 7, np.dtype("<u8"), octets, strides=(1,))
+    for n in range(2, len(text), 8):
+        part = text[n : n + 8]
+        mask, value = (1 << 8 * len(part)) - 1, int.from_bytes(part, "little")
+        offsets = offsets[: np.searchsorted(offsets, len(words) - n)]
+        offsets = offsets[words[offsets + n] & np.uint64(mask) == np.uint64(value)]
+    return offsets
+
+
+def _lines_with(texts: Sequence[bytes], octets: Octets, ends: Array) -> Array:
+    """The numbers of the lines that hold one of the texts, in their order; none of the texts holds a line feed."""
+    held = np.zeros(len(ends), dtype=bool)
+    for text in texts:
+        held[np.searchsorted(ends, _offsets_of(octets, text))] = True
+    return np.flatnonzero(held)
 
 
 def needles_of(tree: FilterTree) -> list[Needle]:

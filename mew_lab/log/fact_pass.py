@@ -4,26 +4,20 @@ A `FactPass` reads all records of a log once and puts rows into its tables, some
 table, too: it has the column `row`, the number of the row in the frame from 0, and then the columns of the frame. Rows
 come in the order in which they settle, which is not that of `row`.
 
-`LEDGER` and `RULES` make all tables of a log, and `STATES` the part of `LEDGER` that a filter needs, for a log that is
-read in a moment. `HALVES` make the same tables with two ledgers, for two processes that run at once (`fact_process`):
-one observes calls, the other everything else, for no chapter of the ledger depends on another. Each makes the frames
-and the findings of its chapters from one reading of the log. `fact_store.join_tables` joins their tables.
+`FACTS` makes all tables of a log from one ledger. `LEDGER`, `RULES` and `STATES` make the parts that a question needs,
+for a log that is read in a moment.
 
 This module reads no file and knows no database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from mew_lab.ledger.ledger import CHAPTERS
-from mew_lab.log.diagnose.calls import CallRules
 from mew_lab.log.diagnose.diagnosis import (
-    FAMILIES,
     DiagnosisPass,
     FindingCollector,
-    RuleFamilies,
     judge_messages,
 )
 from mew_lab.log.frame_columns import FRAMES
@@ -32,7 +26,7 @@ from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.record_ledger import RecordLedger
 from mew_lab.space.events import Record
 
-__all__ = ["HALVES", "LEDGER", "RULES", "STATES", "FactColumn", "FactPass", "FactTable", "frame_table"]
+__all__ = ["FACTS", "LEDGER", "RULES", "STATES", "FactColumn", "FactPass", "FactTable", "frame_table"]
 
 BATCH: Final = 16_384  # rows that are put at a time
 
@@ -100,15 +94,11 @@ def _run_states(records: Iterable[Record], put: Put) -> None:
 
 
 class _FrameTables:
-    """Puts the frames of a ledger pass into their tables.
+    """Puts the frames of a ledger pass into their tables."""
 
-    Args:
-        frames: The frames that are put; others are dropped.
-    """
-
-    def __init__(self, ledger: LedgerPass, frames: Collection[str], put: Put) -> None:
+    def __init__(self, ledger: LedgerPass, put: Put) -> None:
         self._ledger = ledger
-        self._values = {frame: [column.value for column in FRAMES[frame].columns] for frame in frames}
+        self._values = {frame: [column.value for column in FRAMES[frame].columns] for frame in _KEPT}
         self._put = put
 
     def put_settled(self) -> None:
@@ -121,9 +111,8 @@ class _FrameTables:
         ledger = self._ledger
         self._put_rows(ledger.rows)
         for frame, counted in (("traffic", sorted(ledger.traffic.items())), ("talk", [*ledger.talk.items()])):
-            if frame in self._values:
-                rows = [[value(row) for value in self._values[frame]] for row in counted]
-                _put_rows(self._put, frame_table(frame), [(number, *row) for number, row in enumerate(rows)])
+            rows = [[value(row) for value in self._values[frame]] for row in counted]
+            _put_rows(self._put, frame_table(frame), [(number, *row) for number, row in enumerate(rows)])
 
     def _put_rows(self, frames: Mapping[str, Sequence[Any]]) -> None:
         for frame, rows in frames.items():
@@ -136,7 +125,7 @@ class _FrameTables:
 def _run_ledger(records: Iterable[Record], put: Put) -> None:
     states = MessageStates()
     ledger = LedgerPass(states=states)
-    tables = _FrameTables(ledger, _KEPT, put)
+    tables = _FrameTables(ledger, put)
     with rare_collection:
         for record in records:
             ledger.observe(record)
@@ -151,35 +140,21 @@ def _run_rules(records: Iterable[Record], put: Put) -> None:
     _put_rows(put, "diagnosis", [*diagnosis.rows])
 
 
-class _Half(NamedTuple):
-    """One half of all facts of a log.
-
-    Attributes:
-        chapters: The chapters of the ledger that it needs. Permissions and members are rare, and both halves ask them.
-        frames: The frames that it makes; the messages are counted with those of the second half.
-        families: The families of rules that it judges by.
-    """
-
-    chapters: Collection[str]
-    frames: tuple[str, ...]
-    families: RuleFamilies
-
-    def run(self, records: Iterable[Record], put: Put) -> None:
-        """Puts its rows of all tables."""
-        source, states, findings = RecordLedger(self.chapters), MessageStates(), FindingCollector()
-        rows = LedgerPass(states=states, source=source, counts="participants" in self.frames)
-        tables = _FrameTables(rows, self.frames, put)
-        judge = DiagnosisPass(findings.add, families=self.families, source=source)
-        with rare_collection:
-            for record in records:
-                rows.observe(record)
-                judge.observe(record)
-                tables.put_settled()
-            judge.finish()
-            tables.put_all()
-            _put_rows(put, "states", states.take())
-            _put_rows(put, "findings", findings.judgements)
-            _put_rows(put, "diagnosis", [*findings.diagnosis(judge.messages).rows])
+def _run_facts(records: Iterable[Record], put: Put) -> None:
+    source, states, findings = RecordLedger(), MessageStates(), FindingCollector()
+    rows = LedgerPass(states=states, source=source)
+    tables = _FrameTables(rows, put)
+    judge = DiagnosisPass(findings.add, source=source)
+    with rare_collection:
+        for record in records:
+            rows.observe(record)
+            judge.observe(record)
+            tables.put_settled()
+        judge.finish()
+        tables.put_all()
+        _put_rows(put, "states", states.take())
+        _put_rows(put, "findings", findings.judgements)
+        _put_rows(put, "diagnosis", [*findings.diagnosis(judge.messages).rows])
 
 
 def _put_rows(put: Put, table: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -190,16 +165,4 @@ def _put_rows(put: Put, table: str, rows: Sequence[Sequence[Any]]) -> None:
 STATES: Final = FactPass("states", (_STATES,), _run_states)
 LEDGER: Final = FactPass("ledger", (_STATES, *map(_table_of, _KEPT)), _run_ledger)
 RULES: Final = FactPass("rules", (_FINDINGS, _DIAGNOSIS), _run_rules)
-_OF_CALLS: Final = ("requests", "proposals", "decisions")
-_CALLS: Final = _Half({"calls", "members", "grants"}, _OF_CALLS, (CallRules,))
-_OTHERS: Final = _Half(
-    CHAPTERS - {"calls"},
-    tuple(frame for frame in _KEPT if frame not in _OF_CALLS),
-    tuple(family for family in FAMILIES if family is not CallRules),
-)
-_ALL: Final = (*LEDGER.tables, *RULES.tables)
-HALVES: Final[Mapping[str, FactPass]] = {
-    "calls": FactPass("calls", _ALL, _CALLS.run),
-    "others": FactPass("others", _ALL, _OTHERS.run),
-}
-"""Two passes that make all tables together, by name."""
+FACTS: Final = FactPass("facts", (*LEDGER.tables, *RULES.tables), _run_facts)

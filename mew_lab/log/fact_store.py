@@ -15,13 +15,12 @@ from typing import Any, Final, NamedTuple
 import duckdb
 import numpy as np
 
-from mew_lab.log.diagnose.findings import SEVERITIES
-from mew_lab.log.fact_pass import LEDGER, RULES, FactTable, frame_table
+from mew_lab.log.fact_pass import FACTS, FactTable, frame_table
 from mew_lab.log.ledger_rows import whole_number
 
-__all__ = ["TABLES", "FactWriter", "StoredValues", "create_tables", "frame_values", "join_tables"]
+__all__ = ["TABLES", "FactWriter", "StoredValues", "create_tables", "frame_values", "take_tables"]
 
-TABLES: Final = {table.name: table for each in (LEDGER, RULES) for table in each.tables}
+TABLES: Final = {table.name: table for table in FACTS.tables}
 """All tables of facts by their names."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,27 +54,13 @@ def create_tables(connection: duckdb.DuckDBPyConnection, tables: Iterable[FactTa
         connection.execute(f"CREATE TABLE {table.name} ({columns})")
 
 
-def join_tables(connection: duckdb.DuckDBPyConnection, databases: Sequence[Path]) -> None:
-    """Replaces the rows of all tables by those that the databases have together.
-
-    Two of them may have the same state of a message, and each may have findings about it.
-    """
-    names = [f"half{number}" for number, _ in enumerate(databases)]
-    for name, path in zip(names, databases, strict=True):
-        text = str(path).replace("'", "''")
-        connection.execute(f"ATTACH '{text}' AS {name} (READ_ONLY)")
+def take_tables(connection: duckdb.DuckDBPyConnection, database: Path) -> None:
+    """Replaces the rows of all tables by those of a database."""
+    path = str(database).replace("'", "''")
+    connection.execute(f"ATTACH '{path}' AS found (READ_ONLY)")
     for table in TABLES:
-        union = " UNION " if table == "states" else " UNION ALL "
-        both = union.join(f"SELECT * FROM {name}.{table}" for name in names)
-        connection.execute(f"DELETE FROM {table}")
-        if table == "findings":
-            both = (
-                f"SELECT place, arg_max(severity, list_position({[*SEVERITIES]}, severity)), "
-                f"list_sort(flatten(list(rules))) FROM ({both}) GROUP BY place"
-            )
-        connection.execute(f"INSERT INTO {table} {both}")
-    for name in names:
-        connection.execute(f"DETACH {name}")
+        connection.execute(f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM found.{table}")
+    connection.execute("DETACH found")
 
 
 class FactWriter:

@@ -30,8 +30,8 @@ from 1), `file`, `start` and `length` of the line, and `message`, which is false
 text is in `diagnosis`; `judged_states` and `judged_findings` have rows for the messages alone that have such facts, and
 are therefore faster. The tables `frame_…` hold the frames of the ledger. These facts are written once, by
 `write_facts`, for all rows that the index has then; when rows are added, they are written anew. For an index that is
-kept beside a journal of `PROCESS_SIZE` bytes, the passes that make them begin as soon as it is built, in processes of
-their own (`fact_process`): `passes` tells how far they are, and `stop_passes` ends them.
+kept beside a journal of `PROCESS_SIZE` bytes, the pass that makes them begins as soon as it is built, in a process
+(`fact_process`): `passes` tells how far it is, and `stop_passes` ends it.
 
 `build` makes the table of lines, and `fact_store` those of facts.
 
@@ -62,9 +62,9 @@ import numpy as np
 
 from mew_lab.errors import JournalError
 from mew_lab.log.build import LINE_TABLES, Reached, add_lines, add_records, is_text
-from mew_lab.log.fact_pass import LEDGER, RULES, STATES, FactPass
-from mew_lab.log.fact_process import FactProcesses
-from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, frame_values, join_tables
+from mew_lab.log.fact_pass import FACTS, LEDGER, RULES, STATES, FactPass
+from mew_lab.log.fact_process import FactProcess
+from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, frame_values, take_tables
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.index_file import index_path, is_sealed, make_place, old_index, remove_index, seal_index
 from mew_lab.log.line import read_line, read_members, write_line
@@ -108,7 +108,7 @@ CREATE VIEW judged_findings AS SELECT
     place, severity AS "diag.severity", rules AS "diag.rule", place NOT IN (FROM events) AS message
 FROM findings;
 """
-FACTS: dict[str, tuple[str, ...]] = {
+FACT_COLUMNS: dict[str, tuple[str, ...]] = {
     "states": ("state", "latency", "decided_by"),
     "findings": ("diag.severity", "diag.rule"),
 }
@@ -250,7 +250,7 @@ class LogIndex:
         self._faults: list[str] | None = None  # of files that are no journals of mew_lab
         self._store: _Store | None = None
         self._lines = LineReader(())
-        self._processes: FactProcesses | None = None  # the newest
+        self._process: FactProcess | None = None  # the newest
         self._passes_lock = threading.Lock()  # within it no other lock is taken
         self._begins_passes = True
         self._reset()
@@ -348,8 +348,8 @@ class LogIndex:
         """
         self.build()
         while not self._has_facts(fact_pass):
-            processes = self._begin_processes()
-            if processes is None or not processes.wait():
+            process = self._begin_process()
+            if process is None or not process.wait():
                 self._write_facts_here(fact_pass)
 
     def _has_facts(self, fact_pass: FactPass) -> bool:
@@ -397,7 +397,7 @@ class LogIndex:
     @property
     def known_facts(self) -> frozenset[str]:
         """The columns of the view `judged` that hold the facts of all rows of the index."""
-        known = (names for table, names in FACTS.items() if self._facts.get(table) == self._rows)
+        known = (names for table, names in FACT_COLUMNS.items() if self._facts.get(table) == self._rows)
         return frozenset(chain.from_iterable(known))
 
     @cached_property
@@ -408,7 +408,7 @@ class LogIndex:
     @staticmethod
     def view_of_facts(columns: Set[str]) -> str | None:
         """The view of the messages with facts that has these columns; None where no such view has them all."""
-        views = (f"judged_{table}" for table, names in FACTS.items() if columns <= {*names})
+        views = (f"judged_{table}" for table, names in FACT_COLUMNS.items() if columns <= {*names})
         return next(views, None)
 
     def frame_values(self, frame: str) -> dict[str, Any]:
@@ -431,67 +431,67 @@ class LogIndex:
 
     @property
     def passes(self) -> dict[str, float]:
-        """The part of the log that each running pass has read, by the name of the pass: from 0 to 1."""
-        processes = self._processes
-        if processes is None or not processes.is_running:
+        """The part of the log that the pass in a process has read, by its name: from 0 to 1; empty where none runs."""
+        process = self._process
+        if process is None or not process.is_running:
             return {}
-        return {name: done / max(1, processes.rows) for name, done in processes.done.items()}
+        return {FACTS.name: process.done / max(1, process.rows)}
 
     def stop_passes(self) -> None:
         """Ends the passes that are running; what needs their facts begins them anew."""
         with self._passes_lock:
             self._begins_passes = False
-            processes = self._processes
-        if processes is not None:
-            processes.stop()
+            process = self._process
+        if process is not None:
+            process.stop()
 
     def _begin_passes(self) -> None:
-        """Begins the passes whose facts an index file is to hold."""
+        """Begins the pass whose facts an index file is to hold."""
         if self._begins_passes and self.path is not None and not self._has_tables(TABLES):
-            self._begin_processes()
+            self._begin_process()
 
-    def _begin_processes(self) -> FactProcesses | None:
-        """The processes of the passes over all rows, which may be running already; None where none is to make them."""
+    def _begin_process(self) -> FactProcess | None:
+        """The process of the pass over all rows, which may be running already; None where none is to make it."""
         if not self.of_lines or self._done < PROCESS_SIZE:
             return None
         with self._passes_lock:
-            processes, of = self._processes, tuple(self._files)
-            if processes is None or processes.of != of or processes.was_stopped or processes.has_succeeded:
-                if processes is not None:
-                    processes.stop()
-                take = weakref.WeakMethod(self._take_facts)  # passes for an index that nobody holds end
-                processes = self._processes = FactProcesses(self._source.paths, self._rows, of, take)
-                processes.start()
-        return processes
+            process, of = self._process, tuple(self._files)
+            if process is None or process.of != of or process.was_stopped or process.has_succeeded:
+                if process is not None:
+                    process.stop()
+                take = weakref.WeakMethod(self._take_facts)  # the pass for an index that nobody holds ends
+                process = self._process = FactProcess(self._source.paths, self._rows, of, take)
+                process.start()
+        return process
 
-    def _take_facts(self, processes: FactProcesses, databases: Sequence[Path]) -> None:
-        """Takes the tables that processes have written, if the index is still of the same lines."""
+    def _take_facts(self, process: FactProcess, database: Path) -> None:
+        """Takes the tables that a process has written, if the index is still of the same lines."""
 
         def insert(cursor: duckdb.DuckDBPyConnection) -> None:
-            join_tables(cursor, databases)
+            take_tables(cursor, database)
 
         with self._lock:
-            if self._store is None or processes.of != tuple(self._files) or not self._still_holds():
+            if self._store is None or process.of != tuple(self._files) or not self._still_holds():
                 return
             if self._has_tables(TABLES):
                 return
             if self.path is None:
                 self._store_facts([*TABLES], insert)
             else:
-                self._replace_file([*TABLES], insert, [*{path.parent for path in databases}])
+                self._replace_file([*TABLES], insert, database.parent)
 
     def _replace_file(
         self,
         tables: Sequence[str],
         insert: Callable[[duckdb.DuckDBPyConnection], None],
-        beside: Sequence[Path],
+        beside: Path,
     ) -> None:
         """Puts a copy of the index file with further facts in its place; what reads the index is not disturbed."""
         target = self.path
         assert target is not None
         if not is_sealed(target, self._source.paths[0]):
             raise OSError(errno.EEXIST, "the index was changed meanwhile")
-        copy = _Store(target, target.parent, copy=True, beside=beside)
+        copy = _Store(target, target.parent, copy=True, beside=(beside,))
         try:
             cursor = copy.cursor()
             about = dict(cursor.execute("SELECT name, value FROM about").fetchall())

@@ -260,7 +260,6 @@ class LedgerPass:
         verdicts: Whether it also makes a row for the verdict on each message, which takes most of the memory.
         states: The states that it keeps up to date, too.
         source: The ledger, where other readers share it.
-        counts: Whether it counts messages. Without, the rows of participants and the uses of grants are not complete.
 
     Attributes:
         rows: The rows that may still change, by frame, in order.
@@ -276,7 +275,6 @@ class LedgerPass:
         verdicts: bool = False,
         states: MessageStates | None = None,
         source: RecordLedger | None = None,
-        counts: bool = True,
     ) -> None:
         self.rows: dict[str, list[Any]] = {name: [] for name in _SETTLED}
         self.traffic: dict[tuple[int, int], int] = {}
@@ -287,7 +285,6 @@ class LedgerPass:
         self._states = states
         self._source = RecordLedger() if source is None else source
         self._ledger, self._names = self._source.ledger, self._source.names
-        self._counts_messages = counts
         self._counts: Counter[str] = Counter()  # rows of each frame
         self._added = 0
         self._weight = 0
@@ -329,8 +326,7 @@ class LedgerPass:
                     self._states.apply(change)
             return
         kind = entry.kind
-        if self._counts_messages:
-            self._count(entry)
+        self._count(entry)
         if self._verdicts and record.verdict in ("accepted", "refused"):
             self._add("verdicts", VerdictRow(record, entry.members, self._origin_of(record)))
         if kind == "participant/status" and not entry.refused:

@@ -937,8 +937,8 @@ def open_log(
     The first use of `df`, `filter` or `index` builds an index. For a journal of 16 MiB or more it is kept in the user's
     cache folder (`~/.cache/mew-lab`, `XDG_CACHE_HOME`), readable by its owner alone; it may be deleted at any time. The
     next opening takes it from there as long as the journal has only grown, and nobody else changed the index. When it is
-    built, two processes find the states, the findings and the frames, which are then kept in it: `log.index.passes`
-    tells how far they are, and `log.index.stop_passes()` ends them.
+    built, a process finds the states, the findings and the frames, which are then kept in it: `log.index.passes` tells
+    how far it is, and `log.index.stop_passes()` ends it.
 
     Args:
         index: False keeps the index in memory and writes nothing; a folder keeps index files there.

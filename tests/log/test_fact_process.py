@@ -1,4 +1,4 @@
-"""What follows from several messages is found in processes beside the kernel, and stored in the index."""
+"""What follows from several messages is found in a process beside the kernel, and stored in the index."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from mew_lab.log.fact_pass import LEDGER, RULES, FactPass, Put
+from mew_lab.log.fact_pass import FACTS, LEDGER, RULES, FactPass, Put
 from mew_lab.log.frame_columns import FRAMES
 from mew_lab.log.log import open_log
 from mew_lab.space.events import Record
 from tests.log.hostile import honest_lines, hostile_journal
+from tests.log.planted import CLEAN, FAULTS, converse
 
 NAMES = [name for name in FRAMES if name != "verdicts"]
 
@@ -61,8 +62,31 @@ def journal(folder: Path, seed: int, events: int = 150) -> Path:
     return path
 
 
+def rows_of(records: Sequence[Record], *passes: FactPass) -> dict[str, list[str]]:
+    """The rows of all tables that these passes make, in any order."""
+    tables: dict[str, list[str]] = {}
+    for each in passes:
+        made: dict[str, list[str]] = {table.name: [] for table in each.tables}
+        each.run(
+            records,
+            lambda table, columns, made=made: made[table].extend(map(repr, zip(*columns, strict=True))),
+        )  # type: ignore[misc]
+        tables |= made
+    return {table: sorted(rows) for table, rows in tables.items()}
+
+
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_one_ledger_finds_every_planted_fault_and_makes_every_frame(sessions: int) -> None:
+    records = [
+        record for seed in range(sessions) for record in converse(seed, 60, *FAULTS, kinds=[*CLEAN])[0]
+    ]
+    facts = rows_of(records, FACTS)
+    assert facts == rows_of(records, LEDGER, RULES)
+    assert [table for table, rows in facts.items() if not rows] == []
+
+
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 14))])
-def test_processes_find_what_a_plain_pass_finds(
+def test_a_process_finds_what_a_plain_pass_finds(
     seed: int, tmp_path: Path, here: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = journal(tmp_path, seed)
@@ -88,7 +112,7 @@ def test_processes_find_what_a_plain_pass_finds(
 def test_a_pass_that_is_stopped_is_begun_again_by_what_needs_it(tmp_path: Path, here: list[str]) -> None:
     log = open_log(journal(tmp_path, 0))
     index = log.index
-    assert set(index.passes) <= {"calls", "others"}
+    assert set(index.passes) <= {"facts"}
     assert all(0 <= part <= 1 for part in index.passes.values())
     index.stop_passes()
     wait_until(lambda: not index.passes)
@@ -133,7 +157,7 @@ def test_passes_end_with_the_log_that_they_are_for(tmp_path: Path, monkeypatch: 
     wait = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
     monkeypatch.setattr("mew_lab.log.child_process.COMMAND", wait)
     log = open_log(journal(tmp_path, 0))
-    assert set(log.index.passes) == {"calls", "others"}
+    assert set(log.index.passes) == {"facts"}
     del log
     wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("log pass")])
 
@@ -160,5 +184,5 @@ def test_a_process_ends_while_its_passes_run(tmp_path: Path) -> None:
         check=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert done.stdout == "['calls', 'others']\n" and done.stderr == ""
+    assert done.stdout == "['facts']\n" and done.stderr == ""
     assert sorted(one.name for one in tmp_path.iterdir()) == ["j.jsonl"]

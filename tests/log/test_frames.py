@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import random
@@ -17,13 +18,14 @@ from mew_lab.errors import ConfigError
 from mew_lab.log.files import Files
 from mew_lab.log.frame_columns import FRAMES, FrameColumn, describe_frames
 from mew_lab.log.frames import FrameMaker
-from mew_lab.log.ledger_rows import MessageState, MessageStates, ledger_columns
+from mew_lab.log.ledger_rows import LedgerPass, LedgerRow, MessageState, MessageStates, ledger_columns
 from mew_lab.log.log import Log, open_log
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.profiles import OWNER
 from mew_lab.space.events import Enrolled, Event, Joined, Received, Record
 
 from .hostile import honest_lines, hostile_journal
+from .planted import FAULTS, converse
 from .sessions import session
 from .stage import Stage, says
 
@@ -697,3 +699,20 @@ def test_the_pairs_of_talk_come_in_the_order_of_the_addressees() -> None:
     log = log_of((0, message("chat", "human", "m", {"text": "hi"}) | {"to": [*names, "p3"]}))
     frame = log.frame("talk")
     assert frame["to"].tolist() == names and frame["messages"].tolist() == [1] * 20
+
+
+def test_no_row_leads_back_to_itself() -> None:
+    """A pass lets the collector of cycles run hardly ever, so rows in one would make its memory grow with the log."""
+    ledger = LedgerPass(verdicts=True)
+    for record in converse(1, 100, *FAULTS)[0]:
+        ledger.observe(record)
+    for rows in ledger.rows.values():
+        assert rows
+        for row in rows:
+            seen, waiting = set[int](), gc.get_referents(row)
+            while waiting:
+                value = waiting.pop()
+                assert value is not row, row
+                if isinstance(value, LedgerRow | list) and id(value) not in seen:
+                    seen.add(id(value))
+                    waiting += gc.get_referents(value)

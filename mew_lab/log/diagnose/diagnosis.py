@@ -66,7 +66,6 @@ __all__ = [
     "DiagnosisPass",
     "FindingCollector",
     "MessageJudgement",
-    "RuleFamilies",
     "at_least",
     "diagnose",
     "judge_messages",
@@ -96,8 +95,7 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """Every rule by its id."""
 
-RuleFamilies = tuple[Callable[[RuleContext], RuleFamily], ...]
-FAMILIES: Final[RuleFamilies] = (
+FAMILIES: Final[tuple[Callable[[RuleContext], RuleFamily], ...]] = (
     *(CallRules, ReasoningRules, StreamRules, ParticipantRules, PermissionRules, ChatRules, TapRules),
     MessageRules,  # the last: it remembers the ids, and the others ask for earlier ones
 )
@@ -120,7 +118,6 @@ class DiagnosisPass:
 
     Args:
         emit: Called with each finding.
-        families: The families of rules that judge.
         source: The ledger of the first session, where other readers share it.
         vantage: Who recorded the log, where no `opened` says it.
 
@@ -132,13 +129,11 @@ class DiagnosisPass:
         self,
         emit: Callable[[LogFinding], None],
         *,
-        families: RuleFamilies = FAMILIES,
         source: RecordLedger | None = None,
         vantage: Vantage = "gateway",
     ) -> None:
         self.places = self.messages = 0
         self._emit = emit
-        self._family_types = families
         self._now = datetime.fromtimestamp(0, UTC)
         self._told: set[str] = set()  # rules reported about the message at hand
         self._seq = 0  # of the newest message
@@ -156,7 +151,7 @@ class DiagnosisPass:
             lambda: self._now,
             lambda: source.whole,
         )
-        self._families = [family(context) for family in self._family_types]
+        self._families = [family(context) for family in FAMILIES]
         self._always: list[EntryStep] = [
             family.always for family in self._families if family.always is not None
         ]
@@ -182,7 +177,7 @@ class DiagnosisPass:
             self._open(record)
         elif record.seq < self._seq and record.raw is not None:  # logs of other gateways have no `opened`
             self.finish()
-            self._begin(RecordLedger(self._source.chapters, self._source.vantage))
+            self._begin(RecordLedger(vantage=self._source.vantage))
         self._now = record.now
         if self._told:
             self._told.clear()
@@ -219,7 +214,7 @@ class DiagnosisPass:
         source = self._source
         if self.places > 1:
             self.finish()
-            source = RecordLedger(source.chapters)
+            source = RecordLedger()
         self._seq = 0
         self._begin(source)
 

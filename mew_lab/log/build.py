@@ -162,7 +162,8 @@ def _statement() -> str:
         "x.seq >= 0",
         'strlen(x.now) = 27 AND "time" IS NOT NULL',
         """(x.received IS NULL OR starts_with(x.received, '"'))""",
-        f"regexp_full_match(concat_ws(',', {', '.join(_MESSAGE.values())}), '({_TEXT}(,{_TEXT})*)?')",
+        *(f"""coalesce(starts_with({value}, '"'), true)""" for value in _MESSAGE.values()),
+        rf"NOT contains(concat({', '.join(_MESSAGE.values())}), '\')",
         f"regexp_full_match(concat_ws(',', {', '.join(_SEVERAL.values())}), '({_LIST}(,{_LIST})?)?')",
         # No member stands twice: there are as many as are known, or no two are the same, which takes longer to see.
         f"len(k[1]) = {len(_HEAD) + 4} + {_count('x.to', 'x.grant', 'x.runtime_id', 'x.chain')}",

@@ -10,28 +10,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from mew_lab.log.entries import RecordedEntry
-from mew_lab.log.files import Files
 from mew_lab.log.line import read_members
 from mew_lab.log.payloads import LineTexts, PayloadArray, TextArray
-from mew_lab.log.reading import LineReader, open_regular
+from mew_lab.log.reading import LineReader
 from mew_lab.log.shown_frame import ShownFrame
 from mew_lab.log.table import COLUMNS, describe_entry
 from mew_lab.protocol.describe import describe
-from mew_lab.transport.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
 
-__all__ = ["head_frame", "line_frame"]
+__all__ = ["line_frame"]
 
-HEAD_BYTES = 1000  # of one of the first messages and its line, at first; twice as many where they are too few
 _Array = np.ndarray[Any, Any]
 
 _NUMBERS = ("place", "seq", "size")
@@ -50,13 +46,11 @@ def line_frame(
     parameters: Sequence[Any] = (),
     *,
     places: np.ndarray[Any, Any] | None = None,
-    reader: LineReader | None = None,
 ) -> pd.DataFrame:
     """The table of the messages in an index of journals, of those for which a condition holds, or of those in some rows.
 
     Args:
         where: A condition in SQL on the columns of `lines`, with `?` for each of `parameters`.
-        reader: Reads the lines, if not those of the files of the index.
     """
     numbers = [*dict.fromkeys((*_NUMBERS, *_SPANS))]
     terms = [
@@ -85,37 +79,11 @@ def line_frame(
     values |= {name: in_order(_shared(next(parts), _tuple)) for name in _LISTS}
     values["correlation_id"] = in_order(_answered(next(parts), _numbers(next(parts))))
     values["deliveries"] = np.fromiter(map(len, values["receivers"]), dtype=np.int64, count=len(times))
-    values |= _lines(reader or index.reader, rows)
+    values |= _lines(index.reader, rows)
     for column in COLUMNS:
         if column.dtype == "object":  # pandas would look at each value to find a type
             values[column.name] = pd.Series(values[column.name], dtype=object, copy=False)
     return ShownFrame({column.name: values[column.name] for column in COLUMNS}, copy=False)
-
-
-def head_frame(path: Path, messages: int) -> pd.DataFrame | None:
-    """The table of the first messages of a journal, from its first bytes; None where it has fewer.
-
-    It needs no index of the whole journal, so the first rows of a large one are there at once.
-    """
-    from mew_lab.log.index import LogIndex
-
-    scratch = ScratchFolder()
-    try:
-        copy, size = scratch.path / "head", messages * HEAD_BYTES
-        with open_regular(path) as file:
-            while data := file.read(size):
-                with copy.open("ab") as head:
-                    head.write(data)
-                index = LogIndex(Files((copy,)), keep=False).build()
-                # The last line that was copied may be the beginning of another one.
-                places = index.rows()[:messages]
-                if len(places) == messages and places[-1] < len(index):
-                    return line_frame(index, places=places, reader=LineReader((path,)))
-                index.close()
-                size *= 2
-        return None
-    finally:
-        scratch.remove()
 
 
 def _numbers(values: Any) -> _Array:

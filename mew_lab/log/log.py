@@ -29,7 +29,7 @@ from mew_lab.log.files import Files, JournalSource, files_of
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.numbering import complete_id, name_of, numbered
-from mew_lab.log.reading import Vantage, first_record, is_journal, is_of_peers, vantage_of
+from mew_lab.log.reading import Vantage, first_record, is_of_peers, vantage_of
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
@@ -291,12 +291,6 @@ class Log:
 
     def head(self, messages: int = 5000) -> pd.DataFrame:
         """The table of the first messages, at once: only so much of the log is read."""
-        if self._keep is None and self._source is not None and messages > 0:
-            from mew_lab.log.line_frame import head_frame
-
-            path = self._source.paths[0]
-            if is_journal(path) and (frame := head_frame(path, messages)) is not None:
-                return frame
         return to_frame(_first_messages(self.records, messages))
 
     def to_parquet(self, path: str | os.PathLike[str]) -> SavedLog:

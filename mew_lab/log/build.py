@@ -240,7 +240,7 @@ def add_lines(
 ) -> tuple[Reached, int]:
     """Adds the rows of the lines of a file from where it has been read; returns how far it is read, and their number.
 
-    The rows are there all at once. The last line of a file needs no line feed, and may be torn.
+    The last line of a file needs no line feed, and may be torn.
 
     Args:
         path: The file; `file` is the same file, which may have become longer, and `number` is its number in the log.
@@ -256,14 +256,14 @@ def add_lines(
     if end == first.end:
         return Reached(end, first.lines, torn), 0
     part = _FilePart(connection, file, number, place, first, end)
-    connection.execute("BEGIN")
     try:
         is_short = end - first.end < FEW or not is_text(path)
         lines = part.read_all(tell) if is_short else part.read(path, folder, tell)
-        connection.execute("COMMIT")
     except BaseException:
         with suppress(duckdb.Error):
             connection.execute("ROLLBACK")
+        with suppress(duckdb.Error):
+            part.drop()
         raise
     tell(end)
     return Reached(end, first.lines + lines, torn), part.rows
@@ -315,7 +315,6 @@ class _FilePart:
             try:
                 self._run(given, tell)
             except duckdb.InvalidInputException:  # a line is longer than DuckDB reads
-                self._connection.execute("ROLLBACK; BEGIN")
                 return self.read_all(tell)
         finally:
             if copy is not None:
@@ -334,7 +333,7 @@ class _FilePart:
             found = _find_lines(self._file, self._first.end, self._end)
             [(rows,)] = self._ask("SELECT count(*) FROM lines WHERE place > ?", self._place)
             if rows < len(found.numbers):
-                self._connection.execute("ROLLBACK; BEGIN")
+                self.drop()
                 return self.read_all(tell)
             self._correct(found)
             rows, numbers, lines = len(found.numbers), found.numbers, found.lines
@@ -344,12 +343,19 @@ class _FilePart:
             "LEFT JOIN lines p ON p.place = o.place - 1 WHERE o.place > ? AND NOT o.vouched ORDER BY o.place",
             self._place,
         )
+        # Rows that were deleted where they were inserted would all be inserted a second time by the commit.
+        self._connection.execute("BEGIN")
         self._connection.execute("DELETE FROM lines WHERE place > ? AND NOT vouched", [self._place])
         self._add(
             (_Line(place, int(numbers[place - self._place - 1]), start, length), time)
             for place, start, length, time in odd
         )
+        self._connection.execute("COMMIT")
         return lines
+
+    def drop(self) -> None:
+        """Drops the rows that were added."""
+        self._connection.execute("DELETE FROM lines WHERE place > ?", [self._place])
 
     def read_all(self, tell: Callable[[int], None]) -> int:
         """Adds the rows of all lines by `read_line`; returns the number of lines."""

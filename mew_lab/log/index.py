@@ -11,7 +11,7 @@ The journal is the truth, and the index is a copy of its columns that may be del
 - Each line is parsed once. A filter on columns reads the index alone; the text of a message is read from the journal by
   the offset and the length of its line.
 - The index of a journal under `SIDE_CAR` bytes is built in memory, and nothing is written. A larger one is built in a
-  private folder within the user's cache folder, and renamed when it is complete (`index_file`). With a folder as
+  private folder within the user's cache folder, and renamed when it is complete (`sidecar`). With a folder as
   `index`, index files are kept in that folder.
 - At the next opening the index is taken where this user wrote it and nobody changed it since, and where version, device,
   inode, size and times of each file are still the same. Where size or times are not, the digest of all that is indexed
@@ -41,7 +41,6 @@ Spec: §3.6.8.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import secrets
@@ -55,7 +54,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
@@ -66,10 +65,23 @@ from mew_lab.log.fact_pass import FACTS, LEDGER, RULES, STATES, FactPass
 from mew_lab.log.fact_process import FactProcess
 from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, frame_values, take_tables
 from mew_lab.log.files import Files, JournalSource
-from mew_lab.log.index_file import index_path, is_sealed, make_place, old_index, remove_index, seal_index
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.parquet import literal_path, quote_text
 from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, open_regular, torn_line, unread_lines
+from mew_lab.log.sidecar import (
+    FileState,
+    are_indexed,
+    digest_blocks,
+    digest_first,
+    digest_last,
+    index_path,
+    is_sealed,
+    make_place,
+    old_index,
+    remove_index,
+    seal_index,
+    times,
+)
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder, path_beside
@@ -86,7 +98,6 @@ PROCESS_SIZE = 16 * 1024 * 1024
 """The facts of a smaller journal are known before a process for them has begun."""
 
 BATCH_BYTES = 64 * 1024 * 1024  # of the messages that are read at a time
-BLOCK = 1024 * 1024  # bytes of a file that have a digest of their own
 MEMORY = "256MB"  # of DuckDB
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _told_old: set[Path] = set()  # the indexes of earlier versions that were told in this process
@@ -113,28 +124,6 @@ FACT_COLUMNS: dict[str, tuple[str, ...]] = {
     "findings": ("diag.severity", "diag.rule"),
 }
 """The tables of facts that the view `judged` has columns of."""
-
-
-class _FileState(NamedTuple):
-    """What an index holds of a file: `end` is the offset after its last indexed line.
-
-    `first`, `blocks` and `last` are digests: of the first line, of the whole blocks before `end`, and of the rest before
-    it. `blocks` is of an index file only. `size`, `changed` and `touched` (the time of its state, which nobody can set)
-    are those of the file when it was indexed.
-    """
-
-    name: str
-    device: int
-    inode: int
-    first: str
-    end: int
-    blocks: str
-    last: str
-    lines: int
-    torn: bool
-    size: int
-    changed: int
-    touched: int
 
 
 class _Store:
@@ -257,7 +246,7 @@ class LogIndex:
 
     def _reset(self) -> None:
         self._last: datetime | None = None
-        self._files: list[_FileState] = []
+        self._files: list[FileState] = []
         self._verified: dict[
             int, tuple[int, ...]
         ] = {}  # by file, the state for which its digest was the same
@@ -597,10 +586,14 @@ class LogIndex:
             return False
         try:
             about = dict(store.connection.execute("SELECT name, value FROM about").fetchall())
-            files = [_FileState(*fields) for fields in json.loads(about["files"])]
+            files = [FileState(*fields) for fields in json.loads(about["files"])]
             rows, done = int(about["rows"]), sum(state.end for state in files)
             [(held,)] = store.connection.execute("SELECT count(*) FROM lines").fetchall()
-            if about["version"] != str(VERSION) or held != rows or not self._hold(files, whole=True):
+            if (
+                about["version"] != str(VERSION)
+                or held != rows
+                or not are_indexed(self._source.paths, files, self._verified, whole=True)
+            ):
                 store.close()
                 return False
             facts = {str(name): int(count) for name, count in json.loads(about["facts"]).items()}
@@ -616,38 +609,8 @@ class LogIndex:
 
     def _still_holds(self) -> bool:
         """Whether what is indexed of each file is unchanged; of an index in memory its first line and its end."""
-        return self._hold(self._files, whole=self.path is not None)
-
-    def _hold(self, files: Sequence[_FileState], *, whole: bool) -> bool:
-        """Whether each indexed file is still there, and either unchanged or only longer."""
-        paths = self._source.paths
-        if len(files) > len(paths):
-            return False
-        for number, (state, path) in enumerate(zip(files, paths, strict=False)):
-            try:
-                file = open_regular(path)
-            except OSError:
-                return False
-            with file:
-                found = os.fstat(file.fileno())
-                if (path.name, found.st_dev, found.st_ino) != (state.name, state.device, state.inode):
-                    return False
-                now = (found.st_size, *_times(found))
-                same = now in ((state.size, state.changed, state.touched), self._verified.get(number))
-                longer = found.st_size - state.size
-                if not same and (
-                    longer < 0
-                    or (longer and number < len(files) - 1)
-                    or (not longer and (state.torn or not whole))
-                ):
-                    return False
-                if _digest_first(file) != state.first or _digest_last(file, state.end) != state.last:
-                    return False
-                if whole and not same:
-                    if _digest_blocks(file, "", 0, state.end) != state.blocks:
-                        return False
-                    self._verified[number] = now
-        return True
+        whole = self.path is not None
+        return are_indexed(self._source.paths, self._files, self._verified, whole=whole)
 
     def _extend(self) -> None:
         paths = self._source.paths
@@ -683,7 +646,7 @@ class LogIndex:
             state.size == size for state, size in zip(self._files, sizes, strict=True)
         )
 
-    def _extend_file(self, number: int, path: Path, state: _FileState | None, total: int) -> None:
+    def _extend_file(self, number: int, path: Path, state: FileState | None, total: int) -> None:
         with open_regular(path) as file:
             found = os.fstat(file.fileno())
             if state is not None and found.st_size == state.size:
@@ -695,8 +658,8 @@ class LogIndex:
             # What is changed while it is read is then other than its digest, or than its times.
             begun, before = reached.end, state.blocks if state is not None else ""
             until = found.st_size
-            blocks = _digest_blocks(file, before, begun, until) if kept else ""
-            last = _digest_last(file, until)
+            blocks = digest_blocks(file, before, begun, until) if kept else ""
+            last = digest_last(file, until)
             done = self._done - reached.end
 
             def tell(end: int) -> None:
@@ -710,18 +673,18 @@ class LogIndex:
             self._rows += rows
             self._done = done + reached.end
             if reached.end != until:  # its last line is torn, or it grew meanwhile
-                last = _digest_last(file, reached.end)
+                last = digest_last(file, reached.end)
                 if kept and reached.end < until:
-                    blocks = _digest_blocks(file, before, begun, reached.end)
+                    blocks = digest_blocks(file, before, begun, reached.end)
                 elif kept:
-                    blocks = _digest_blocks(file, blocks, until, reached.end)
+                    blocks = digest_blocks(file, blocks, until, reached.end)
             if not kept:
                 found = os.fstat(
                     file.fileno()
                 )  # a file that grew while it was read was changed at another time
-            held = _FileState(
-                path.name, found.st_dev, found.st_ino, _digest_first(file), reached.end, blocks,
-                last, reached.lines, bool(reached.torn), reached.end + reached.torn, *_times(found),
+            held = FileState(
+                path.name, found.st_dev, found.st_ino, digest_first(file), reached.end, blocks,
+                last, reached.lines, bool(reached.torn), reached.end + reached.torn, *times(found),
             )  # fmt: skip
             self._files[number:] = [held]
 
@@ -966,7 +929,7 @@ class LogIndex:
         """Whether no file was changed, or became longer, since it was indexed."""
         with suppress(OSError):
             states = zip(self._files, self._source.paths, strict=False)
-            return all(_times(path.stat()) == (state.changed, state.touched) for state, path in states)
+            return all(times(path.stat()) == (state.changed, state.touched) for state, path in states)
         return False
 
     def changed(self, place: int) -> JournalError:
@@ -1145,30 +1108,6 @@ def _text_of_line(line: bytes) -> str | None:
 def _term(name: str) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
     return 'epoch_us("time") AS "time"' if name == "time" else quoted
-
-
-def _times(found: os.stat_result) -> tuple[int, int]:
-    return found.st_mtime_ns, found.st_ctime_ns
-
-
-def _digest_first(file: Any) -> str:
-    file.seek(0)
-    return hashlib.sha256(file.readline(65536)).hexdigest()
-
-
-def _digest_last(file: Any, end: int) -> str:
-    """The digest of what stands after the last whole block before `end`."""
-    file.seek(end - end % BLOCK)
-    return hashlib.sha256(file.read(end % BLOCK)).hexdigest()
-
-
-def _digest_blocks(file: Any, before: str, start: int, end: int) -> str:
-    """The digest of the whole blocks before `end`, from that of those before `start`."""
-    file.seek(start - start % BLOCK)
-    for _ in range(start // BLOCK, end // BLOCK):
-        digest = hashlib.sha256(file.read(BLOCK)).hexdigest()
-        before = hashlib.sha256(f"{before}{digest}".encode()).hexdigest()
-    return before
 
 
 def _reason(fault: BaseException) -> str:

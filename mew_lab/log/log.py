@@ -750,7 +750,7 @@ class Log:
 
     def _has_index_file(self) -> bool:
         """Whether an index that may be used is kept of the journal of a log of files."""
-        from mew_lab.log.index_file import has_index
+        from mew_lab.log.sidecar import has_index
 
         source = self._source
         if self._keep is not None or not isinstance(source, Files) or self._keep_index is not True:

@@ -14,11 +14,11 @@ from mew_lab.errors import JournalError, MewError, ReplayMismatch
 from mew_lab.ledger.calls import Proposal
 from mew_lab.log.audit import RecordMatches
 from mew_lab.log.files import Files, JournalSource
-from mew_lab.log.index_file import has_index
 from mew_lab.log.line import read_line, read_members, write_line
 from mew_lab.log.moment import Moment, OpenProposals
 from mew_lab.log.reading import UnreadLine, is_journal, is_torn, open_regular, split_lines
 from mew_lab.log.replay import CAUSED
+from mew_lab.log.sidecar import has_index
 from mew_lab.log.state_history import StateHistory, find_record
 from mew_lab.log.state_replay import ALWAYS, LinePlace
 from mew_lab.log.what_if import BEFORE_RIGHTS, OtherRights, WhatIf, judge_alone, replay_changed

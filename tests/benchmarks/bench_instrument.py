@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from journals import write_journal
 
-from mew_lab.log.index_file import index_path, remove_index, seal_index
+from mew_lab.log.sidecar import index_path, remove_index, seal_index
 
 LARGE = 2000
 COLUMNS = 'kind == "mcp/proposal" and from == agent-3'

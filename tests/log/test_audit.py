@@ -10,11 +10,11 @@ import pytest
 
 from mew_lab.errors import JournalError
 from mew_lab.log.audit import Audit, AuditedRight, audit
-from mew_lab.log.index_file import has_index
 from mew_lab.log.journal import Journal
 from mew_lab.log.line import read_members
 from mew_lab.log.log import open_log
 from mew_lab.log.replay import CAUSED, Player
+from mew_lab.log.sidecar import has_index
 from mew_lab.space.events import Enrolled, Joined, Left, Received, Record
 
 from .stage import Stage, hostile, keep, says

@@ -23,11 +23,11 @@ from mew_lab.log.build import Reached
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files
 from mew_lab.log.index import LogIndex
-from mew_lab.log.index_file import index_path
 from mew_lab.log.line import read_members
 from mew_lab.log.line_frame import line_frame
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.reading import LINE_LIMIT
+from mew_lab.log.sidecar import index_path
 from mew_lab.log.table import to_frame
 from mew_lab.space.events import Record
 from tests.log.fuzz import mutated
@@ -216,7 +216,7 @@ def kept(path: Path) -> Path:
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A journal that is large enough for an index file."""
     monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 10_000)
-    monkeypatch.setattr("mew_lab.log.index.BLOCK", 5000)
+    monkeypatch.setattr("mew_lab.log.sidecar.BLOCK", 5000)
     path = tmp_path / "runs" / "j.jsonl"
     path.parent.mkdir()
     path.write_bytes(b"\n".join(honest_lines(random.Random(3), 300)) + b"\n")

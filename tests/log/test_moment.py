@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import JournalError, NoSuchName
-from mew_lab.log.index_file import has_index
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.moment import Moment
 from mew_lab.log.prune import prune
 from mew_lab.log.replay import Player
+from mew_lab.log.sidecar import has_index
 from mew_lab.log.state_history import StateHistory
 from mew_lab.space.core import Space
 from mew_lab.space.events import Enrolled, Joined, Left, Received

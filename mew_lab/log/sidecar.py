@@ -1,4 +1,4 @@
-"""Keeps the files of indexes in the user's cache folder, and tells those that this user wrote from all others.
+"""Keeps the files of indexes in the user's cache folder: which this user wrote, and whether one is still of a journal.
 
 An index decides what a filter finds, and DuckDB runs what stands in its file. So it is not kept beside the journal,
 where whoever sends a journal could put one, and none is opened that has no valid seal. The seal stands beside the
@@ -17,15 +17,33 @@ import json
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from mew_lab.log.reading import open_regular
 from mew_lab.settings.environment import cache_folder, state_folder
 from mew_lab.transport.scratch import path_beside, start_of_name
 
-__all__ = ["has_index", "index_path", "is_sealed", "make_place", "old_index", "remove_index", "seal_index"]
+__all__ = [
+    "FileState",
+    "are_indexed",
+    "digest_blocks",
+    "digest_first",
+    "digest_last",
+    "has_index",
+    "index_path",
+    "is_sealed",
+    "make_place",
+    "old_index",
+    "remove_index",
+    "seal_index",
+    "times",
+]
 
+
+BLOCK: Final = 1024 * 1024  # bytes of a file that have a digest of their own
 KEY_BYTES: Final = 32
 MAX_SEAL: Final = 16 * 1024  # bytes
 _PRIVATE: Final = 0o077
@@ -179,3 +197,90 @@ def _write_private(path: Path, data: bytes, *, whole: bool = True) -> None:
         file.write(data)
     if whole:
         new.replace(path)
+
+
+# --- whether an index is still of its files ---
+
+
+class FileState(NamedTuple):
+    """What an index holds of a file: `end` is the offset after its last indexed line.
+
+    `first`, `blocks` and `last` are digests: of the first line, of the whole blocks before `end`, and of the rest before
+    it. `blocks` is of an index file only. `size`, `changed` and `touched` (the time of its state, which nobody can set)
+    are those of the file when it was indexed.
+    """
+
+    name: str
+    device: int
+    inode: int
+    first: str
+    end: int
+    blocks: str
+    last: str
+    lines: int
+    torn: bool
+    size: int
+    changed: int
+    touched: int
+
+
+def are_indexed(
+    paths: Sequence[Path], states: Sequence[FileState], verified: dict[int, tuple[int, ...]], *, whole: bool
+) -> bool:
+    """Whether each indexed file is still there, and either unchanged or only longer.
+
+    Args:
+        verified: By file, the state for which its digest was the same; it is added to.
+        whole: Whether the digest of all that is indexed must be the same where a file has other times.
+    """
+    if len(states) > len(paths):
+        return False
+    for number, (state, path) in enumerate(zip(states, paths, strict=False)):
+        try:
+            file = open_regular(path)
+        except OSError:
+            return False
+        with file:
+            found = os.fstat(file.fileno())
+            if (path.name, found.st_dev, found.st_ino) != (state.name, state.device, state.inode):
+                return False
+            now = (found.st_size, *times(found))
+            same = now in ((state.size, state.changed, state.touched), verified.get(number))
+            longer = found.st_size - state.size
+            if not same and (
+                longer < 0
+                or (longer and number < len(states) - 1)
+                or (not longer and (state.torn or not whole))
+            ):
+                return False
+            if digest_first(file) != state.first or digest_last(file, state.end) != state.last:
+                return False
+            if whole and not same:
+                if digest_blocks(file, "", 0, state.end) != state.blocks:
+                    return False
+                verified[number] = now
+    return True
+
+
+def times(found: os.stat_result) -> tuple[int, int]:
+    return found.st_mtime_ns, found.st_ctime_ns
+
+
+def digest_first(file: Any) -> str:
+    file.seek(0)
+    return hashlib.sha256(file.readline(65536)).hexdigest()
+
+
+def digest_last(file: Any, end: int) -> str:
+    """The digest of what stands after the last whole block before `end`."""
+    file.seek(end - end % BLOCK)
+    return hashlib.sha256(file.read(end % BLOCK)).hexdigest()
+
+
+def digest_blocks(file: Any, before: str, start: int, end: int) -> str:
+    """The digest of the whole blocks before `end`, from that of those before `start`."""
+    file.seek(start - start % BLOCK)
+    for _ in range(start // BLOCK, end // BLOCK):
+        digest = hashlib.sha256(file.read(BLOCK)).hexdigest()
+        before = hashlib.sha256(f"{before}{digest}".encode()).hexdigest()
+    return before

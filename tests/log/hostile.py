@@ -68,6 +68,7 @@ def hostile_lines() -> list[bytes]:
         (b'"name":"f"}}}', b'"name":"f"}}} '),
         (b'"seq":7', b'"seq":07'),
         (b'"seq":7', b'"seq":-7'),
+        (b'"seq":7', b'"seq":-9223372036854775808'),
         (b'"seq":7', b'"seq":7.0'),
         (b'"seq":7', b'"seq":"7"'),
         (b'"seq":7', b'"seq":true'),
@@ -109,6 +110,10 @@ def hostile_lines() -> list[bytes]:
     lines += [line[:-1] + chain for line in (usual, *lines)]
     lines += [
         usual[:-1] + b',"chain":"' + b"g" * 64 + b'"}',
+        usual[:-1] + b" }",
+        usual[:-1] + b" " + chain,
+        usual[:-1] + chain.replace(b":", b" : "),
+        usual[:-1] + b',"chain":"' + b"\\u0030" * 64 + b'"}',
         usual + b"\r",
         usual + b" ",
         b" " + usual,

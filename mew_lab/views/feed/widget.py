@@ -129,7 +129,7 @@ def view_of_log(log: Log) -> FeedView:
         places, sign = recent.tolist(), "~"
         records = [record._replace(seq=place) for place, record in zip(places, records, strict=True)]
     [(before,)] = index.query("SELECT count(*) FROM entries WHERE message AND place < ?", [first])
-    senders = {sender for (sender,) in index.query("SELECT DISTINCT source FROM subjects")} - {"", *GATEWAYS}
+    senders = {sender for (sender,) in index.query('SELECT DISTINCT "from" FROM lines')} - {"", *GATEWAYS}
     rows = LiveRows(lambda: (log.space, len(senders)), sign=sign)
     calls = CallStates()
     following = EntryFeed(log)

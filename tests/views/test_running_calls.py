@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mew_lab.errors import OutcomeUnknown
+from mew_lab.lab.decisions.running_calls import MOST
 from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import connect
 
 from ..bridge.conftest import until
 
@@ -108,8 +111,6 @@ def test_the_view_of_a_waiting_cell_shows_its_own_call_alone(
 def test_who_may_not_cancel_sees_the_call_without_a_button(
     lab: Lab, slow: Slow, browser: Callable[[Any], Any], can: str
 ) -> None:
-    from mew_lab.lab.labs import connect
-
     lab.enrol("guest", can=can)
     guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
     page = browser(guest.view.approvals)
@@ -120,3 +121,36 @@ def test_who_may_not_cancel_sees_the_call_without_a_button(
     if can == "observer":
         assert "it holds neither mcp/request nor" in page.act("cancel_call", id=call["id"])["said"]
     guest.down()
+
+
+def test_a_call_is_told_with_the_time_when_it_came_whatever_else_happens(
+    lab: Lab, slow: Slow, browser: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.enrol("guest", can="admin")
+    guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
+    before = time.time()
+    pending = started(lab, slow, lab.me)
+    after = time.time()
+    for one in (lab, guest):
+        one.me.run(until(one.decisions.running.all))
+        page = browser(one.view.approvals)
+        page.appear()
+        [told_at_first] = page.until(lambda page=page: told(page))
+        monkeypatch.setattr(time, "time", lambda: after + 100)
+        slow.report(slow.seat, pending.id, progress=1)
+        page.until(lambda page=page: (told(page) or [{}])[0].get("progress") == "1")
+        monkeypatch.undo()
+        slow.report(slow.seat, pending.id, progress=0)
+        [call] = page.until(lambda page=page: told(page))
+        assert before - 0.1 <= call["since"] == told_at_first["since"] <= after + 0.1
+    guest.down()
+
+
+def test_many_calls_of_others_hide_no_call_of_the_person(lab: Lab, slow: Slow) -> None:
+    carol = lab.join("carol", can="human")
+    for _ in range(MOST):
+        started(lab, slow, carol)
+    own = started(lab, slow, lab.me)
+    told = lab.decisions.running.all()
+    assert len(told) == MOST and told[-1].id == own.id
+    assert [call.since for call in told] == sorted(call.since for call in told)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import NamedTuple
 
-from mew_lab.ledger.calls import Request, method_of, tool_of, unasked
+from mew_lab.ledger.calls import MAX_CALLS, Request, method_of, tool_of, unasked
 from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
@@ -23,7 +23,7 @@ from mew_lab.sdk.signal import Signal
 
 __all__ = ["RunningCall", "RunningCalls", "concerns"]
 
-MOST = 50  # calls that are told at once, the oldest
+MOST = 50  # calls that are told at once
 MAX_KEPT = 1000  # reports of progress
 TELLING = ("mcp/request", "mcp/response", "system/presence", "system/error")
 
@@ -55,12 +55,18 @@ class RunningCalls:
         self._me = me
         self._clock = clock
         self._progress: BoundedDict[str, Progress] = BoundedDict(MAX_KEPT)
+        self._since: BoundedDict[int, float] = BoundedDict(MAX_CALLS)  # by the places of the requests
         self.changed: Signal[None] = Signal(on_fault=me.client.report)
         me.client.on_message(self._observe, kinds=TELLING)
 
     def all(self) -> list[RunningCall]:
-        """The calls that run and may have an effect, the oldest first; any thread."""
-        return [self._tell(request) for request in self._open()[:MOST]]
+        """The calls that run and may have an effect, the oldest first; any thread.
+
+        Of very many, those that the person sent are told rather than others.
+        """
+        me = self._me.client.id
+        told = sorted(self._open(), key=lambda request: request.sender != me)[:MOST]
+        return [self._tell(request) for request in sorted(told, key=lambda request: request.seq)]
 
     async def cancel(self, id: str) -> str:
         """Cancels the call of that request; returns one sentence, and raises as `cancel` of a participant."""
@@ -78,7 +84,7 @@ class RunningCalls:
         return RunningCall(
             request.id,
             f"{by}{middle('/'.join([', '.join(request.to[:3]), tool]), 100)}",
-            request.entry.t or self._clock(),
+            request.entry.t or self._since.get(request.seq) or self._clock(),
             self._progress.get(request.id),
             self._may_cancel(envelope),
             frozenset((request.id, *envelope.correlation_id)),
@@ -95,6 +101,10 @@ class RunningCalls:
         return request.sender == me.client.id or own or owns
 
     def _observe(self, envelope: Envelope) -> None:
+        if envelope.kind == "mcp/request" and (request := self._me.ledger.calls.requests.get(envelope.id)):
+            # Only a gateway knows when a request came to it, so its time here is kept.
+            if request.seq not in self._since and has_effect(request.method):
+                self._since[request.seq] = self._clock()
         if envelope.kind == "mcp/request" and (read := read_progress(envelope.payload)) is not None:
             self._take_progress(envelope, *read)
         self.changed(None)

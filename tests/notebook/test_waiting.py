@@ -73,7 +73,7 @@ class Kernel:
             content = message["content"]
             if message["msg_type"] == "stream":
                 text += content["text"]
-            elif message["msg_type"] in ("execute_result", "display_data"):
+            elif message["msg_type"] in ("execute_result", "display_data", "update_display_data"):
                 text += content["data"].get("text/plain", "") + "\n"
             elif message["msg_type"] == "execute_input":
                 count = content["execution_count"]
@@ -164,6 +164,37 @@ def test_interrupting_a_wait_leaves_the_proposal_to_be_approved(
     assert refusal.startswith("NotApproved: Not approved yet: this is what would be sent.")
     one.passes("%mew approve {p.id}")
     assert one.passes("r = await p\nprint(r)") == "3\n"
+
+
+SLOW = START + """
+import asyncio
+git = lab.join("git", can="tool")
+async def push(params):
+    from mew_lab.sdk.progress import progress_relay
+    await progress_relay(git.participant)(2, 4, "down\\u202eloading")
+    await asyncio.sleep(params["arguments"]["seconds"])
+    return {"content": [{"type": "text", "text": "pushed"}]}
+git.participant.register_method("tools/call", push)
+from mew_lab.views.ui import live
+live.message_threads.add("main")  # a front end without subshells
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_cell_that_blocks_shows_a_call_that_runs_as_a_line_and_how_it_ended(
+    kernel: Callable[..., Kernel],
+) -> None:
+    one = kernel(attended=True)
+    one.passes(SLOW)
+    lines = one.passes('lab.call("git/push", seconds=3.5).result()').splitlines()
+    told = [line for line in lines if line.startswith("git/push runs")]
+    seconds = [int(line.partition("0:0")[2][0]) for line in told]
+    assert len(told) >= 2 and seconds == sorted(set(seconds)), "each second of it"
+    assert told[0].endswith(" · 2 of 4 · down\\u202eloading")
+    assert lines[-2:] in (["git/push ran, 0:03", "pushed"], ["git/push ran, 0:04", "pushed"])
+    ran = one.run('lab.call("git/push", seconds=30).result(timeout=1.5)')
+    assert ran.error.startswith("StillRunning")
+    assert ran.text.splitlines()[-1] == "git/push is not waited for any more"
 
 
 @pytest.mark.trap("T-5")

@@ -627,7 +627,10 @@ async def execute_tool_call(
                 sent = isinstance(fault, OutcomeUnknown | StillRunning)
                 return abridge(mask(f"{UNKNOWN if sent else ERROR}{fault}"), limit)
         except Exception as fault:  # a custom model may return arguments that are no JSON
-            return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(mask(str(fault)), 300)}"
+            why, name = one_line(mask(str(fault)), 300), one_line(call.name, 120)
+            if open_call is None:
+                return f"{ERROR}{name} was not called: {why}"
+            return f"{UNKNOWN}{name} was called, and its answer cannot be read: {why}"
         await ready_to_send(participant)  # nothing was done: the call is repeated after the pause
 
 

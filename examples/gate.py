@@ -1,7 +1,7 @@
 """An MCP client uses a space as its server: what it calls waits for a person, and is on record.
 
-The client is the official Python one. `mew-lab mcp --config claude|codex|gemini|opencode|vscode|cursor|zed` prints what
-to paste into the settings of a coding agent.
+The client is the official Python one. `gate.settings("codex")` and `mew-lab mcp --config codex` show what to paste into
+the settings of a coding agent; `--help` names the others.
 """
 
 import asyncio

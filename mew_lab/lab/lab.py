@@ -836,9 +836,7 @@ class Lab(metaclass=_NamesOnly):
         """Records what this person found out about that proposal or request; see `resolve`."""
         me = self.me.participant
         calls = me.ledger.calls
-        if calls.requests.get(id) is None:
-            proposed = complete_id(id, (one.id for one in calls.proposals))
-            id = proposed or complete_id(id, (one.id for one in calls.requests)) or id
+        id = _complete_call(calls, id)
         proposal = calls.proposals.get(id)
         sent = proposal.request if proposal is not None else None
         request = calls.requests.get(id if sent is None else sent.id)
@@ -986,12 +984,22 @@ class Lab(metaclass=_NamesOnly):
 
 def _response_to(calls: CallLedger, id: str) -> Envelope | None:
     """The response to that request or proposal, or to the one whose id begins so; None where there is none."""
-    found = complete_id(id, (one.id for one in calls.proposals)) or id
-    proposal = calls.proposals.get(found)
+    id = _complete_call(calls, id)
+    proposal = calls.proposals.get(id)
     if proposal is not None:
         return None if proposal.response is None else proposal.response.envelope
-    request = calls.requests.get(complete_id(id, (one.id for one in calls.requests)) or id)
+    request = calls.requests.get(id)
     return None if request is None or request.response is None else request.response.envelope
+
+
+def _complete_call(calls: CallLedger, id: str) -> str:
+    """The id of the proposal or request that it is or that alone begins with it; itself where there is none.
+
+    Raises:
+        JournalError: several begin so; a peer may choose an id that begins as another.
+    """
+    ids = [call.id for index in (calls.proposals, calls.requests) for call in index]
+    return complete_id(id, ids) or id
 
 
 def _sampling_model(sampling: Model | str | bool | None) -> Model | None:

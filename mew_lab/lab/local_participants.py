@@ -418,7 +418,7 @@ class LocalParticipants:
         calls = me.participant.ledger.calls
         waiting = [one.id for one in calls.requests if one.state == "waiting"]
         fulfilled = {one.id: one for one in calls.proposals if one.state == "fulfilled"}
-        id = complete_id(call, fulfilled) or complete_id(call, waiting) or call
+        id = complete_id(call, [*fulfilled, *waiting]) or call
         request = me.participant.find_running(id)
         decided = [one for one in fulfilled.values() if one.fulfilment == request.id]
         by_id = {seat.participant.client.id: seat for seat in self.seats.values()}

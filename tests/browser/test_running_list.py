@@ -119,4 +119,6 @@ def test_the_focus_of_a_call_that_ends_goes_to_the_next_and_then_to_the_cards(sc
     scene.running.end("first")
     scene.page.until(lambda: scene.page.tab.evaluate(focused) == "Cancel git/second", "the next button")
     scene.running.end("second")
-    scene.page.until(lambda: "mew-card" in scene.page.tab.evaluate("document.activeElement.className"), "the card")
+    scene.page.until(
+        lambda: "mew-card" in scene.page.tab.evaluate("document.activeElement.className"), "the card"
+    )

@@ -76,6 +76,23 @@ def test_a_call_that_runs_is_cancelled_by_the_person_of_the_lab(
     assert len(cancels(lab)) == 1
 
 
+def test_a_peer_that_begins_its_id_alike_draws_no_cancel_onto_its_call(lab: Lab, slow: Slow) -> None:
+    own, bot = lab.me.call("git/push"), lab.join("bot").participant
+
+    async def propose() -> None:
+        call = {"method": "tools/call", "params": {"name": "push", "arguments": {}}}
+        draft = {"id": f"{own.id[:4]}-bot", "kind": "mcp/proposal", "to": ["git"], "payload": call}
+        sent = await bot.send_accepted(draft)
+        await lab.me.participant.approve(sent.id)
+
+    lab.me.run(propose())
+    wait(lab, lambda: slow.running == 2)
+    with pytest.raises(MewError, match="2 begin so"):
+        lab.cancel(own.id[:4])
+    assert not cancels(lab)
+    assert str(lab.cancel(own.id[:8])).startswith(f"human has asked git to cancel {own.id}")
+
+
 def test_a_proposal_that_waits_and_a_call_that_never_was_are_not_cancelled(lab: Lab, slow: Slow) -> None:
     pending = lab.join("bot").call("git/push")
     with pytest.raises(MewError, match=r"does not run; the proposal is open"):

@@ -166,7 +166,9 @@ def test_interrupting_a_wait_leaves_the_proposal_to_be_approved(
     assert one.passes("r = await p\nprint(r)") == "3\n"
 
 
-SLOW = START + """
+SLOW = (
+    START
+    + """
 import asyncio
 git = lab.join("git", can="tool")
 async def push(params):
@@ -178,6 +180,7 @@ git.participant.register_method("tools/call", push)
 from mew_lab.views.ui import live
 live.message_threads.add("main")  # a front end without subshells
 """
+)
 
 
 @pytest.mark.timeout(120)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from bare import Bare
+from lab_server import wait_until
 from playwright.sync_api import BrowserContext, Locator
 
 import mew_lab
@@ -46,14 +47,15 @@ class Kept:
         chosen = {"id": id} if id else {}
         draft = {"kind": "mcp/proposal", "to": ["notebook"], "payload": call, **chosen}
 
-        async def run() -> None:
-            sent = await self.clerk.participant.send_accepted(draft)
-            me = self.lab.me.participant
-            await me.approve(sent.id)
-            while not ((proposal := me.proposals.get(sent.id)) and proposal.response):
-                await asyncio.sleep(0.01)
+        me = self.lab.me.participant
 
-        self.lab.loop.run(run(), timeout=60, doing="waiting for the answer")
+        async def run() -> str:
+            sent = await self.clerk.participant.send_accepted(draft)
+            await me.approve(sent.id)
+            return sent.id
+
+        sent = self.lab.loop.run(run(), timeout=20, doing="approving")
+        wait_until(lambda: (one := me.proposals.get(sent)) and one.response, "the answer", pause=time.sleep)
 
     def row(self) -> Locator:
         """The element of the kept result in the feed: its row is opened first."""

@@ -101,10 +101,10 @@ class RunningCalls:
         return request.sender == me.client.id or own or owns
 
     def _observe(self, envelope: Envelope) -> None:
-        if envelope.kind == "mcp/request" and (request := self._me.ledger.calls.requests.get(envelope.id)):
+        request = self._me.ledger.calls.requests.get(envelope.id)
+        if request is not None and request.seq not in self._since and has_effect(request.method):
             # Only a gateway knows when a request came to it, so its time here is kept.
-            if request.seq not in self._since and has_effect(request.method):
-                self._since[request.seq] = self._clock()
+            self._since[request.seq] = self._clock()
         if envelope.kind == "mcp/request" and (read := read_progress(envelope.payload)) is not None:
             self._take_progress(envelope, *read)
         self.changed(None)

@@ -248,7 +248,7 @@ class McpSession:
         try:
             made = await asyncio.shield(making)
         except asyncio.CancelledError:
-            self._cancel_later(self._cancel_made(making))
+            self._cancel_later(self._cancel_unnamed_task(making))
             raise
         task = None if isinstance(made, UnreadResult) else made.get("task")
         id = task.get("taskId") if isinstance(task, Mapping) else None
@@ -265,7 +265,7 @@ class McpSession:
         self._cancelling.add(cancelling)
         cancelling.add_done_callback(self._cancelling.discard)
 
-    async def _cancel_made(self, making: asyncio.Task[dict[str, Any]]) -> None:
+    async def _cancel_unnamed_task(self, making: asyncio.Task[dict[str, Any]]) -> None:
         """Cancels a task of whose id its server has not told yet: without it, the server goes on."""
         with contextlib.suppress(Exception):  # it was not made, or the server has ended
             async with asyncio.timeout(MADE_WITHIN):

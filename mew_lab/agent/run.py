@@ -650,7 +650,7 @@ async def _load_whole(participant: MEWParticipant, id: str, result: Any) -> tupl
         return result, f"\n[not loaded, for it has more than {MAX_LOADED} bytes; a person can load it]"
     try:
         text = await participant.results.load_text(head, by=kept.by)
-        if holds_more_values(text, MAX_VALUES):
+        if await asyncio.to_thread(holds_more_values, text, MAX_VALUES):
             return result, f"\n[not loaded, for it holds more than {MAX_VALUES} values; a person can load it]"
         whole = await asyncio.to_thread(parse_result, text)
     except MewError as fault:

@@ -68,6 +68,7 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.progress import PROGRESS, read_progress, token_of
 from mew_lab.sdk.request_server import CANCELLED
 from mew_lab.sdk.results import result_of
+from mew_lab.sdk.signal import run_later
 
 __all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations", "cancellation_of"]
 
@@ -949,7 +950,7 @@ class Correlations:
         named = [self._waits.get(id) or self._reported.get(id) for id in dict.fromkeys(report.correlation_id)]
         for wait in (*named, self._reported.get(token) if type(token) is int else None):
             if isinstance(wait, CallWait) and wait.executing and not unasked(report.sender, wait.asked):
-                wait.note_progress(progress)
+                run_later(wait.note_progress(progress), self._client.report)
                 return
 
     def refuse(self, error: Envelope) -> bool:

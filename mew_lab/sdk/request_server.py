@@ -39,6 +39,7 @@ __all__ = [
     "MethodAnswerer",
     "RequestServer",
     "ResultKeeper",
+    "not_begun",
 ]
 
 logger = logging.getLogger(__name__)
@@ -252,24 +253,27 @@ class RequestServer:
         for task, (running, own) in tuple(self._running.items()):
             if self.is_cancelled(running, own, note, payload.params):
                 self._cancelled.add(task)
-                task.cancel()
+                asyncio.get_running_loop().call_soon(task.cancel)  # one that did not begin would never answer
         ended = [kept for kept in self._kept if self.is_cancelled(kept[0], kept[1], note, payload.params)]
         for kept in ended:
             self._kept.remove(kept)
             request, own, guard = kept
             if has_effect(own.method):
-                why = "Not executed: it was cancelled before it began"
-                self.refuse(request, own, RpcError(SERVER_ERROR, why))
+                self.refuse(request, own, not_begun())
             _end(guard, answered=has_effect(own.method))
 
     async def _answer(self, request: Envelope, payload: McpRequest, guard: Guard | None) -> bool:
         """Executes a request and answers it; returns whether an answer was sent that tells the outcome."""
         ASKED.set(request)
+        task, has_begun = asyncio.current_task(), False
         try:
+            if task in self._cancelled:
+                raise asyncio.CancelledError
             if self._keeper is not None:
                 self._keeper.check_room(payload)
             if guard is not None:
                 await guard.begin()
+            has_begun = True
             result = await self._answerer.answer(payload.method, payload.params or {})
             if self._keeper is not None:
                 result = await self._keeper.fit(request, payload, result)
@@ -277,8 +281,9 @@ class RequestServer:
             error = {"error": fault.payload()}
             return self._respond(request, payload, error) and not unknown_outcome(error)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
             if task in self._cancelled and has_effect(payload.method):
+                if not has_begun:
+                    return self._respond(request, payload, {"error": not_begun().payload()})
                 # MCP wants no answer to a cancelled request, but the space must know that it may have run (R35).
                 why = "It was cancelled while it ran, and may have taken effect"
                 self._respond(request, payload, {"error": unknown_outcome_error(why).payload()})
@@ -328,6 +333,11 @@ class RequestServer:
 def _end(guard: Guard | None, *, answered: bool) -> None:
     if guard is not None:
         guard.end(answered)
+
+
+def not_begun() -> RpcError:
+    """The answer to a request that was cancelled before it was executed."""
+    return RpcError(SERVER_ERROR, "Not executed: it was cancelled before it began")
 
 
 def rpc_id(request: Envelope, payload: McpRequest) -> str | int:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import CapabilityViolation, MewError, OutcomeUnknown, StillRunning
+from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.profiles import OWNER, PROFILES
 from mew_lab.sdk import correlations
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.request_server import RequestServer
 
 from .conftest import Room, until
 
@@ -216,3 +218,50 @@ async def test_a_paused_executor_that_is_cancelled_executes_nothing(room: Room, 
     with pytest.raises(MewError, match="Not executed: it was cancelled before it began"):
         await call
     assert not slow.cancelled and not slow.running
+
+
+@pytest.mark.ruling("R35")
+async def test_a_request_that_is_cancelled_before_it_begins_is_not_executed_and_answered(
+    room: Room, slow: Slow
+) -> None:
+    await room.seat("git", "tool", tools=slow)
+    ada = await room.seat("ada")
+    call = ada.call("git/push", {"n": 1})
+    ada.client.post(note(call.envelope))
+    with pytest.raises(MewError, match="Not executed: it was cancelled before it began"):
+        async with asyncio.timeout(10):
+            await call
+    assert not slow.cancelled and not slow.running and call.state == "failed"
+
+
+@pytest.mark.ruling("R35")
+async def test_a_call_that_is_cancelled_while_its_id_is_written_is_not_executed(
+    room: Room, slow: Slow
+) -> None:
+    class Disk:
+        """A disk that takes long."""
+
+        has_ended: bool | None = None
+
+        async def begin(self) -> None:
+            await asyncio.Event().wait()
+
+        def end(self, answered: bool) -> None:
+            self.has_ended = answered
+
+    answers: list[Mapping[str, Any]] = []
+    disk, server = Disk(), RequestServer(slow, post=lambda draft: answers.append(draft["payload"]))  # type: ignore[func-returns-value]
+    ada = await room.seat("ada")
+    request = ada.client.complete(
+        {
+            "kind": "mcp/request",
+            "to": ["git"],
+            "payload": {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}},
+        }
+    )
+    server.take(request, McpRequest.model_validate(request.payload), disk)
+    await asyncio.sleep(0)
+    cancel = ada.client.complete(note(request))
+    server.take(cancel, McpRequest.model_validate(cancel.payload))
+    await until(lambda: disk.has_ended is not None)
+    assert "cancelled before it began" in answers[0]["error"]["message"] and disk.has_ended is True

@@ -8,6 +8,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
+from time import process_time
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from pages import picture
 from mew_lab.lab.lab import Lab
 from mew_lab.protocol.kept import ResultHead, ResultUri
 from mew_lab.protocol.text import count_of
-from mew_lab.sdk.kept_results import KeptAnswer, holds_more_values
+from mew_lab.sdk.kept_results import COUNTED, KeptAnswer, holds_more_values
 from mew_lab.views.ui import kept as kept_module
 from mew_lab.views.ui.kept import draw_kept, pack_kept
 
@@ -214,6 +215,21 @@ def test_values_are_counted_without_what_strings_hold(value: Any) -> None:
     assert not holds_more_values(text, count)
     if count:
         assert holds_more_values(text, count - 1)
+
+
+def test_values_are_counted_wherever_their_text_is_cut_to_be_counted() -> None:
+    value = ["\\", '"', '\\"', "\\\\,[", '",{', "\\" * 5 + '"']
+    inner, count = json.dumps(value), 2 + signs(value)
+    for place in range(len(inner) + 1):
+        text = f'["{"x" * (COUNTED - place)}",{inner}]'
+        assert not holds_more_values(text, count) and holds_more_values(text, count - 1)
+
+
+def test_no_text_takes_long_to_be_counted() -> None:
+    text = '""' * 5_000_000 + '"' + "," * 20_000 + '"'
+    begun = process_time()
+    assert not holds_more_values(text, 10_000)
+    assert process_time() - begun < 1.5
 
 
 @given(st.text(alphabet='a"\\,[]{}', max_size=60), st.integers(0, 5))

@@ -15,7 +15,8 @@ and the gate has no rights of its own to give.
 - An answer after `answer_after` seconds says that the call is pending, with its id. A client that sends its request
   again by itself is told to do so. Any other gets a result that says so in its first line (`PENDING_LINE`) and in
   `_meta`. The same call made again attaches to it where nobody else holds it, and so does the tool `proposal_result`.
-- A cancellation by the client's own time limit leaves its call waiting, any other one withdraws it.
+- A cancellation by the client's own time limit leaves its call as it is. Any other one withdraws it, or is passed on to
+  the executor where it runs.
 - What an approved call reports of its progress is for the participant that approved it, and everybody sees it. So the
   gate gives its client the progress of the decision first and that of the tool after it.
 - `kept_for_clients` gives the client results that no message of the space can hold.
@@ -46,7 +47,7 @@ from mcp.types.version import LATEST_HANDSHAKE_VERSION
 from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer, Listed
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.bridge.caller_status import CallerStatus
-from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, session_of
+from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, request_key
 from mew_lab.bridge.client_results import (
     LISTS,
     as_offered,
@@ -192,6 +193,7 @@ class McpGate:
             grace=grace,
             withdraw_after=withdraw_after,
             status=CallerStatus(participant),
+            cancel=participant.cancel,
             memory=memory,
             load=self._kept.load,
         )
@@ -764,7 +766,8 @@ class McpGate:
 
     async def note_cancelled(self, context: Any, params: types.CancelledNotificationParams) -> None:
         """Notes that a client cancelled a request: because of its own time limit, or because it does not want it."""
-        request = self._requests.pop((session_of(context), str(params.request_id)), None)
+        id = params.request_id
+        request = None if id is None else self._requests.pop(request_key(context, id), None)
         if request is not None:
             is_known = self._limits.note(request.client, request.seconds)
             if not is_known and not is_time_out(params.reason):

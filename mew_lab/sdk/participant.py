@@ -587,7 +587,9 @@ class MEWParticipant:
             if proposal.state == "fulfilled" and proposal.request is not None:
                 return proposal.request.envelope
             raise MewError(f"Cannot cancel {label}: it does not run; the proposal is {proposal.state}")
-        if request is None:
+        if request is None:  # unless it was just sent: its cancellation comes after it
+            if (sent := self.correlations.waiting("mcp/request").get(call_id)) is not None:
+                return sent
             raise MewError(f"Cannot cancel {label}: no call of that id is known here")
         if request.state != "waiting":
             raise MewError(f"Cannot cancel {label}: it does not run any more; it is {request.state}")

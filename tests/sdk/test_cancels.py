@@ -216,3 +216,16 @@ async def test_a_paused_executor_that_is_cancelled_executes_nothing(room: Room, 
     with pytest.raises(MewError, match="Not executed: it was cancelled before it began"):
         await call
     assert not slow.cancelled and not slow.running
+
+
+@pytest.mark.ruling("R35")
+async def test_a_call_that_was_sent_just_now_is_cancelled_too(room: Room, slow: Slow) -> None:
+    """Its message is on its way, so the ledger does not have it yet."""
+    await room.seat("git", "tool", tools=slow)
+    ada = await room.seat("ada")
+    call = ada.call("git/push", {"n": 1})
+    assert ada.ledger.calls.requests.get(call.id) is None
+    await ada.cancel(call.id)
+    with pytest.raises(OutcomeUnknown):
+        await call
+    assert not slow.running

@@ -34,7 +34,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Literal
@@ -227,7 +226,6 @@ class McpGate:
         self.participant.on_change(self.calls.note_change)
         self.participant.unknown_changed.add(self.calls.note_change)
         self.participant.ledger.calls.hold_all_requests()  # a call repeats one of unknown outcome, whoever sent that
-        self.participant.client.on_message(self.calls.note_progress, kinds=["mcp/request"])
         self.participant.client.on_message(self.calls.note_response, kinds=["mcp/response"])
         self.participant.on_ready(lambda _: self.calls.resume())
         self.participant.discovery.on_tools_changed(lambda _: self._note_tools())
@@ -682,18 +680,18 @@ class McpGate:
             )
         kind = None if may_repeat else self._kind_of_repeat(key, participant, payload, what=what)
         self._check_rights(participant, payload, kind)
-        token = f"gate-{secrets.token_hex(6)}" if request.wants_progress else ""
         is_own = kind is None and self.participant.can_send("mcp/request", payload, participant)
         call = self.participant.correlations.call(
             (participant,),
-            _with_token(payload, token),
+            payload,
             what=what,
             timeout=self.calls.run_within if is_own else None,
             resilient=True,
             kind=kind,
+            progress=request.wants_progress,
         )
         logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
-        return self.calls.begin(key, call, session=request.session, progress_token=token)
+        return self.calls.begin(key, call, session=request.session)
 
     def _check_rights(
         self, participant: str, payload: Mapping[str, Any], kind: Literal["mcp/proposal"] | None
@@ -865,12 +863,6 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
 
     server.middleware.append(hold_handshake)
     return server
-
-
-def _with_token(payload: Mapping[str, Any], token: str) -> Mapping[str, Any]:
-    """The payload with a progress token, which the request that approves it repeats; the payload itself without one."""
-    params = {**payload["params"], "_meta": {"progressToken": token}}
-    return {**payload, "params": params} if token else payload
 
 
 def _model_of(model: Any, method: str, result: Any, version: str) -> Any:

@@ -64,7 +64,7 @@ from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
-from mew_lab.sdk.progress import Progress, read_progress
+from mew_lab.sdk.progress import Progress
 from mew_lab.sdk.results import ToolResult, result_of
 
 __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
@@ -127,7 +127,6 @@ class WaitingCall:
         self.holder = ""
         self.returns_until = -math.inf  # the loop's time until which its next round holds it
         self.caller: CallerState = ""
-        self.progress_token = ""
         self.progress: Progress | None = None  # what the participant reported last
         self.reported = asyncio.Event()  # set at the next report, which puts another in its place
         self.why = ""  # the reason of a withdrawal, as a sentence for the client
@@ -143,6 +142,12 @@ class WaitingCall:
     def is_of(self, session: ClientSession | None) -> bool:
         """Whether a request of that session may name it by its id."""
         return (session is not None and self.session is session) or self.is_free_for(session)
+
+    def note_progress(self, progress: Progress) -> None:
+        """Notes what its participant reports of it."""
+        self.progress = progress
+        self.reported.set()
+        self.reported = asyncio.Event()
 
     @property
     def decided(self) -> bool:
@@ -236,17 +241,11 @@ class WaitingCalls:
         """The call of that id, waiting or ended; None if it is not known."""
         return self._by_id.get(id)
 
-    def begin(
-        self, key: str, call: Call, *, session: ClientSession | None, progress_token: str = ""
-    ) -> WaitingCall:
-        """Keeps a call that was sent to the space for a request of `session`.
-
-        Args:
-            progress_token: the token in it, empty where it has none.
-        """
+    def begin(self, key: str, call: Call, *, session: ClientSession | None) -> WaitingCall:
+        """Keeps a call that was sent to the space for a request of `session`."""
         is_tool = call.payload.get("method") == "tools/call"
         waiting = WaitingCall(key, id=call.id, what=call.what, is_tool=is_tool, call=call)
-        waiting.progress_token = progress_token
+        call.on_progress(waiting.note_progress)
         self.hand_over(waiting, session)
         self._keep(waiting)
         self._remember(waiting)
@@ -319,18 +318,6 @@ class WaitingCalls:
         """Notes that the client has the outcome, so the next request with its key is a new call."""
         waiting.delivered = True
         self._release(waiting)
-
-    def note_progress(self, envelope: Envelope) -> None:
-        """Notes what a participant reports of a call that it executes."""
-        token, progress = read_progress(envelope.payload) or ("", None)
-        for waiting in self._by_id.values() if token else ():
-            call = waiting.call
-            if call is None or waiting.progress_token != token or envelope.sender not in call.asked:
-                continue
-            if waiting.decided and not call.done:
-                waiting.progress = progress
-                waiting.reported.set()
-                waiting.reported = asyncio.Event()
 
     def note_change(self, change: Change) -> None:
         """Withdraws a proposal that was rejected; gives an approved one its time to run, and takes its late answer."""

@@ -334,7 +334,7 @@ class MEWParticipant:
             correlation_id: the messages that it is about, such as the reasoning that led to it.
             context: the sequence that it belongs to, as the answer does then.
             propose: whether it is a proposal even where a request is permitted.
-            progress: whether a request asks for reports of its progress, which `Call.progress` has.
+            progress: whether it asks for reports of its progress, which `Call.progress` has and everybody sees.
 
         Raises:
             CapabilityViolation: this participant may send neither.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -77,10 +78,12 @@ def test_the_line_for_a_coding_agent_names_the_file_of_the_token_and_not_the_tok
     token = seat.token_file.read_text().strip()
     assert seat.token_file.stat().st_mode & 0o777 == 0o600
     assert token not in repr(seat) and token not in str(lab.who())
-    assert seat.line == (
-        f"claude mcp add --transport http {lab.space} {seat.url} "
-        f'--header "Authorization: Bearer $(cat {seat.token_file})"'
-    )
+    words = ["sh", "-c", f'claude() {{ printf "%s\\n" "$@"; }}; {seat.line}']
+    *command, entry = subprocess.run(words, capture_output=True, text=True, timeout=20).stdout.splitlines()
+    assert command == ["mcp", "add-json", lab.space]
+    read = json.loads(entry)
+    is_read = read.pop("headers") == {"Authorization": f"Bearer {token}"}  # a fault shows no token
+    assert is_read and read == {"type": "http", "url": seat.url, "alwaysLoad": True}
     assert seat.line in repr(seat) and ".settings(CLIENT) shows what to paste for claude, codex" in repr(seat)
     port = int(seat.url.split(":")[2].split("/")[0])
     lab.leave("ann")

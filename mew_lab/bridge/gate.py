@@ -96,6 +96,7 @@ from mew_lab.settings.waiting import (
     RUN_WITHIN,
     WITHDRAW_AFTER,
     check_seconds,
+    told_answer_after,
 )
 from mew_lab.version import VERSION
 
@@ -152,7 +153,8 @@ class McpGate:
 
     Args:
         participant: the participant that speaks for the client; the gate starts and stops it.
-        answer_after: seconds after which a request is answered as pending.
+        answer_after: seconds after which a request is answered as pending; where they are the usual ones, those that a
+            capability of the participant tells (`x-answer-after`) come before them.
         decide_within: seconds after which a proposal that nobody decided is refused.
         run_within: seconds after which an approved call that its tool has not answered ends as unknown.
         grace: seconds that a call of a client that is gone still waits for it.
@@ -736,7 +738,9 @@ class McpGate:
     ) -> CallOutcome | types.InputRequiredResult | None:
         """The outcome of a call, that its client sends the request again, or None where it is pending."""
         self._requests[request.key] = request
-        if not await request.wait(self.calls, waiting, seconds=request.answer_after or self._answer_after):
+        if not await request.wait(
+            self.calls, waiting, seconds=request.answer_after or self._find_answer_after()
+        ):
             self._forget(request)
             if not request.may_return or request.is_gone:
                 return None
@@ -745,6 +749,11 @@ class McpGate:
         self._forget(request)
         request.when_delivered(lambda: self.calls.note_delivered(waiting))
         return waiting.outcome
+
+    def _find_answer_after(self) -> float:
+        """The seconds after which a request that says nothing of it is answered as pending."""
+        told = told_answer_after(self.participant.client.capabilities.patterns)
+        return told if told is not None and self._answer_after == ANSWER_AFTER else self._answer_after
 
     async def _answer(
         self, request: ClientRequest, waiting: WaitingCall, name: str

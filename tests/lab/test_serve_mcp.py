@@ -19,6 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.mcp_access import McpSeat
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.settings.waiting import told_answer_after
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -172,3 +174,15 @@ async def test_a_tool_that_changes_after_a_permission_asks_a_person_again(lab: L
 
     result = await use(seat, work)
     assert result.is_error and "no copies" in result.content[0].text and sent == ["one"]
+
+
+def test_the_owner_enrols_a_client_with_the_seconds_after_which_its_calls_are_pending(lab: Lab) -> None:
+    lab.enrol("ann", answer_after=600)
+    assert lab.local.host is not None
+    members = lab.loop.call(lambda: lab.local.host.gateway.participants(lab.space))  # type: ignore[union-attr]
+    [held] = [member["capabilities"] for member in members if member["id"] == "ann"]
+    assert told_answer_after(held) == 600 and told_answer_after(held[1:]) is None
+    assert [{k: v for k, v in one.items() if k != "x-answer-after"} for one in held] == PROFILES["agent"]
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(ConfigError, match="seconds"):
+            lab.enrol("bob", answer_after=wrong)

@@ -691,6 +691,7 @@ class McpGate:
             resilient=True,
             kind=kind,
             progress=request.wants_progress,
+            proposal_progress=request.wants_progress,
         )
         logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
         return self.calls.begin(key, call, session=request.session)

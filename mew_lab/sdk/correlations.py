@@ -752,6 +752,7 @@ class Correlations:
         about: Sequence[str] = (),
         context: str | None = None,
         progress: bool = False,
+        proposal_progress: bool = False,
     ) -> Call:
         """Sends an MCP request, or a proposal of it; returns the call.
 
@@ -762,7 +763,8 @@ class Correlations:
             kind: `mcp/request` or `mcp/proposal`; None requests where that is permitted, else proposes.
             about: the messages that it correlates to, such as the reasoning that led to it.
             context: the sequence that it belongs to.
-            progress: whether it asks its target for reports of its progress, where that is permitted.
+            progress: whether a request asks its target for reports of its progress, where that is permitted.
+            proposal_progress: the same for a proposal.
 
         Raises:
             CapabilityViolation: it is not permitted.
@@ -789,6 +791,7 @@ class Correlations:
         sent = request if kind == "mcp/request" else dict(payload)
         # A proposal's token goes into the request of another, so it is none that this may use itself.
         token = self._last_id if kind == "mcp/request" else f"p-{secrets.token_hex(6)}"
+        progress = progress if kind == "mcp/request" else proposal_progress
         if progress and permitted(kind, to, asking := _with_token(sent, token)).allowed:
             sent = asking
         draft: dict[str, Any] = {"kind": kind, "to": to, "payload": sent}

@@ -236,7 +236,7 @@ async def test_a_proposal_asks_for_progress_and_gets_that_of_its_call_alone(room
     git = await room.seat("git", "tool", tools=slow)
     bot, ada = await room.seat("bot", ASKS), await room.seat("ada")
     own = ada.call("git/pull", {"n": 0}, progress=True)
-    call = bot.call("git/push", {"n": 1}, progress=True)
+    call = bot.call("git/push", {"n": 1}, proposal_progress=True)
     assert call.kind == "mcp/proposal"
     await until(lambda: ada.proposals.get(call.id))
     await ada.approve(call.id)

@@ -603,7 +603,7 @@ async def execute_tool_call(
             }
             reading = content_request(call.name, call.arguments)
             open_call = (
-                participant.call(call.name, call.arguments, **how)
+                participant.call(call.name, call.arguments, progress=True, proposal_progress=True, **how)
                 if reading is None
                 else participant.mcp_request(*reading, **how)
             )

@@ -114,7 +114,8 @@ class RunningCalls:
         named = [request for id in report.correlation_id if (request := requests.get(id)) is not None]
         if not named and type(token) in (int, str):  # of other peers, that correlate to nothing
             calls = self._open()[:MOST]
-            named = [one for one in calls if token_of(one.payload.get("params")) == token]
+            asking = [one for one in calls if one.sender in report.to or not report.to]
+            named = [one for one in asking if token_of(one.payload.get("params")) == token]
         for request in named:
             if request.state == "waiting" and not unasked(report.sender, request.to):
                 self._progress[request.id] = progress

@@ -211,9 +211,11 @@ class _RunningLine:
         self._handle: Any = None
 
     def show(self, call: RunningCall) -> None:
-        """Shows how far it has come."""
+        """Shows how far it has come, and how it is cancelled while no click can do it."""
         progress = "" if call.progress is None else f" · {call.progress}"
-        self._write(f"{self._what} runs, {_elapsed(time.time() - call.since)}{progress}")
+        then = f", then %mew cancel {call.id[:4]}" if call.may_cancel else " for it"
+        hint = f"interrupt the cell to stop waiting{then}"
+        self._write(f"{self._what} runs, {_elapsed(time.time() - call.since)}{progress} · {hint}")
 
     def end(self) -> None:
         """Says that the call is not waited for any more, where it was shown."""

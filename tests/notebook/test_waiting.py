@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -164,6 +165,40 @@ def test_interrupting_a_wait_leaves_the_proposal_to_be_approved(
     assert refusal.startswith("NotApproved: Not approved yet: this is what would be sent.")
     one.passes("%mew approve {p.id}")
     assert one.passes("r = await p\nprint(r)") == "3\n"
+
+
+def test_a_cell_that_blocks_in_a_call_tells_its_seconds_and_how_it_is_cancelled(
+    kernel: Callable[..., Kernel],
+) -> None:
+    one = kernel(attended=True)
+    one.passes(START)
+    one.passes(
+        """import threading
+from mew_lab.views.ui import live
+live.message_threads.add("main")  # a front end without subshells has sent a message
+end = threading.Event()
+@lab.tool
+def push() -> str:
+    "Waits."
+    end.wait()
+    return "pushed"
+"""
+    )
+    sent = one.send("p = lab.call('notebook/push')\np.result(60)")
+    lines: list[str] = []
+    while len(set(lines)) < 3:  # of different seconds
+        message = one.client.get_iopub_msg(timeout=30)
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            lines.append(message["content"]["data"].get("text/plain", ""))
+    told = re.fullmatch(
+        r"notebook/push runs, 0:\d\d · interrupt the cell to stop waiting, then (%mew cancel \w{4})",
+        lines[-1],
+    )
+    assert told, lines
+    one.manager.interrupt_kernel()
+    assert "KeyboardInterrupt" in one.ended(sent).error
+    assert "notebook was asked by human to stop" in one.passes(told[1])
+    assert one.passes("end.set()\nprint(p.result(60))") == "pushed\n"
 
 
 @pytest.mark.trap("T-5")

@@ -24,7 +24,7 @@ from mew_lab.sdk.signal import Signal
 __all__ = ["RunningCall", "RunningCalls", "concerns"]
 
 MOST = 50  # calls that are told at once, the oldest
-MAX_KEPT = 1000  # reports of progress
+MAX_KEPT = 1000  # reports of progress, and times of requests
 TELLING = ("mcp/request", "mcp/response", "system/presence", "system/error")
 
 
@@ -55,6 +55,7 @@ class RunningCalls:
         self._me = me
         self._clock = clock
         self._progress: BoundedDict[str, Progress] = BoundedDict(MAX_KEPT)
+        self._since: BoundedDict[str, float] = BoundedDict(MAX_KEPT)  # request -> when it came
         self.changed: Signal[None] = Signal(on_fault=me.client.report)
         me.client.on_message(self._observe, kinds=TELLING)
 
@@ -64,8 +65,11 @@ class RunningCalls:
 
     async def cancel(self, id: str) -> str:
         """Cancels the call of that request; returns one sentence, and raises as `cancel` of a participant."""
+        target = ", ".join(middle(name, 40) for name in self._me.find_running(id).to[:3])
         await self._me.cancel(id)
-        return "Cancelled. Its outcome is the answer if one still comes, else it is not known."
+        return (
+            f"{target} was asked to stop. The outcome is its answer if one still comes, else it is not known."
+        )
 
     def _open(self) -> list[Request]:
         waiting = self._me.ledger.calls.requests.open()
@@ -78,7 +82,7 @@ class RunningCalls:
         return RunningCall(
             request.id,
             f"{by}{middle('/'.join([', '.join(request.to[:3]), tool]), 100)}",
-            request.entry.t or self._clock(),
+            self._since.get(request.id) or self._clock(),
             self._progress.get(request.id),
             self._may_cancel(envelope),
             frozenset((request.id, *envelope.correlation_id)),
@@ -97,6 +101,8 @@ class RunningCalls:
     def _observe(self, envelope: Envelope) -> None:
         if envelope.kind == "mcp/request" and (read := read_progress(envelope.payload)) is not None:
             self._take_progress(envelope, *read)
+        elif envelope.kind == "mcp/request" and has_effect(method_of(envelope.payload)):
+            self._since[envelope.id] = self._clock()
         self.changed(None)
 
     def _take_progress(self, report: Envelope, token: object, progress: Progress) -> None:

@@ -33,7 +33,7 @@ class ShownFrame(pd.DataFrame):
         return visible_lines(super().__repr__())
 
     def _repr_html_(self) -> str | None:
-        return _show(super()._repr_html_())  # type: ignore[operator]
+        return _show(super()._repr_html_())  # type: ignore[misc]
 
     def to_string(self, *args: Any, **options: Any) -> Any:
         return _show(super().to_string(*args, **options))
@@ -42,7 +42,7 @@ class ShownFrame(pd.DataFrame):
     def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
         return _ShownColumn(super().value_counts(*args, **options))
 
-    def describe(self, *args: Any, **options: Any) -> ShownFrame:
+    def describe(self, *args: Any, **options: Any) -> ShownFrame:  # type: ignore[misc]
         return ShownFrame(super().describe(*args, **options))
 
 
@@ -64,7 +64,7 @@ class _ShownColumn(pd.Series):
     def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
         return _ShownColumn(super().value_counts(*args, **options))
 
-    def describe(self, *args: Any, **options: Any) -> _ShownColumn:
+    def describe(self, *args: Any, **options: Any) -> _ShownColumn:  # type: ignore[misc]
         return _ShownColumn(super().describe(*args, **options))
 
     def unique(self) -> Any:

@@ -197,6 +197,8 @@ class KeptResults:
                 raise OSError(0, "the id of this participant has characters that no URI can have")
             kept = await self.store.keep(text, readers=self._readers_of(request))
         except OSError as fault:
+            if isinstance(result, UnreadResult):
+                result.drop()
             raise unknown_outcome_error(
                 f"It was executed, and its result of {size} bytes cannot be sent, for a message takes at most "
                 f"{self._client.message_bytes}, nor be kept: {fault.strerror or fault}"

@@ -114,6 +114,10 @@ class UnreadResult(dict[str, Any]):
         """
         return self._path.read_bytes()
 
+    def drop(self) -> None:
+        """Deletes its file at once: an object may live on, and a full disk has no room for it."""
+        self._finalizer()
+
     def take(self) -> Path:
         """Its file, which belongs to the caller from now on."""
         self._finalizer.detach()

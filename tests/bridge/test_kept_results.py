@@ -242,6 +242,7 @@ async def test_a_full_store_refuses_the_call_before_it_is_executed(
     assert (await human.call("git/numbers", text(10))).raw, "another tool gave none so large"
     with pytest.raises(OutcomeUnknown, match=r"It was executed, and its result of .* nor be kept"):
         await human.call("git/lists", text(1_900_000))
+    assert len(files(state())) == 1, "what is not kept takes no room"
     assert await whole(human, first)
 
 

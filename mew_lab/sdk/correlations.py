@@ -67,9 +67,9 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.progress import PROGRESS, read_progress, token_of
-from mew_lab.sdk.request_server import CANCELLED
 from mew_lab.sdk.results import result_of
 from mew_lab.sdk.signal import run_later
+from mew_lab.sdk.tools import CANCELLED
 
 __all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations", "cancellation_of"]
 

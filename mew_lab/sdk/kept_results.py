@@ -22,7 +22,6 @@ import asyncio
 import base64
 import binascii
 import hashlib
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from mew_lab.errors import MewError, ProtocolError, ToolFailed
 from mew_lab.ledger.calls import CallIndex, CallLedger, Proposal, tool_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.json_steps import parse_steps
 from mew_lab.protocol.kept import (
     EDITION_OF_KEPT,
     KEPT,
@@ -42,6 +42,7 @@ from mew_lab.protocol.kept import (
     is_result_uri,
 )
 from mew_lab.protocol.payloads.mcp import McpRequest
+from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import timestamp, utf8_size
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
@@ -51,6 +52,7 @@ from mew_lab.sdk.reader import FrameReader
 from mew_lab.sdk.request_server import ASKED, SERVER_ERROR
 from mew_lab.sdk.result_store import KeptResult, ResultStore, UnreadResult
 from mew_lab.sdk.results import ToolResult
+from mew_lab.sdk.slices import in_slices
 from mew_lab.sdk.stream import Stream
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.tools import (
@@ -176,8 +178,7 @@ class KeptResults:
         text: str | UnreadResult
         if isinstance(result, UnreadResult):
             if result.size <= most and not result.is_costly:
-                whole: dict[str, Any] = parse_result(await asyncio.to_thread(result.read))
-                return _without_head(whole)
+                return _without_head(await in_slices(parse_result(await asyncio.to_thread(result.read))))
             text, size, kinds, is_error = result, result.size, result.kinds, result.is_error
         else:
             result = _without_head(result)
@@ -197,6 +198,8 @@ class KeptResults:
                 raise OSError(0, "the id of this participant has characters that no URI can have")
             kept = await self.store.keep(text, readers=self._readers_of(request))
         except OSError as fault:
+            if isinstance(result, UnreadResult):
+                result.drop()
             raise unknown_outcome_error(
                 f"It was executed, and its result of {size} bytes cannot be sent, for a message takes at most "
                 f"{self._client.message_bytes}, nor be kept: {fault.strerror or fault}"
@@ -351,8 +354,7 @@ class KeptResults:
             MewError: it has expired, may not be read here, is too large, or is not what the head says.
         """
         self._client.check_loop()
-        text = await self.load_text(head, by=by)
-        return parse_result(text)
+        return await in_slices(parse_result(await self.load_data(head, by=by)))
 
     async def complete(self, result: Any, *, by: str = "") -> Any:
         """The result of a call, as a whole where it is the head of a kept one; raises as `load`."""
@@ -364,10 +366,10 @@ class KeptResults:
         whole = await self.load(head, by=by)
         return ToolResult(whole) if isinstance(result, ToolResult) else whole
 
-    async def load_text(
+    async def load_data(
         self, head: ResultHead, *, by: str = "", on_bytes: Callable[[int], object] = lambda _count: None
-    ) -> str:
-        """Like `load`; the JSON text of the result.
+    ) -> bytearray:
+        """Like `load`; the bytes that its participant keeps, which `parse_result` reads.
 
         Args:
             on_bytes: called with the number of bytes that have come, on the loop, again and again.
@@ -386,12 +388,9 @@ class KeptResults:
             raise MewError(f"Cannot read {what}: {len(data)} bytes came, and {head.size} were told")
         if digest != head.sha256:
             raise MewError(f"Cannot read {what}: what came has another SHA-256 than its head says")
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise MewError(f"Cannot read {what}: it is no text") from None
+        return data
 
-    async def _fetch(self, head: ResultHead, what: str, on_bytes: Callable[[int], object]) -> bytes:
+    async def _fetch(self, head: ResultHead, what: str, on_bytes: Callable[[int], object]) -> bytearray:
         readers: dict[str, FrameReader] = {}
 
         call = self._request(head.uri)
@@ -419,7 +418,7 @@ class KeptResults:
                 pieces.append(_piece(answer, what))
                 size += len(pieces[-1])
                 on_bytes(size)
-            return b"".join(pieces)
+            return bytearray().join(pieces)
         finally:
             remove()
             for reader in readers.values():
@@ -443,7 +442,7 @@ class KeptResults:
         return answer if isinstance(answer, dict) else {}
 
     @staticmethod
-    async def _read_frames(reader: FrameReader, size: int, on_bytes: Callable[[int], object]) -> bytes:
+    async def _read_frames(reader: FrameReader, size: int, on_bytes: Callable[[int], object]) -> bytearray:
         data = bytearray()
         while len(data) <= size:  # more than was told is wrong anyway
             try:
@@ -454,7 +453,7 @@ class KeptResults:
                 break
             except TimeoutError:
                 raise MewError(f"Nothing came on {reader.name} for {ASKED_WITHIN:g} s") from None
-        return bytes(data)
+        return data
 
 
 def _piece(answer: Mapping[str, Any], what: str) -> bytes:
@@ -468,14 +467,14 @@ def _piece(answer: Mapping[str, Any], what: str) -> bytes:
         raise MewError(f"Cannot read {what}: a part of it is malformed") from None
 
 
-def parse_result(text: str) -> dict[str, Any]:
-    """The result in a text.
+def parse_result(data: bytes | bytearray) -> Steps[dict[str, Any]]:
+    """The result in JSON text.
 
     Raises:
         MewError: it is no JSON object.
     """
     try:
-        value = json.loads(text)
+        value = yield from parse_steps(data)
     except (ValueError, RecursionError) as fault:
         raise MewError(f"A kept result is no JSON: {one_line(str(fault), 200)}") from None
     if not isinstance(value, dict):
@@ -513,21 +512,22 @@ def may_exceed(value: Any, most: int) -> bool:
     return size > most
 
 
-def holds_more_values(text: str, most: int) -> bool:
+def holds_more_values(data: bytes | bytearray, most: int) -> bool:
     """Whether JSON text holds more values than that, as its commas and brackets outside of strings tell.
 
     It is not parsed, and no text takes long: a text of many short strings would, if each was looked for.
     """
-    if sum(text.count(sign) for sign in ",[{") <= most:
+    signs = (b",", b"[", b"{")
+    if sum(data.count(sign) for sign in signs) <= most:
         return False
-    count, is_string, rest = 0, False, ""
-    for begin in range(0, len(text), COUNTED):
-        piece = rest + text[begin : begin + COUNTED]
-        rest = "\\" * ((len(piece) - len(piece.rstrip("\\"))) % 2)  # it may escape the quote that follows
-        piece = piece.removesuffix(rest).replace("\\\\", "").replace('\\"', "")
-        parts = piece.split('"')
-        outside = "".join(parts[is_string::2])
-        count += sum(outside.count(sign) for sign in ",[{")
+    count, is_string, rest = 0, False, b""
+    for begin in range(0, len(data), COUNTED):
+        piece = rest + data[begin : begin + COUNTED]
+        rest = b"\\" * ((len(piece) - len(piece.rstrip(b"\\"))) % 2)  # it may escape the quote that follows
+        piece = piece.removesuffix(rest).replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b"".join(parts[is_string::2])
+        count += sum(outside.count(sign) for sign in signs)
         if count > most:
             return True
         is_string ^= len(parts) % 2 == 0

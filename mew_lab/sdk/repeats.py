@@ -19,8 +19,8 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.request_server import CANCELLED, RequestServer, not_begun
-from mew_lab.sdk.tools import unknown_outcome_error
+from mew_lab.sdk.request_server import RequestServer, not_begun
+from mew_lab.sdk.tools import CANCELLED, unknown_outcome_error
 
 __all__ = ["FirstCall", "Repeats"]
 

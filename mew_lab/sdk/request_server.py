@@ -5,7 +5,8 @@ through a request. While the participant is paused, requests and answers are kep
 
 A `notifications/cancelled` correlates to the envelope of the request that it ends and names its JSON-RPC id. A
 requester may name that id alone, as in MCP. The cancel of a participant that may not is logged, and changes nothing. A
-call that is answered all the same has that answer; else its outcome is unknown (R35).
+call that is answered all the same has that answer; else its outcome is unknown (R35). The task of a call is cancelled
+with the word `CANCELLED`, so that an answerer that cannot stop knows that its answer is still wanted.
 
 Spec: §3.1.1, §3.1.2, §3.2, §3.9.1, MCP "Cancellation".
 """
@@ -27,11 +28,10 @@ from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.kept import READ_RESULT, is_result_uri
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError, unknown_outcome_error
+from mew_lab.sdk.tools import CANCELLED, INTERNAL_ERROR, Answerer, RpcError, unknown_outcome_error
 
 __all__ = [
     "ASKED",
-    "CANCELLED",
     "MAX_RUNNING",
     "SERVER_ERROR",
     "AnswerMethod",
@@ -48,7 +48,6 @@ MAX_KEPT = 64  # requests that wait for the end of a pause
 MAX_UNECHOED = 64  # answers that the gateway has neither accepted nor refused
 MAX_ENDED = 1000  # requests that are remembered after their end, so that a late cancel ends no other
 SERVER_ERROR = -32000
-CANCELLED = "notifications/cancelled"
 
 ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
 """The request that is being answered, for the code that answers it."""
@@ -253,7 +252,8 @@ class RequestServer:
         for task, (running, own) in tuple(self._running.items()):
             if self.is_cancelled(running, own, note, payload.params):
                 self._cancelled.add(task)
-                asyncio.get_running_loop().call_soon(task.cancel)  # one that did not begin would never answer
+                # One that did not begin would never answer.
+                asyncio.get_running_loop().call_soon(task.cancel, CANCELLED)
         ended = [kept for kept in self._kept if self.is_cancelled(kept[0], kept[1], note, payload.params)]
         for kept in ended:
             self._kept.remove(kept)

@@ -66,6 +66,7 @@ def test_a_call_is_told_with_its_progress_and_cancelled_from_the_page(
     pending = started(lab, slow, lab.me)
     [call] = page.until(lambda: told(page))
     assert (call["text"], call["progress"], call["cancel"]) == ("git/push", "", True)
+    [began] = [one.since for one in lab.decisions.running.all()]
     mallory = lab.join("mallory", can="admin")
     slow.report(slow.seat, pending.id, progress=2, total=4, message="down\u202eloading")
     page.until(lambda: (told(page) or [{}])[0].get("progress") == "2 of 4 · down\\u202eloading")
@@ -74,7 +75,8 @@ def test_a_call_is_told_with_its_progress_and_cancelled_from_the_page(
     page.until(lambda: any(entry.get("id") == marker for entry in lab.log))
     [running] = lab.decisions.running.all()
     assert running.progress is not None and running.progress.done == 2
-    assert page.act("cancel_call", id=pending.id)["said"].startswith("Cancelled. Its outcome is the answer")
+    assert running.since == began, "other messages do not set its seconds back"
+    assert page.act("cancel_call", id=pending.id)["said"].startswith("git was asked to stop. The outcome is")
     with pytest.raises(OutcomeUnknown):
         pending.result(timeout=10.0)
     page.until(lambda: told(page) == [])

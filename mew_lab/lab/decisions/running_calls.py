@@ -70,8 +70,11 @@ class RunningCalls:
 
     async def cancel(self, id: str) -> str:
         """Cancels the call of that request; returns one sentence, and raises as `cancel` of a participant."""
+        target = ", ".join(middle(name, 40) for name in self._me.find_running(id).to[:3])
         await self._me.cancel(id)
-        return "Cancelled. Its outcome is the answer if one still comes, else it is not known."
+        return (
+            f"{target} was asked to stop. The outcome is its answer if one still comes, else it is not known."
+        )
 
     def _open(self) -> list[Request]:
         waiting = self._me.ledger.calls.requests.open()

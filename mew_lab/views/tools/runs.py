@@ -137,12 +137,14 @@ class ToolRuns:
             raise MewError("That call has ended already, so nothing was cancelled.")
         proposed = call.kind == "mcp/proposal" and call.state == "open"
         await call.withdraw("no_longer_needed")
-        label = one_line(call.what, 120)
+        label, target = one_line(call.what, 120), one_line(", ".join(call.to[:3]), 120)
         if proposed and call.state == "withdrawn":
             return f"The proposal of {label} is withdrawn."
         if call.done:
             return f"{label} is no longer awaited. It may have run already."
-        return f"{label} is cancelled. Its outcome is the answer if one still comes, else it is not known."
+        return (
+            f"{target} was asked to stop. The outcome is its answer if one still comes, else it is not known."
+        )
 
     def take_changes(self, changes: Iterable[Change]) -> None:
         """Updates the rows by changes of calls, some of which may have been sent from here."""

@@ -70,6 +70,7 @@ def test_a_call_is_told_with_its_progress_and_cancelled_from_the_page(
     marker = mallory.chat("reported").id
     page.until(lambda: any(entry.get("id") == marker for entry in lab.log))
     [running] = lab.decisions.running.all()
+    assert lab.decisions.running.all()[0].since == running.since, "since its request, whenever it is told"
     assert running.progress is not None and running.progress.done == 2
     assert page.act("cancel_call", id=pending.id)["said"].startswith("Cancelled. Its outcome is the answer")
     with pytest.raises(OutcomeUnknown):

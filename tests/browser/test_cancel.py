@@ -141,3 +141,15 @@ def test_who_may_not_cancel_has_no_button_in_any_view(busy: Busy) -> None:
     assert page.of("running")[-1]["calls"][0]["cancel"] is False
     assert page.tab.locator(".mew-cancel-call:visible").count() == 0
     guest.down()
+
+
+def test_where_the_kernel_is_silent_no_call_can_be_cancelled_and_its_seconds_stand(busy: Busy) -> None:
+    page = busy.show(busy.lab.view.approvals, beats=True)
+    busy.call(page, busy.lab.me)
+    busy.stop(page, ".mew-running")
+    page.deaf = True
+    page.until(lambda: page.tab.locator(".mew-gone").is_visible(), "the silence to be told")
+    assert page.tab.locator(".mew-cancel-call:visible").count() == 0
+    line = page.tab.locator(".mew-running-call").inner_text()
+    page.pause(2.2)
+    assert line.startswith("git/push runs, ") and page.tab.locator(".mew-running-call").inner_text() == line

@@ -26,6 +26,7 @@ export function runningList({ link, now, toast }) {
   }
 
   function tick() {
+    if (link.isOff()) return;
     const time = now();
     for (const { call, line, text } of rows.values()) {
       write(text, runningText(call, time));

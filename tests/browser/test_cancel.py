@@ -153,3 +153,20 @@ def test_where_the_kernel_is_silent_no_call_can_be_cancelled_and_its_seconds_sta
     line = page.tab.locator(".mew-running-call").inner_text()
     page.pause(2.2)
     assert line.startswith("git/push runs, ") and page.tab.locator(".mew-running-call").inner_text() == line
+
+
+def test_after_a_cancel_in_the_list_the_keyboard_is_at_the_next_call_then_at_the_cards(busy: Busy) -> None:
+    page = busy.show(busy.lab.view.approvals)
+    busy.lab.join("bot").call("git/push")
+    first, second = busy.call(page, busy.lab.me), busy.call(page, busy.lab.me)
+    stops = page.tab.locator(".mew-running .mew-cancel-call")
+    page.until(lambda: stops.count() == 2 and page.cards().count() == 1, "both calls, and the card")
+    stops.first.focus()
+    page.tab.keyboard.press("Enter")
+    ended(page, first)
+    page.until(lambda: stops.count() == 1, "the line to go")
+    assert stops.evaluate("node => node === document.activeElement")
+    page.tab.keyboard.press("Enter")
+    ended(page, second)
+    page.until(lambda: stops.count() == 0, "the line to go")
+    assert page.cards().first.evaluate("node => node === document.activeElement")

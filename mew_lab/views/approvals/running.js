@@ -2,7 +2,7 @@
 // it has run for a second.
 
 import { cancelButton } from "../ui/cancel.js";
-import { make, write } from "../ui/elements.js";
+import { holdsFocus, make, write } from "../ui/elements.js";
 import { elapsedTime } from "../ui/text.js";
 
 const SHOWN_AFTER = 1; // seconds
@@ -12,8 +12,8 @@ export function runningText(call, now) {
   return [`${call.text} runs, ${elapsedTime(now - call.since)}`, call.progress].filter(Boolean).join(" · ");
 }
 
-// The list; `now()` is the time of the kernel in seconds of the epoch.
-export function runningList({ link, now, toast }) {
+// The list; `now()` is the time of the kernel in seconds of the epoch. `moveOn()` takes over the focus of the last call.
+export function runningList({ link, now, toast, moveOn }) {
   const node = make("ul", { class: "mew-running", role: "list", "aria-label": "Calls that run", hidden: true });
   /** @type {Map<string, { call: import("../ui/cancel.js").RunningData, line: HTMLElement, text: HTMLElement, stop: HTMLElement }>} */
   const rows = new Map();
@@ -38,7 +38,7 @@ export function runningList({ link, now, toast }) {
   return {
     node,
     put(calls) {
-      const ids = new Set(calls.map((call) => call.id));
+      const ids = new Set(calls.map((call) => call.id)), focused = holdsFocus(node);
       for (const [id, { line }] of rows) if (!ids.has(id)) { line.remove(); rows.delete(id); }
       for (const call of calls) {
         const row = rows.get(call.id) ?? rowOf(call);
@@ -47,6 +47,11 @@ export function runningList({ link, now, toast }) {
         rows.set(call.id, row);
       }
       tick();
+      if (focused && !holdsFocus(node)) {
+        const next = [...rows.values()].find(({ line, stop }) => line.isConnected && !stop.hidden);
+        if (next) next.stop.focus({ preventScroll: true });
+        else moveOn();
+      }
       if (rows.size) ticks ??= setInterval(tick, 1000);
       else { clearInterval(ticks); ticks = null; }
     },

@@ -92,7 +92,7 @@ function render({ model, el }) {
   const kept = keptResults(link);
 
   const questions = questionList({ link, announce, isHeld: () => heldNode() !== null, moveOn: () => moveOn(null, null) });
-  const running = runningList({ link, toast, now: () => Date.now() / 1000 + offset });
+  const running = runningList({ link, toast, now: () => Date.now() / 1000 + offset, moveOn: () => moveOn(null, null) });
   body.insertBefore(running.node, list);
   body.insertBefore(questions.node, list);
   questions.node.addEventListener("pointerleave", release);
@@ -602,7 +602,7 @@ function render({ model, el }) {
       if (around && around !== event.target) {
         event.preventDefault();
         around.focus();
-      } else event.target.blur();
+      } else if (!goBack(root)) event.target.blur();
     }
     if (!writing && event.target.tagName !== "SELECT" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("[role=menu]")) {
       if (event.key === "j") step(1);

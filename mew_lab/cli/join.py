@@ -11,14 +11,15 @@ from mew_lab.cli import shell
 from mew_lab.cli.terminal import Console
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.decisions.text import Proposals
-from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.seat import Seat
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.visible import visible
+from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["HELP", "Quit", "Verbs", "obey", "run"]
 
@@ -86,7 +87,8 @@ def run(options: argparse.Namespace) -> None:
         shell.say(f"You are {client.id} in {lab.space}; /help lists the commands.")
         lab.asked.subscribe(lambda question: _show_question(lab.asked, question))
         open_cards = BoundedDict[str, None](MOST_TOLD)
-        lab.decisions.subscribe(lambda card: _show_open(lab, card, open_cards))
+        me, decisions = lab.me.participant, lab.decisions
+        decisions.subscribe(lambda card: _show_open(me, decisions, card, open_cards))
         console = Console(lab.rows, client, url=lab.url, say=shell.say, colour=shell.use_colour(options))
         for line in console.lines(reading=True):
             try:
@@ -102,23 +104,24 @@ def run(options: argparse.Namespace) -> None:
         close_all()
 
 
-def _show_open(lab: Lab, card: Card, told: BoundedDict[str, None]) -> None:
+def _show_open(
+    me: MEWParticipant, decisions: HumanDecisions, card: Card, told: BoundedDict[str, None]
+) -> None:
     """Says once how to decide on a proposal that waits for this person."""
-    me = lab.me.participant
     proposal = me.proposals.get(card.id)
     if card.state != "open" or card.id in told or proposal is None or card.proposer == me.client.id:
         return
     told[card.id] = None
     if me.can_send("mcp/request", proposal.payload, to=proposal.to):
-        id, who = visible(_short_id(lab, card)), visible(card.proposer)
+        id, who = visible(_short_id(decisions, card)), visible(card.proposer)
         shell.say(f"{who} waits for your decision: /approve {id} shows the call, /reject {id} rejects it")
 
 
-def _short_id(lab: Lab, card: Card) -> str:
+def _short_id(decisions: HumanDecisions, card: Card) -> str:
     """The beginning of its proposal's id that means this card alone. Spec: R37."""
     for length in (4, 8, 12):
         with contextlib.suppress(MewError):
-            if lab.decisions.card(card.id[:length]).id == card.id:
+            if decisions.card(card.id[:length]).id == card.id:
                 return card.id[:length]
     return card.id
 

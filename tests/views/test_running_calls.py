@@ -74,6 +74,7 @@ def test_a_call_is_told_with_its_progress_and_cancelled_from_the_page(
     marker = mallory.chat("reported").id
     page.until(lambda: any(entry.get("id") == marker for entry in lab.log))
     [running] = lab.decisions.running.all()
+    assert lab.decisions.running.all()[0].since == running.since, "since its request, whenever it is told"
     assert running.progress is not None and running.progress.done == 2
     assert running.since == began, "other messages do not set its seconds back"
     assert page.act("cancel_call", id=pending.id)["said"].startswith("git was asked to stop. The outcome is")
@@ -156,3 +157,46 @@ def test_many_calls_of_others_hide_no_call_of_the_person(lab: Lab, slow: Slow) -
     told = lab.decisions.running.all()
     assert len(told) == MOST and told[-1].id == own.id
     assert [call.since for call in told] == sorted(call.since for call in told)
+
+
+def stop_word(page: Any) -> str:
+    """What the button of the newest call of the tools view says; empty where there is none."""
+    return str([item["run"] for item in page.items if item["t"] == "run"][-1]["stop"])
+
+
+def begin(page: Any, how: str) -> None:
+    page.until(lambda: page.act("find", query="push")["value"]["total"])
+    page.act("start", what="tool", tool="git/push", text="{}", how=how)
+    page.until(lambda: page.of("run"))
+
+
+@pytest.fixture
+def listed(lab: Lab, slow: Slow) -> None:
+    async def listing(params: Any) -> dict[str, Any]:
+        return {"tools": [{"name": "push", "inputSchema": {"type": "object"}}]}
+
+    lab.loop.call(lambda: slow.seat.participant.register_method("tools/list", listing))
+
+
+@pytest.mark.usefixtures("listed")
+@pytest.mark.parametrize(("how", "word"), [("call", "Cancel"), ("propose", "Withdraw")])
+def test_the_tools_view_ends_its_call_in_the_way_that_it_may(
+    lab: Lab, browser: Callable[[Any], Any], how: str, word: str
+) -> None:
+    page = browser(lab.view.tools)
+    page.appear()
+    begin(page, how)
+    assert stop_word(page) == word
+
+
+@pytest.mark.usefixtures("listed")
+def test_the_tools_view_has_no_cancel_where_none_may_be_sent(lab: Lab, browser: Callable[[Any], Any]) -> None:
+    from mew_lab.lab.labs import connect
+
+    lab.enrol("guest", can=[{"kind": "mcp/request", "payload": {"method": "tools/*"}}, {"kind": "chat"}])
+    guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
+    page = browser(guest.view.tools)
+    page.appear()
+    begin(page, "call")
+    assert stop_word(page) == ""
+    guest.down()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import NamedTuple
 
-from mew_lab.ledger.calls import MAX_CALLS, Request, method_of, tool_of, unasked
+from mew_lab.ledger.calls import MAX_CALLS, Proposal, Request, method_of, tool_of, unasked
 from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
@@ -21,7 +21,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import Progress, read_progress, token_of
 from mew_lab.sdk.signal import Signal
 
-__all__ = ["RunningCall", "RunningCalls", "concerns"]
+__all__ = ["RunningCall", "RunningCalls", "concerns", "may_cancel"]
 
 MOST = 50  # calls that are told at once
 MAX_KEPT = 1000  # reports of progress
@@ -38,6 +38,7 @@ class RunningCall(NamedTuple):
         progress: What its target reported last; None before that.
         may_cancel: Whether the person of the lab may cancel it.
         about: The ids of the request, and of the proposals that it names.
+        fulfils: The ids of the proposals that it carries out.
     """
 
     id: str
@@ -46,6 +47,7 @@ class RunningCall(NamedTuple):
     progress: Progress | None
     may_cancel: bool
     about: frozenset[str]
+    fulfils: tuple[str, ...] = ()
 
 
 class RunningCalls:
@@ -89,19 +91,10 @@ class RunningCalls:
             f"{by}{middle('/'.join([', '.join(request.to[:3]), tool]), 100)}",
             request.entry.t or self._since.get(request.seq) or self._clock(),
             self._progress.get(request.id),
-            self._may_cancel(envelope),
+            may_cancel(self._me, envelope),
             frozenset((request.id, *envelope.correlation_id)),
+            tuple(proposal.id for proposal in _fulfilled_by(self._me, envelope)),
         )
-
-    def _may_cancel(self, request: Envelope) -> bool:
-        """Whether this person may send a cancel that the target, where it is one of ours, heeds."""
-        me = self._me
-        if not me.can_send(cancellation_of(request, "")):
-            return False
-        named = [me.proposals.get(id) for id in request.correlation_id]
-        own = any(one.proposer == me.client.id and one.fulfilment == request.id for one in named if one)
-        owns = all(me.can_send("space/kick", {"participant_id": name}) for name in request.to)
-        return request.sender == me.client.id or own or owns
 
     def _observe(self, envelope: Envelope) -> None:
         request = self._me.ledger.calls.requests.get(envelope.id)
@@ -122,6 +115,20 @@ class RunningCalls:
         for request in named:
             if request.state == "waiting" and not unasked(report.sender, request.to):
                 self._progress[request.id] = progress
+
+
+def may_cancel(me: MEWParticipant, request: Envelope) -> bool:
+    """Whether this participant may send a cancel that the target, where it is one of ours, heeds."""
+    if not me.can_send(cancellation_of(request, "")):
+        return False
+    own = any(proposal.proposer == me.client.id for proposal in _fulfilled_by(me, request))
+    owns = all(me.can_send("space/kick", {"participant_id": name}) for name in request.to)
+    return request.sender == me.client.id or own or owns
+
+
+def _fulfilled_by(me: MEWParticipant, request: Envelope) -> list[Proposal]:
+    named = (me.proposals.get(id) for id in request.correlation_id)
+    return [proposal for proposal in named if proposal is not None and proposal.fulfilment == request.id]
 
 
 def concerns(call: RunningCall, only: Set[str]) -> bool:

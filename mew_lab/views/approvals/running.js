@@ -1,15 +1,11 @@
 // The calls that run, above the cards: each with its seconds, its progress and a button that cancels it. A call shows once
 // it has run for a second. What stands below keeps its place while a person may be about to press something there.
 
-import { doer, holdsFocus, make, write } from "../ui/elements.js";
+import { cancelButton } from "../ui/cancel.js";
+import { holdsFocus, make, write } from "../ui/elements.js";
 import { elapsedTime } from "../ui/text.js";
 
 const SHOWN_AFTER = 1; // seconds
-
-/**
- * A call as the kernel gives it, from `_running_data` of widget.py.
- * @typedef {{ id: string, text: string, since: number, progress: string, cancel: boolean }} RunningData
- */
 
 // "git/push runs, 0:03 · 2 of 4 · downloading"
 export function runningText(call, now) {
@@ -20,21 +16,19 @@ export function runningText(call, now) {
 // move now, where `node` stands above it, and `moveOn()` gives the focus to what is open there.
 export function runningList({ link, now, toast, isHeld, moveOn }) {
   const node = make("ul", { class: "mew-running", role: "list", "aria-label": "Calls that run", hidden: true });
-  /** @type {Map<string, { call: RunningData, line: HTMLElement, text: HTMLElement, stop: HTMLElement, over: boolean }>} */
+  /** @type {Map<string, { call: import("../ui/cancel.js").RunningData, line: HTMLElement, text: HTMLElement, stop: HTMLElement, over: boolean }>} */
   const rows = new Map();
   let ticks = null;
 
   function rowOf(call) {
     const text = make("bdi", {});
-    const stop = doer("Cancel", async () => {
-      const done = await link.act("cancel_call", { id: call.id });
-      if (done) toast(done.said);
-    }, { class: "mew-small mew-danger", "aria-label": `Cancel ${call.text}`, hidden: !call.cancel });
+    const stop = cancelButton(link, call, toast);
     return { call, line: make("li", { class: "mew-running-call" }, text, make("span", { class: "mew-gap" }), stop), text, stop, over: false };
   }
 
   // While it is held, the row of a call that has ended stays, and so does the height of the list.
   function tick() {
+    if (link.isOff()) return;
     const time = now(), held = isHeld(node) || (node.children.length > 1 && node.matches(":hover"));
     if (!held) node.style.height = "";
     else if (!node.style.height) node.style.height = `${node.offsetHeight}px`;

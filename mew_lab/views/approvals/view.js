@@ -608,7 +608,7 @@ function render({ model, el }) {
       if (around && around !== event.target) {
         event.preventDefault();
         around.focus();
-      } else event.target.blur();
+      } else if (!goBack(root)) event.target.blur();
     }
     if (!writing && event.target.tagName !== "SELECT" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("[role=menu]")) {
       if (event.key === "j") step(1);

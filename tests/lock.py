@@ -55,6 +55,19 @@ def versions(pins: Iterable[Pin], environment: Mapping[str, str]) -> dict[str, V
     return {pin.name: pin.version for pin in mine}
 
 
+def write_out(roots: Iterable[Requirement], own: Mapping[str, Iterable[str]]) -> list[Requirement]:
+    """The requirements, with the extras of the project itself replaced by what stands in them."""
+    found: list[Requirement] = []
+    left = [*roots]
+    while left:
+        one = left.pop()
+        if canonicalize_name(one.name) == "mew-lab":
+            left += [Requirement(text) for name in one.extras for text in own[name]]
+        else:
+            found.append(one)
+    return found
+
+
 def closure(
     roots: Iterable[Requirement],
     requires: Callable[[str], Iterable[str]],

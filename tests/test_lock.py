@@ -52,19 +52,6 @@ def asked_for(extra: str) -> list[Requirement]:
     return [Requirement(one) for one in [*PROJECT["dependencies"], f"mew_lab[{extra}]", *build]]
 
 
-def direct(extra: str) -> list[Requirement]:
-    """The same, with the extras of our own written out."""
-    found: list[Requirement] = []
-    left = asked_for(extra)
-    while left:
-        one = left.pop()
-        if canonicalize_name(one.name) == "mew-lab":
-            left += [Requirement(text) for name in one.extras for text in EXTRAS[name]]
-        else:
-            found.append(one)
-    return found
-
-
 @pytest.mark.threat(28)
 @pytest.mark.trap("T-22")
 @each_file
@@ -88,7 +75,7 @@ def test_the_pins_satisfy_what_is_asked_for_on_every_platform(
         return  # Binder has the Python of runtime.txt
     where = where_is(python, platform)
     pinned = lock["versions"](lock["read"](path), where)
-    for requirement in direct(extra):
+    for requirement in lock["write_out"](asked_for(extra), EXTRAS):
         if requirement.marker is None or requirement.marker.evaluate({**where, "extra": ""}):
             version = pinned.get(canonicalize_name(requirement.name))
             assert version is not None, f"{requirement.name} is not pinned"

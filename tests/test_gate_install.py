@@ -1,4 +1,7 @@
-"""A gate alone, installed by the README's command into an environment of its own: it runs, and names what it lacks."""
+"""A gate alone, installed by the README's command into an environment of its own, runs and names what it lacks.
+
+The source distribution is built here as well.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +21,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from mew_lab.cli import RUN
+from mew_lab.version import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -249,3 +255,35 @@ def test_each_public_name_works_or_names_the_extra(gate: Path, tmp_path: Path) -
     assert code == 0, text
     assert [line for line in lines if not LACKS.fullmatch(line)] == []
     assert lacks == "['frames', 'langgraph', 'models', 'notebook', 'openai-agents', 'pydantic-ai']"
+
+
+def test_the_source_distribution_holds_the_package_whole_and_little_else(tmp_path: Path) -> None:
+    """Its own metadata names the version that the package tells; a wheel that is made of it lacks no file."""
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    assert archive.name == f"mew_lab-{VERSION}.tar.gz"
+    assert archive.stat().st_size < 1_700_000
+    with tarfile.open(archive) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    assert {name.partition("/")[0] for name in names} == {
+        *("mew_lab", "examples", ".ci", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore")
+    }  # fmt: skip
+    listed = ["git", "-c", "safe.directory=*", "ls-files", "mew_lab"]
+    tracked = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(tmp_path),
+    ]
+    subprocess.run([*command, str(archive)], check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as made:
+        assert {name for name in made.namelist() if name.startswith("mew_lab/")} == {*tracked}

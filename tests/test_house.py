@@ -768,7 +768,7 @@ def test_text_files_end_their_lines_with_a_line_feed_alone() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "command",
-    [["ruff", "check", "."], ["ruff", "format", "--check", "mew_lab", "tests"], ["mypy"]],
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
     ids=["ruff check", "ruff format", "mypy strict"],
 )
 def test_the_tools_find_nothing(command: list[str]) -> None:

@@ -35,5 +35,5 @@ async def use_as_server(url: str, token: str) -> None:
 gate = lab.serve_mcp("coder")
 lab.decide = mew_lab.Policy.approve()  # stands for you; in a notebook each call is a card
 asyncio.run(use_as_server(gate.url, gate.token_file.read_text().strip()))
-print(lab.log.decisions()[["proposer", "tool", "executed", "decided_by"]].to_string(index=False))
+print(lab.history())
 lab.down()

@@ -221,12 +221,12 @@ def test_values_are_counted_wherever_their_text_is_cut_to_be_counted() -> None:
     value = ["\\", '"', '\\"', "\\\\,[", '",{', "\\" * 5 + '"']
     inner, count = json.dumps(value), 2 + signs(value)
     for place in range(len(inner) + 1):
-        text = f'["{"x" * (COUNTED - place)}",{inner}]'
+        text = f'["{"x" * (COUNTED - place)}",{inner}]'.encode()
         assert not holds_more_values(text, count) and holds_more_values(text, count - 1)
 
 
 def test_no_text_takes_long_to_be_counted() -> None:
-    text = '""' * 5_000_000 + '"' + "," * 20_000 + '"'
+    text = b'""' * 5_000_000 + b'"' + b"," * 20_000 + b'"'
     begun = process_time()
     assert not holds_more_values(text, 10_000)
     assert process_time() - begun < 1.5

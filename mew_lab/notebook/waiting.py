@@ -216,7 +216,9 @@ class _RunningLine:
         self._since = call.since
         progress = "" if call.progress is None else f" · {call.progress}"
         then = f", then %mew cancel {call.id[:4]}" if call.may_cancel else " for it"
-        self._write(f"{self._what} runs, {self._seconds()}{progress} · interrupt the cell to stop waiting{then}")
+        self._write(
+            f"{self._what} runs, {self._seconds()}{progress} · interrupt the cell to stop waiting{then}"
+        )
 
     def end(self, pending: Pending) -> None:
         """Says, where it was shown, that the call has ended, or that it goes on and is not waited for any more."""

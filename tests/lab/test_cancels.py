@@ -92,7 +92,7 @@ def test_a_peer_that_begins_its_id_alike_draws_no_cancel_onto_its_call(lab: Lab,
     with pytest.raises(MewError, match="2 begin so"):
         lab.cancel(own.id[:4])
     assert not cancels(lab)
-    assert str(lab.cancel(own.id[:8])).startswith(f"human has asked git to cancel {own.id}")
+    assert str(lab.cancel(own.id[:8])).startswith(f"git was asked by human to stop {own.id}")
 
 
 @pytest.mark.parametrize("how", ["returns", "raises"])

@@ -265,6 +265,8 @@ async def test_a_call_that_is_cancelled_while_its_id_is_written_is_not_executed(
     server.take(cancel, McpRequest.model_validate(cancel.payload))
     await until(lambda: disk.has_ended is not None)
     assert "cancelled before it began" in answers[0]["error"]["message"] and disk.has_ended is True
+
+
 async def test_a_call_that_was_sent_just_now_is_cancelled_too(room: Room, slow: Slow) -> None:
     """Its message is on its way, so the ledger does not have it yet."""
     await room.seat("git", "tool", tools=slow)

@@ -190,7 +190,7 @@ def test_in_a_notebook_each_server_is_a_card_that_is_asked_once(
     lab: Lab, cell: Callable[..., Cell], typing: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", CANARY)
-    odd = {"command": sys.executable, "args": [ODD, "--key", CANARY], "env": {"TOKEN": "${MY_TOKEN}"}}
+    odd = {"command": sys.executable, "args": [ODD, f"--key={CANARY}"], "env": {"TOKEN": "${MY_TOKEN}"}}
     evil = {"command": "sh", "args": ["-c", "true\u202e\x1b[2J\nreads    nothing"]}
     write(
         {
@@ -265,7 +265,7 @@ def test_without_a_person_only_what_is_trusted_takes_part(lab: Lab) -> None:
 def test_a_server_that_does_not_start_costs_no_other(lab: Lab, typing: Callable[..., list[str]]) -> None:
     write(
         {
-            "gone": {"command": "no-such-program-at-all", "args": ["--token", CANARY]},
+            "gone": {"command": "no-such-program-at-all", "args": [f"--token={CANARY}"]},
             "ends": {"command": sys.executable, "args": [ODD, "exit"]},
             "odd": {"command": sys.executable, "args": [ODD]},
         }

@@ -220,7 +220,9 @@ async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host:
     """Joins under one of eight ids, as many as one participant may have connections."""
     id = f"{WHO}-{next(NUMBERS) % 8}"
     words = json.dumps({"type": "join", "space": "demo", "token": TOKEN.decode(), "participantId": id})
-    writer.write(UPGRADE.replace(b"%s", host) + frame(words.encode()))
+    writer.write(UPGRADE.replace(b"%s", host))
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(frame(words.encode()))
     received = b""
     while b"system/welcome" not in received:
         data = await reader.read(1 << 16)

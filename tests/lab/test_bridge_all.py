@@ -242,6 +242,10 @@ def test_where_no_page_shows_the_card_the_yes_is_typed(
     assert [row[3][:8] for row in lab.bridge_all().rows] == ["bridged", "left out"]
     assert len(typed) == 2 and len(here.asked) == 1, "one card is enough to know that no page is there"
     assert lab.asked.pending() == []
+    [ended] = lab.asked.decided()
+    assert ended.outcome == "the cell does not wait for an answer any more", (
+        "no server waits: none has started"
+    )
     # A run whose decisions are made by a policy asks as text, and one without a person leaves it out.
     here = cell("accept")
     monkeypatch.setenv("MEW_LAB_DECIDE", "approve")

@@ -151,6 +151,9 @@ async def ask_mcp(served: Served) -> None:
         status = 404
         while status == 404:  # its session made room: a client opens another one, as the specification says
             answer = await web.post(url, json=INITIALIZE)
+            if answer.status_code == 503:  # requests of the flood wait; it says to try again
+                await asyncio.sleep(0.05)
+                continue
             assert answer.status_code == 200, answer.text
             session = {"mcp-session-id": answer.headers["mcp-session-id"]}
             request = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
@@ -277,7 +280,7 @@ async def test_a_client_with_the_token_is_served_while_strangers_hold_connection
     with attacked(kind, served.port):
         taken = [await seconds_of(ask_again(served)) for _ in range(5)]
         assert served.descriptors() < DESCRIPTORS
-    assert max(taken) <= max(WITHIN, 50 * sorted(quiet)[1]), (quiet, taken)
+    assert max(taken) <= max(WITHIN, 30 * sorted(quiet)[1]), (quiet, taken)
     await until(lambda: served.descriptors() <= before + 2, within=20)
     errors = served.errors.read_text().splitlines()[lines:]
     assert len(errors) <= LINES, errors
@@ -295,12 +298,12 @@ SPEAK = {"gateway": "gateway", "tap of a gateway": "gateway", "MCP surface": "MC
         (name, speaks, kind)
         for name, speaks in SPEAK.items()
         for kind, (_, count) in ADMITTED[speaks].items()
-        if name not in BEHIND or count == COUNT  # a tap is promised to keep its places, not to be quick
+        if name not in BEHIND or count == COUNT
     ],
     indirect=["served"],
 )
 async def test_a_client_is_served_while_another_one_floods_with_a_token_of_its_own(
-    served: Served, server: str, kind: str
+    request: pytest.FixtureRequest, served: Served, server: str, kind: str
 ) -> None:
     quiet = [await seconds_of(served.ask(served)) for _ in range(3)]
     before, memory, lines = served.descriptors(), served.memory(), len(served.errors.read_text().splitlines())
@@ -310,7 +313,10 @@ async def test_a_client_is_served_while_another_one_floods_with_a_token_of_its_o
             taken.append(await seconds_of(ask_again(served)))
         assert served.descriptors() < DESCRIPTORS
         assert served.memory() < memory + GROWTH
-    assert max(taken) <= max(WITHIN, 50 * sorted(quiet)[1]), (quiet, taken)
+    if (
+        request.node.callspec.params["served"] not in BEHIND
+    ):  # a tap is promised to keep its places, not to be quick
+        assert max(taken) <= max(WITHIN, 30 * sorted(quiet)[1]), (quiet, taken)
     await until(lambda: served.descriptors() <= before + 2, within=20)
     errors = served.errors.read_text().splitlines()[lines:]
     assert len(errors) <= LINES, errors

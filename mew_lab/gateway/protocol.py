@@ -37,6 +37,7 @@ WHOLE_TEXT = 0x81
 WHOLE = frozenset({WHOLE_TEXT, 0x82})
 HANDED = 64  # frames that the library gets of one connection in one turn of the loop
 EARLY = 64  # pings, pongs and pieces of messages that a client may send before it is welcomed
+IN_A_ROW = 1000  # pings and pongs of one that was not read to the end meanwhile
 CONTROL = 0x8  # opcodes from here on belong to no message
 
 
@@ -51,6 +52,8 @@ class DirectProtocol(WebSocketsSansIOProtocol):
     take: Callable[[str | bytes], bool] | None = None
     taken: Callable[[], object]
     held = False
+    counted = False
+    """Whether pings, pongs and pieces count for the rate of its participant."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -59,7 +62,7 @@ class DirectProtocol(WebSocketsSansIOProtocol):
         self._framed = False  # frames are parsed here: from the upgrade request to a fault or our own close
         self._rest: bytes | bytearray = b""  # the beginning of a frame, or all that waits while stopped
         self._stopped = False  # whole frames wait in the rest
-        self._early = 0
+        self._extras = 0
         self._in_pieces = False  # amid a message of several frames
         self._room = self._most  # bytes that it may still have
 
@@ -114,9 +117,10 @@ class DirectProtocol(WebSocketsSansIOProtocol):
             self._follow(first, size)
             super().data_received(bytes(data[at:stop]))
             at, handed = stop, handed + 1
-            if self.take is None and first not in WHOLE:
-                self._early += 1
-                if self._early > EARLY:
+            # A backlog of these would keep the connection long after its client has gone, which nobody sees meanwhile.
+            if first & OPCODE >= CONTROL or (first not in WHOLE and not self.counted):
+                self._extras += 1
+                if self._extras > (IN_A_ROW if self.counted else EARLY):
                     self.transport.abort()
                     return
         if took:
@@ -127,6 +131,7 @@ class DirectProtocol(WebSocketsSansIOProtocol):
             if not self.held:
                 self.loop.call_soon(self.go_on)
         elif self._framed and not self.close_sent:
+            self._extras *= not self.counted
             self._rest = data[at:] if 0 < at < end else data if at < end else b""
         else:
             self._rest = b""

@@ -125,6 +125,7 @@ class Wire:
             return handle_and_count
 
         if hasattr(protocol, "handle_ping") and hasattr(protocol, "handle_cont"):
+            protocol.counted = True
             protocol.handle_ping = count_calls(protocol.handle_ping, PIECE, 1)
             protocol.handle_pong = count_calls(protocol.handle_pong, PIECE, 1)
             protocol.handle_cont = count_calls(protocol.handle_cont, PIECE, 0)

@@ -1,7 +1,7 @@
 """An MCP client uses a space as its server: what it calls waits for a person, and is on record.
 
-The client is the official Python one. `mew-lab mcp --config claude|codex|gemini|opencode|vscode|cursor|zed` prints what
-to paste into the settings of a coding agent.
+The client is the official Python one. `gate.settings("codex")` and `mew-lab mcp --config codex` show what to paste into
+the settings of a coding agent; `--help` names the others.
 """
 
 import asyncio
@@ -35,5 +35,5 @@ async def use_as_server(url: str, token: str) -> None:
 gate = lab.serve_mcp("coder")
 lab.decide = mew_lab.Policy.approve()  # stands for you; in a notebook each call is a card
 asyncio.run(use_as_server(gate.url, gate.token_file.read_text().strip()))
-print(lab.log.decisions()[["proposer", "tool", "executed", "decided_by"]].to_string(index=False))
+print(lab.history())
 lab.down()

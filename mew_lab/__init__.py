@@ -1,11 +1,12 @@
 """A workbench for the MEW Protocol v0.4 inside Jupyter.
 
 The import loads nothing else: the module of a public name is loaded when the name is first used. `%load_ext mew_lab`
-adds `%mew` to a notebook; a script needs only the names.
+adds `%mew` to a notebook; a script needs only the names. A library that is not installed is told with its extra.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -131,13 +132,53 @@ _ABOVE: dict[str, tuple[str, str]] = {
 
 def find_above(name: str) -> Any:
     """Returns the function or class of a higher room with this name in `_ABOVE`; None where the row does not apply."""
-    import sys
     from importlib import import_module
 
     home, library = _ABOVE[name]
     if library and library not in sys.modules:
         return None
     return getattr(import_module(f"mew_lab.{home}"), name)
+
+
+# What an installation may lack: what each extra of pyproject.toml serves, and the modules that it brings.
+_EXTRAS: dict[str, tuple[str, str]] = {
+    "notebook": (
+        "what a notebook shows",
+        "IPython anywidget comm ipykernel ipywidgets jupyter_core markdown_it nest_asyncio2 nh3 traitlets",
+    ),
+    "frames": ("the frames and the index of a log", "duckdb numpy pandas"),
+    "models": ("a language model", "openai"),
+    "pydantic-ai": ("the approval of its agents' calls", "pydantic_ai"),
+    "openai-agents": ("the approval of its agents' calls", "agents"),
+    "langgraph": ("the approval of its agents' calls", "langgraph"),
+}
+
+
+class _MissingLibraries:
+    """The last finder of modules: raises the sentence for a library that a module of mew_lab imports and nobody found.
+
+    So each import in the package may stand where it is needed. Imports by others get Python's own error.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        extra = next((one for one, (_, modules) in _EXTRAS.items() if name in modules.split()), None)
+        if extra is None:
+            return
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+            frame = frame.f_back
+        if frame.f_globals.get("__name__", "").startswith("mew_lab."):
+            from mew_lab.errors import MissingLibrary
+
+            message = (
+                f"{name} is not installed, and {_EXTRAS[extra][0]} cannot do without it: install the extra {extra!r}, "
+                f'with pip install "mew_lab[{extra}]"'
+            )
+            raise MissingLibrary(message, name=name, extra=extra)
+
+
+sys.meta_path.append(_MissingLibraries)
 
 
 def load_ipython_extension(ip: InteractiveShell) -> None:

@@ -25,6 +25,7 @@ MewError
 │   └─ HeadsDiffer              .missing          the heads that were kept do not vouch for it
 ├─ FilterError              .filter .start .end   a text is no filter of messages
 ├─ ReplayMismatch           .index .expected .actual
+├─ MissingLibrary (also ModuleNotFoundError)  .extra .name   a library of an extra is not installed
 ├─ NoSuchRow (also IndexError)                    a listing or a log is shorter
 └─ NoSuchName (also AttributeError)               an object of mew_lab has no such member
 ```
@@ -49,6 +50,7 @@ __all__ = [
     "JournalError",
     "LocalProtocolError",
     "MewError",
+    "MissingLibrary",
     "ModelFailed",
     "NoReply",
     "NoSuchName",
@@ -285,6 +287,18 @@ class ReplayMismatch(MewError):
         self.index = index
         self.expected = expected
         self.actual = actual
+
+
+class MissingLibrary(MewError, ModuleNotFoundError):
+    """A library that mew_lab needs for this is not installed. `name` is the library, `extra` the extra that brings it.
+
+    Also a ModuleNotFoundError.
+    """
+
+    def __init__(self, message: str, *, name: str = "", extra: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.extra = extra
 
 
 class NoSuchRow(MewError, IndexError):

@@ -30,14 +30,16 @@ class Pin(NamedTuple):
         return marker is None or marker.evaluate({**environment})
 
 
-def read(path: Path) -> list[Pin]:
-    """The pins of a lock file, in its order; a line of another form is an error."""
+def read(path: Path, *, hashed: bool = True) -> list[Pin]:
+    """The pins of a lock file, in its order; a line of another form is an error, one without hashes where it has some."""
     pins = []
+    count = "+" if hashed else "{0}"
     for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         found = re.fullmatch(
-            r"(?P<what>[^\s;]+==[\w.+!]+(?: ; .*?)?)(?P<hashes>(?:\s+--hash=sha256:[0-9a-f]{64})+)\s*", line
+            rf"(?P<what>[^\s;]+==[\w.+!]+(?: ; .*?)?)(?P<hashes>(?:\s+--hash=sha256:[0-9a-f]{{64}}){count})\s*",
+            line,
         )
         assert found is not None, f"{path.name}: neither pinned nor hashed: {line[:80]}"
         requirement = Requirement(found["what"])
@@ -53,18 +55,33 @@ def versions(pins: Iterable[Pin], environment: Mapping[str, str]) -> dict[str, V
     return {pin.name: pin.version for pin in mine}
 
 
+def write_out(roots: Iterable[Requirement], own: Mapping[str, Iterable[str]]) -> list[Requirement]:
+    """The requirements, with the extras of the project itself replaced by what stands in them."""
+    found: list[Requirement] = []
+    left = [*roots]
+    while left:
+        one = left.pop()
+        if canonicalize_name(one.name) == "mew-lab":
+            left += [Requirement(text) for name in one.extras for text in own[name]]
+        else:
+            found.append(one)
+    return found
+
+
 def closure(
     roots: Iterable[Requirement],
     requires: Callable[[str], Iterable[str]],
     *,
     own: Mapping[str, Iterable[str]],
+    environment: Mapping[str, str] | None = None,
 ) -> set[str]:
-    """The names of all packages that the roots need here, themselves among them.
+    """The names of all packages that the roots need, themselves among them.
 
     Args:
         roots: what is asked for.
         requires: what a package needs, by its name, as its metadata says it.
         own: the extras of the project itself, which a root may name.
+        environment: where, for the markers; what it does not say is as here.
     """
     needed: set[str] = set()
     seen: set[tuple[str, str]] = set()
@@ -81,6 +98,6 @@ def closure(
             needed.add(name)
             told = requires(name)
         for one in map(Requirement, told):
-            if one.marker is None or one.marker.evaluate({"extra": extra}):
+            if one.marker is None or one.marker.evaluate({**(environment or {}), "extra": extra}):
                 left += [(one, more) for more in ("", *one.extras)]
     return needed

@@ -38,8 +38,9 @@ def test_the_python_that_is_named_is_one_that_the_package_supports() -> None:
 
 def test_the_pins_satisfy_every_dependency_of_the_lessons() -> None:
     pinned = pins()
-    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lessons"]]
-    for requirement in map(Requirement, needed):
+    extras = PROJECT["optional-dependencies"]
+    needed = [Requirement(one) for one in [*PROJECT["dependencies"], *extras["lessons"]]]
+    for requirement in lock["write_out"](needed, extras):
         version = pinned.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement.name} is not pinned"
         assert version in requirement.specifier, f"{requirement} is pinned to {version}"

@@ -56,6 +56,7 @@ def test_each_error_keeps_what_the_picture_promises() -> None:
         errors.ConfigError("m", path="p", key="k"),
         errors.JournalError("m", path="p"),
         errors.HeadsDiffer("m", path="p", missing=("a", "b")),
+        errors.MissingLibrary("m", name="pandas", extra="frames"),
         errors.ReplayMismatch("m", index=1, expected=2, actual=3),
     ]
     picture = (errors.__doc__ or "").split("```")[1]

@@ -16,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from .test_house import PLACES
+
 ROOT = Path(__file__).resolve().parent.parent
 lock = runpy.run_path(str(ROOT / "tests" / "lock.py"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -24,6 +26,23 @@ EXTRAS = PROJECT["optional-dependencies"]
 FILES = {ROOT / ".ci" / "requirements.lock": "test", ROOT / "binder" / "requirements.txt": "lessons"}
 PINNED = bool(os.environ.get("MEW_LAB_PINNED"))  # `.ci/run` says that it has installed from the lock
 
+GATE = ROOT / ".ci" / "gate.txt"
+LIBRARIES = [Requirement(one) for one in PROJECT["dependencies"] if not one.startswith("mew_lab[")]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+PLATFORMS = ["linux", "darwin", "win32"]
+
+
+def where_is(python: str, platform: str) -> dict[str, str]:
+    """What the markers of a requirement ask of a system."""
+    return {
+        "python_version": python,
+        "python_full_version": f"{python}.9",
+        "sys_platform": platform,
+        "os_name": "nt" if platform == "win32" else "posix",
+        "platform_system": {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}[platform],
+    }
+
+
 each_file = pytest.mark.parametrize(("path", "extra"), FILES.items(), ids=["tests", "binder"])
 
 
@@ -31,19 +50,6 @@ def asked_for(extra: str) -> list[Requirement]:
     """What pyproject.toml asks for, and what builds the package."""
     build = [*PYPROJECT["build-system"]["requires"], "editables"]
     return [Requirement(one) for one in [*PROJECT["dependencies"], f"mew_lab[{extra}]", *build]]
-
-
-def direct(extra: str) -> list[Requirement]:
-    """The same, with the extras of our own written out."""
-    found: list[Requirement] = []
-    left = asked_for(extra)
-    while left:
-        one = left.pop()
-        if canonicalize_name(one.name) == "mew-lab":
-            left += [Requirement(text) for name in one.extras for text in EXTRAS[name]]
-        else:
-            found.append(one)
-    return found
 
 
 @pytest.mark.threat(28)
@@ -60,21 +66,16 @@ def test_every_entry_is_pinned_and_hashed_and_names_no_address(path: Path, extra
 
 
 @each_file
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
-@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_the_pins_satisfy_what_is_asked_for_on_every_platform(
     path: Path, extra: str, python: str, platform: str
 ) -> None:
     if extra == "lessons" and python == "3.11":
         return  # Binder has the Python of runtime.txt
-    where = {
-        "python_version": python,
-        "python_full_version": f"{python}.9",
-        "sys_platform": platform,
-        "os_name": "nt" if platform == "win32" else "posix",
-    }
+    where = where_is(python, platform)
     pinned = lock["versions"](lock["read"](path), where)
-    for requirement in direct(extra):
+    for requirement in lock["write_out"](asked_for(extra), EXTRAS):
         if requirement.marker is None or requirement.marker.evaluate({**where, "extra": ""}):
             version = pinned.get(canonicalize_name(requirement.name))
             assert version is not None, f"{requirement.name} is not pinned"
@@ -88,6 +89,73 @@ def test_binder_and_the_tests_take_the_same_versions() -> None:
     tested, lessons = (lock["versions"](lock["read"](path), where) for path in FILES)
     differing = {name: (tested.get(name), version) for name, version in lessons.items()}
     assert {name: both for name, both in differing.items() if both[0] != both[1]} == {}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_pins_of_a_gate_are_what_its_libraries_need_by_their_metadata(python: str, platform: str) -> None:
+    """All of it, because it is installed by --no-deps; and no more."""
+    where = where_is(python, platform)
+    needed = lock["closure"](LIBRARIES, requires, own={}, environment=where)
+    pinned = lock["versions"](lock["read"](GATE, hashed=False), where)
+    assert set(pinned) == needed
+    tested = lock["versions"](lock["read"](ROOT / ".ci" / "requirements.lock"), where)
+    assert {name: tested[name] for name in pinned} == pinned
+    assert [one for one in LIBRARIES if pinned[canonicalize_name(one.name)] not in one.specifier] == []
+
+
+def requires(name: str) -> list[str]:
+    """What the metadata of a package says that it needs; nothing of one for another system, which is not here."""
+    try:
+        return importlib.metadata.requires(name) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+
+
+OPTIONAL = {
+    "pyarrow",
+    "zstandard",
+    "uvloop",
+}  # what is slower, or cannot be read, without them says so itself
+ASK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import mew_lab
+for module in sys.argv[2:]:
+    try:
+        exec(f"import {module}", {"__name__": "mew_lab.somewhere"})
+    except ImportError as error:
+        print(module, getattr(error, "extra", "-"), error)
+    try:
+        exec(f"import {module}", {"__name__": "elsewhere"})
+    except ImportError as error:
+        assert type(error) is ModuleNotFoundError and str(error) == f"No module named {module!r}", error
+"""
+
+
+def test_a_library_that_a_gate_lacks_is_told_with_the_extra_that_brings_it() -> None:
+    """Of all third parties of the house, in a Python that has none; other packages than mew_lab get the usual error."""
+    command = [sys.executable, "-S", "-c", ASK, str(ROOT), *PLACES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = {
+        module: (extra, text)
+        for module, extra, text in (line.split(" ", 2) for line in done.stdout.splitlines())
+    }
+    assert set(told) == set(PLACES)
+    brought = importlib.metadata.packages_distributions()
+    gate = {pin.name for pin in lock["read"](GATE, hashed=False)}
+    for module in set(PLACES) - OPTIONAL:
+        extra, text = told[module]
+        names = {canonicalize_name(name) for name in brought.get(module, ())}
+        if names & gate:
+            assert extra == "-", f"{module} is in .ci/gate.txt and in an extra"
+        else:
+            assert extra in EXTRAS, f"{module} is neither in .ci/gate.txt nor in an extra"
+            assert (
+                text.startswith(f"{module} is not installed, ") and f'pip install "mew_lab[{extra}]"' in text
+            )
+            needed = lock["closure"](map(Requirement, EXTRAS[extra]), requires, own=EXTRAS)
+            assert not names or names & needed, f"{module} is not of {extra}"
 
 
 @pytest.mark.trap("T-22")

@@ -57,7 +57,7 @@ def test_ci_runs_the_very_command_that_the_readme_gives() -> None:
 
 
 def test_each_command_makes_its_own_environment_and_is_one_line() -> None:
-    assert len(blocks("bash", FRONT)) == len(blocks("bash")) == 3
+    assert len(blocks("bash", FRONT)) == len(blocks("bash")) == 4
     for one in blocks("bash"):
         assert one.count("\n") == 1
         assert re.match(r"python3 -m venv (\.venv\S*) && \1/bin/python -m pip install ", one)
@@ -146,7 +146,11 @@ def printed(script: str | Path, folder: Path, **more: str) -> str:
 
 EXAMPLES = {
     "agent": ["“the north bed is dry” (garden/moisture)", "human (garden,) moisture"],
-    "gate": ["tools: proposal_result, proposal_withdraw, garden_water", "answer: north got 10 litres"],
+    "gate": [
+        "tools: proposal_result, proposal_withdraw, garden_water",
+        "answer: north got 10 litres",
+        "human by policy approve",
+    ],
     "log_question": [
         "garden/water failed: ValueError: the tank is empty",
         "3 calls, 1 failed",

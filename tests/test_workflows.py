@@ -53,3 +53,13 @@ def test_the_workflow_runs_the_tests_on_each_python_that_is_supported() -> None:
             for word in step.get("run", "").split():
                 if word.startswith(("tests/", "examples/")):
                     assert (ROOT / word).exists()
+
+
+def test_the_hooks_fetch_nothing_and_run_what_contributing_says() -> None:
+    """All tracked files of Python pass them: test_house runs the same commands over the whole tree."""
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repo["repo"] for repo in repos] == ["local"]
+    guide = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
+    for hook in repos[0]["hooks"]:
+        assert hook["language"] == "system" and "exclude" not in hook
+        assert hook["entry"] in guide

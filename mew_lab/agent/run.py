@@ -52,6 +52,7 @@ from mew_lab.sdk.group import run_all
 from mew_lab.sdk.kept_results import KeptAnswer, holds_more_values, parse_result
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
+from mew_lab.sdk.slices import in_slices
 
 __all__ = [
     "CUT_NOTE",
@@ -603,7 +604,7 @@ async def execute_tool_call(
             }
             reading = content_request(call.name, call.arguments)
             open_call = (
-                participant.call(call.name, call.arguments, **how)
+                participant.call(call.name, call.arguments, progress=True, proposal_progress=True, **how)
                 if reading is None
                 else participant.mcp_request(*reading, **how)
             )
@@ -627,7 +628,10 @@ async def execute_tool_call(
                 sent = isinstance(fault, OutcomeUnknown | StillRunning)
                 return abridge(mask(f"{UNKNOWN if sent else ERROR}{fault}"), limit)
         except Exception as fault:  # a custom model may return arguments that are no JSON
-            return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(mask(str(fault)), 300)}"
+            why, name = one_line(mask(str(fault)), 300), one_line(call.name, 120)
+            if open_call is None:
+                return f"{ERROR}{name} was not called: {why}"
+            return f"{UNKNOWN}{name} was called, and its answer cannot be read: {why}"
         await ready_to_send(participant)  # nothing was done: the call is repeated after the pause
 
 
@@ -646,10 +650,10 @@ async def _load_whole(participant: MEWParticipant, id: str, result: Any) -> tupl
     if head.size > MAX_LOADED:
         return result, f"\n[not loaded, for it has more than {MAX_LOADED} bytes; a person can load it]"
     try:
-        text = await participant.results.load_text(head, by=kept.by)
-        if holds_more_values(text, MAX_VALUES):
+        data = await participant.results.load_data(head, by=kept.by)
+        if await asyncio.to_thread(holds_more_values, data, MAX_VALUES):
             return result, f"\n[not loaded, for it holds more than {MAX_VALUES} values; a person can load it]"
-        whole = await asyncio.to_thread(parse_result, text)
+        whole = await in_slices(parse_result(data))
     except MewError as fault:
         return result, f"\n[{one_line(str(fault), 300)}]"
     remark = (

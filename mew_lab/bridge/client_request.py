@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from mcp import MCPError, types
 from mcp.server.session import ServerSession
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from mew_lab.bridge.delivery import ANSWER_DELIVERY, STDIO, STDIO_ANSWERS, AnswerDelivery, ClientSession
@@ -35,7 +36,7 @@ from mew_lab.sdk.progress import Progress, token_of
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.settings.waiting import check_seconds
 
-__all__ = ["MAX_ROUNDS", "TIME_OUTS", "ClientRequest", "TimeLimits", "is_time_out", "session_of"]
+__all__ = ["MAX_ROUNDS", "TIME_OUTS", "ClientRequest", "TimeLimits", "is_time_out", "request_key"]
 
 TAKES_ROUNDS = frozenset({"fastmcp", "mew_lab"})  # names of clients that take rounds, whatever they declare
 PROGRESS_EVERY = 5.0  # seconds; a client that resets its limit at each progress waits on
@@ -108,8 +109,8 @@ class ClientRequest:
         parts = state.split(" ") if isinstance(state, str) else []
         self.id, round, self.holder = parts if len(parts) == 3 else ("".join(parts[:1]), "0", "")
         self._round = int(round) if round.isdecimal() else 0
-        self.session, self.client = session_of(context), _client_of(context)
-        self.key = (self.session, str(context.request_id))
+        self.session, self.client = _session_of(context), _client_of(context)
+        self.key = request_key(context, context.request_id)
         self.answer_after = _answer_after(context.params)
         self._begun = asyncio.get_running_loop().time()
         self._was_cancelled = False
@@ -243,7 +244,12 @@ class ClientRequest:
         await self._context.session.report_progress(self._reported, known, message or waiting.describe())
 
 
-def session_of(context: Any) -> ClientSession | None:
+def request_key(context: Any, id: str | int) -> tuple[ClientSession | None, str | int]:
+    """What one request of a client is known by; as for the library, `"7"` and 7 are one id."""
+    return _session_of(context), coerce_request_id(id)
+
+
+def _session_of(context: Any) -> ClientSession | None:
     """The session of the client of a request or notification."""
     if context.request is None:
         return STDIO

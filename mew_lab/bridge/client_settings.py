@@ -19,7 +19,7 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.waiting import ANSWER_AFTER
 
-__all__ = ["CLIENTS", "ClientSettings", "write_settings"]
+__all__ = ["CLIENTS", "ClientSettings", "claude_entry", "write_settings"]
 
 STARTS_WITHIN = 60  # seconds for the start of a gate on a busy machine
 BEYOND = 75.0  # seconds that a client waits longer than the gate
@@ -78,11 +78,16 @@ class _Gate(NamedTuple):
         }
 
 
+def claude_entry(way: Mapping[str, Any]) -> dict[str, Any]:
+    """How Claude Code reaches a server, with its tools in the first turn; `claude mcp add` has no option for that."""
+    return {"type": "http" if "url" in way else "stdio", **way, "alwaysLoad": True}
+
+
 def _claude(gate: _Gate) -> ClientSettings:
-    kind = "http" if gate.url else "stdio"
-    entry = {"type": kind, **gate.entry("${NAME}"), "alwaysLoad": True}
+    entry = claude_entry(gate.entry("${NAME}"))
     remark = (
-        "alwaysLoad has its first turn wait for the tools, up to 5 seconds, and have them without a search"
+        "alwaysLoad has its first turn wait for the tools, up to 5 seconds, and have them without a search; what stands "
+        f"within {gate.name!a} is what `claude mcp add-json {gate.name} -` reads"
     )
     return ClientSettings(_json({"mcpServers": {gate.name: entry}}), ".mcp.json of the project", remark)
 

@@ -184,8 +184,8 @@ def _refuse(
         return ""
     if hidden := server.find_hidden():
         return (
-            f"{hidden} holds what looks like a secret beside other text, so nobody could be shown what it starts. Give "
-            f"the secret as ${{VARIABLE}} in env. If you have read the entry, give its digest: {digest} "
+            f"{hidden} holds what looks like a secret and may be code, so nobody could be shown what it starts. Give "
+            f"the secret in env, or as --option=${{VARIABLE}}. If you have read the entry, give its digest: {digest} "
             "(--trust-config of a command, trust=[…] of bridge_all)"
         )
     if person is not None:

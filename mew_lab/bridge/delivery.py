@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ __all__ = [
     "AnswerDelivery",
     "ClientSession",
     "LineAnswers",
+    "first_of",
 ]
 
 ANSWER_DELIVERY: Final = "mew_lab.answer_delivery"  # a key of an ASGI scope
@@ -30,6 +31,7 @@ SESSION_HEADER: Final = "mcp-session-id"
 ERRORS = 400  # the lowest status of an error
 # The id of the request in a line with its answer, in the order in which the library writes the members.
 ANSWER: Final = re.compile(r'\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d+),"(?:result|error)"')
+OPENING = 1  # requests behind its first with which a session is opened: a notification
 GONE = 404  # the status of a request for a session that has ended
 
 
@@ -40,6 +42,7 @@ class AnswerDelivery:
         session: the session of the client that it belongs to; None where it belongs to none.
         status: the HTTP status of the answer; None before it begins.
         was_sent: whether the whole answer was sent.
+        listens: whether it asks for a stream of messages, which has no end of its own.
 
     `on_session` is called with the id of a session that the answer names, before the answer is sent.
     """
@@ -51,7 +54,9 @@ class AnswerDelivery:
         *,
         session: ClientSession | None = None,
         on_session: Callable[[str], None] = lambda id: None,
+        listens: bool = False,
     ) -> None:
+        self.listens = listens
         self.gone = asyncio.Event()
         self.session = session
         self.status: int | None = None
@@ -59,6 +64,7 @@ class AnswerDelivery:
         self._on_session = on_session
         self._receive = receive
         self._send = send
+        self._ends = asyncio.Event()
         self._then: list[Callable[[], None]] = []
 
     def when_sent(self, then: Callable[[], None]) -> None:
@@ -67,10 +73,22 @@ class AnswerDelivery:
 
     async def receive(self) -> Any:
         """The next message of the client (ASGI)."""
-        message = await self._receive()
+        if not self.listens:
+            message = await self._receive()
+        else:
+            message = await first_of(self._receive(), self._ends) or {"type": "http.disconnect"}
         if message["type"] == "http.disconnect":
             self.gone.set()
         return message
+
+    def end(self) -> None:
+        """Ends a stream, as if its client had gone."""
+        self._ends.set()
+
+    async def finish(self) -> None:
+        """Completes the answer of a stream that was ended here."""
+        if self._ends.is_set() and self.status is not None and not self.was_sent:
+            await self._send({"type": "http.response.body", "body": b""})
 
     async def send(self, message: Any) -> None:
         """Sends a part of the answer (ASGI)."""
@@ -97,8 +115,8 @@ class ClientSession:
 
     def __init__(self, *, idle: float = math.inf) -> None:
         self._idle = idle
-        self._open = 0
-        self._used = 0.0 if idle == math.inf else _now()
+        self._open = self._asking = self._asked = 0
+        self._used = self._asked_at = 0.0 if idle == math.inf else _now()
         self._is_broken = self._has_ended = False
 
     @property
@@ -107,6 +125,20 @@ class ClientSession:
         if self._has_ended or self._open or self._idle == math.inf:
             return self._has_ended
         return _now() >= self._used + self._idle
+
+    def end(self) -> None:
+        """Notes that it was ended here."""
+        self._has_ended = True
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request of it, other than for a stream, waits for its answer."""
+        return self._asking > 0
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """The lower, the sooner it makes room: one that was opened and not used first, then one unused for long."""
+        return self._asked > OPENING, self._asked_at
 
     @property
     def is_live(self) -> bool:
@@ -117,15 +149,31 @@ class ClientSession:
     def exchange(self, delivery: AnswerDelivery, *, ends: bool) -> Iterator[None]:
         """Notes one request for the time of the block; `ends` if it asks for the end of the session."""
         self._open += 1
+        if not delivery.listens:
+            self._asking += 1
+            self._asked += 1
+            self._asked_at = _now()
         self._is_broken = False
         try:
             yield
         finally:
             self._open -= 1
+            self._asking -= not delivery.listens
             self._used = _now()
             self._is_broken = not self._open and not delivery.was_sent
             if delivery.status == GONE or (ends and delivery.was_sent):
                 self._has_ended = True
+
+
+async def first_of(work: Coroutine[Any, Any, Any], ends: asyncio.Event) -> Any:
+    """The result of `work`; None where `ends` is set before."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(ends.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return None if ends.is_set() else tasks[0].result()
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _now() -> float:

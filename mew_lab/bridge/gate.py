@@ -15,7 +15,8 @@ and the gate has no rights of its own to give.
 - An answer after `answer_after` seconds says that the call is pending, with its id. A client that sends its request
   again by itself is told to do so. Any other gets a result that says so in its first line (`PENDING_LINE`) and in
   `_meta`. The same call made again attaches to it where nobody else holds it, and so does the tool `proposal_result`.
-- A cancellation by the client's own time limit leaves its call waiting, any other one withdraws it.
+- A cancellation by the client's own time limit leaves its call as it is. Any other one withdraws it, or is passed on to
+  the executor where it runs.
 - What an approved call reports of its progress is for the participant that approved it, and everybody sees it. So the
   gate gives its client the progress of the decision first and that of the tool after it.
 - `kept_for_clients` gives the client results that no message of the space can hold.
@@ -33,7 +34,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Literal
@@ -46,7 +46,7 @@ from mcp.types.version import LATEST_HANDSHAKE_VERSION
 from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer, Listed
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.bridge.caller_status import CallerStatus
-from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, session_of
+from mew_lab.bridge.client_request import ClientRequest, TimeLimits, is_time_out, request_key
 from mew_lab.bridge.client_results import (
     LISTS,
     as_offered,
@@ -96,6 +96,7 @@ from mew_lab.settings.waiting import (
     RUN_WITHIN,
     WITHDRAW_AFTER,
     check_seconds,
+    told_answer_after,
 )
 from mew_lab.version import VERSION
 
@@ -152,7 +153,8 @@ class McpGate:
 
     Args:
         participant: the participant that speaks for the client; the gate starts and stops it.
-        answer_after: seconds after which a request is answered as pending.
+        answer_after: seconds after which a request is answered as pending; where they are the usual ones, those that a
+            capability of the participant tells (`x-answer-after`) come before them.
         decide_within: seconds after which a proposal that nobody decided is refused.
         run_within: seconds after which an approved call that its tool has not answered ends as unknown.
         grace: seconds that a call of a client that is gone still waits for it.
@@ -192,6 +194,7 @@ class McpGate:
             grace=grace,
             withdraw_after=withdraw_after,
             status=CallerStatus(participant),
+            cancel=participant.cancel,
             memory=memory,
             load=self._kept.load,
         )
@@ -225,7 +228,6 @@ class McpGate:
         self.participant.on_change(self.calls.note_change)
         self.participant.unknown_changed.add(self.calls.note_change)
         self.participant.ledger.calls.hold_all_requests()  # a call repeats one of unknown outcome, whoever sent that
-        self.participant.client.on_message(self.calls.note_progress, kinds=["mcp/request"])
         self.participant.client.on_message(self.calls.note_response, kinds=["mcp/response"])
         self.participant.on_ready(lambda _: self.calls.resume())
         self.participant.discovery.on_tools_changed(lambda _: self._note_tools())
@@ -680,18 +682,19 @@ class McpGate:
             )
         kind = None if may_repeat else self._kind_of_repeat(key, participant, payload, what=what)
         self._check_rights(participant, payload, kind)
-        token = f"gate-{secrets.token_hex(6)}" if request.wants_progress else ""
         is_own = kind is None and self.participant.can_send("mcp/request", payload, participant)
         call = self.participant.correlations.call(
             (participant,),
-            _with_token(payload, token),
+            payload,
             what=what,
             timeout=self.calls.run_within if is_own else None,
             resilient=True,
             kind=kind,
+            progress=request.wants_progress,
+            proposal_progress=request.wants_progress,
         )
         logger.info("%s sent %s as %s %s", self.participant.client.id, call.what, call.kind, call.id)
-        return self.calls.begin(key, call, session=request.session, progress_token=token)
+        return self.calls.begin(key, call, session=request.session)
 
     def _check_rights(
         self, participant: str, payload: Mapping[str, Any], kind: Literal["mcp/proposal"] | None
@@ -736,7 +739,9 @@ class McpGate:
     ) -> CallOutcome | types.InputRequiredResult | None:
         """The outcome of a call, that its client sends the request again, or None where it is pending."""
         self._requests[request.key] = request
-        if not await request.wait(self.calls, waiting, seconds=request.answer_after or self._answer_after):
+        if not await request.wait(
+            self.calls, waiting, seconds=request.answer_after or self._find_answer_after()
+        ):
             self._forget(request)
             if not request.may_return or request.is_gone:
                 return None
@@ -745,6 +750,11 @@ class McpGate:
         self._forget(request)
         request.when_delivered(lambda: self.calls.note_delivered(waiting))
         return waiting.outcome
+
+    def _find_answer_after(self) -> float:
+        """The seconds after which a request that says nothing of it is answered as pending."""
+        told = told_answer_after(self.participant.client.capabilities.patterns)
+        return told if told is not None and self._answer_after == ANSWER_AFTER else self._answer_after
 
     async def _answer(
         self, request: ClientRequest, waiting: WaitingCall, name: str
@@ -764,7 +774,8 @@ class McpGate:
 
     async def note_cancelled(self, context: Any, params: types.CancelledNotificationParams) -> None:
         """Notes that a client cancelled a request: because of its own time limit, or because it does not want it."""
-        request = self._requests.pop((session_of(context), str(params.request_id)), None)
+        id = params.request_id
+        request = None if id is None else self._requests.pop(request_key(context, id), None)
         if request is not None:
             is_known = self._limits.note(request.client, request.seconds)
             if not is_known and not is_time_out(params.reason):
@@ -862,12 +873,6 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
 
     server.middleware.append(hold_handshake)
     return server
-
-
-def _with_token(payload: Mapping[str, Any], token: str) -> Mapping[str, Any]:
-    """The payload with a progress token, which the request that approves it repeats; the payload itself without one."""
-    params = {**payload["params"], "_meta": {"progressToken": token}}
-    return {**payload, "params": params} if token else payload
 
 
 def _model_of(model: Any, method: str, result: Any, version: str) -> Any:

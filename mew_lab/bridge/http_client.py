@@ -9,6 +9,7 @@ Spec: MCP 2025-11-25 (transports).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -76,6 +77,7 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         self._inner = httpx2.AsyncHTTPTransport()
         self._judge = LineJudge()
         self._shared = self._new_reader()  # over SSE, whose one stream has the answers to all requests
+        self._ends: asyncio.Queue[bytes] = asyncio.Queue()  # events for that stream, of requests that failed
 
     def _new_reader(self) -> MessageReader:
         return MessageReader(self._server.spool, self._server.command_line, self._judge)
@@ -83,10 +85,32 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         over_sse = self._server.transport == "sse"
         reader = self._shared if over_sse else self._new_reader()
+        message = None
         if request.method == "POST":
-            reader.note_sent(
-                types.jsonrpc_message_adapter.validate_json(await request.aread(), by_name=False)
-            )
+            message = types.jsonrpc_message_adapter.validate_json(await request.aread(), by_name=False)
+            reader.note_sent(message)
+        response = await self._send(request, reader)
+        if not over_sse or message is None or response.status_code < 400:
+            return response
+        # The library would send nothing more after such an answer, and the request would never end.
+        if isinstance(message, types.JSONRPCRequest):
+            await self._end_request(message, response)
+        else:
+            await response.aclose()
+        return httpx2.Response(202)
+
+    async def _end_request(self, message: types.JSONRPCRequest, response: httpx2.Response) -> None:
+        """Ends a request over SSE by an event with the error in a response, or with its status."""
+        code = response.status_code
+        if (found := await _read_error(response)) is None:
+            failed = self._failed(f"answered with HTTP {code}{ADVICE.get(code, '')}", unknown=code >= 500)
+            found = json.loads(failed.content)
+        error = json.dumps({**found, "id": message.id}).encode()
+        for text in await self._shared.read_texts(error, self._server.unread):
+            self._ends.put_nowait(_write_event(text))
+
+    async def _send(self, request: httpx2.Request, reader: MessageReader) -> httpx2.Response:
+        over_sse = reader is self._shared
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError as fault:
@@ -114,7 +138,8 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         body = _Body(response.stream, None, self._at_end if request.method == "GET" and over_sse else None)
         if response.status_code < 300 and kind.startswith("text/event-stream"):
             held = HELD_EVENT if over_sse else LONGEST
-            response.stream = EventBody(body, reader, self._server, held=held)
+            events = EventBody(body, reader, self._server, held=held)
+            response.stream = _MergedEvents(events, self._ends) if over_sse else events
         elif response.status_code < 300 and kind.startswith("application/json"):
             response.stream = _Answer(body, reader, self._server)
         else:
@@ -263,14 +288,14 @@ class EventBody(httpx2.AsyncByteStream):
         self._has_data = True
 
     def _end_line(self) -> bool:
-        """Ends the line; whether it was empty, which ends the event."""
+        """Ends the line; whether an event ends with it. Of empty lines alone, a server may send any number."""
         is_empty = not self._line and not self._is_data
         if self._line == b"data":
             self._begin_data()
         elif (name := self._line.partition(b":")[0]) in _FIELDS:
             self._others[name] = self._line
         self._line, self._is_data = b"", False
-        return is_empty
+        return is_empty and (self._has_data or bool(self._others))
 
     async def _end_event(self) -> AsyncIterator[bytes]:
         head = b"".join(field + b"\n" for field in self._others.values())
@@ -281,7 +306,44 @@ class EventBody(httpx2.AsyncByteStream):
         if not texts:
             yield head + b"\n"
         for text in texts:
-            yield head + b"".join(b"data:" + line + b"\n" for line in text.split(b"\n")) + b"\n"
+            yield head + _write_event(text)
+
+
+class _MergedEvents(httpx2.AsyncByteStream):
+    """A stream of events, and between them those that are made here."""
+
+    def __init__(self, events: EventBody, made: asyncio.Queue[bytes]) -> None:
+        self._events, self._made = events, made
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        loop, events = asyncio.get_running_loop(), aiter(self._events)
+
+        async def read() -> bytes:
+            return await anext(events, b"")
+
+        coming, making = loop.create_task(read()), loop.create_task(self._made.get())
+        try:
+            while True:
+                await asyncio.wait((coming, making), return_when=asyncio.FIRST_COMPLETED)
+                if making.done():
+                    yield making.result()
+                    making = loop.create_task(self._made.get())
+                elif event := coming.result():
+                    yield event
+                    coming = loop.create_task(read())
+                else:
+                    return
+        finally:
+            coming.cancel()
+            making.cancel()
+            await asyncio.gather(coming, making, return_exceptions=True)
+
+    async def aclose(self) -> None:
+        await self._events.aclose()
+
+
+def _write_event(text: bytes) -> bytes:
+    return b"".join(b"data:" + line + b"\n" for line in text.split(b"\n")) + b"\n"
 
 
 def _check_end(line: GrowingLine) -> None:

@@ -21,6 +21,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.kept import ResultHead, ResultUri
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.kept_results import KeptResults, parse_result
+from mew_lab.sdk.slices import in_slices
 from mew_lab.sdk.tools import INVALID_PARAMS
 
 __all__ = ["KeptForClients"]
@@ -28,7 +29,7 @@ __all__ = ["KeptForClients"]
 MAX_WHOLE = 8 * 1024 * 1024  # bytes; clients of MCP end the session for a message of 10 MB
 PART = 4 * 1024 * 1024  # bytes
 MAX_HEADS = 1000  # results whose addresses were given to clients
-HELD = 60.0  # seconds for which the last text is held, of which a client reads parts
+HELD = 60.0  # seconds for which the last result is held, of which a client reads parts
 
 
 class KeptForClients:
@@ -37,8 +38,8 @@ class KeptForClients:
     def __init__(self, results: KeptResults) -> None:
         self._results = results
         self._heads: BoundedDict[str, ResultHead] = BoundedDict(MAX_HEADS)
-        self._reading = asyncio.Lock()  # one text at a time is in memory
-        self._held: tuple[ResultHead, str] | None = None
+        self._reading = asyncio.Lock()  # one result at a time is in memory
+        self._held: tuple[ResultHead, bytearray] | None = None
 
     async def load(self, result: Any, what: str) -> Any:
         """The whole result of the call `what`; a tool error that says where it is kept, where it cannot be given.
@@ -52,7 +53,8 @@ class KeptForClients:
         participant = what.partition("/")[0]
         if head.size <= MAX_WHOLE:
             try:
-                return parse_result(await self._results.load_text(head, by=participant))
+                data = await self._results.load_data(head, by=participant)
+                return await in_slices(parse_result(data))
             except MewError as fault:
                 why = one_line(str(fault), 300)
         elif head.uri.participant == participant:
@@ -90,21 +92,21 @@ class KeptForClients:
             )
         async with self._reading:
             try:
-                text = await self._text(head)
+                data = await self._data(head)
             except MewError as fault:
                 raise MCPError(REFUSED, one_line(str(fault), 300)) from None
-        data = text.encode()[(asked.part - 1) * PART : asked.part * PART]
-        blob = base64.b64encode(data).decode()
+        part = data[(asked.part - 1) * PART : asked.part * PART]
+        blob = base64.b64encode(part).decode()
         return {"contents": [{"uri": uri, "mimeType": "application/octet-stream", "blob": blob}]}
 
-    async def _text(self, head: ResultHead) -> str:
+    async def _data(self, head: ResultHead) -> bytearray:
         if self._held is None or self._held[0] != head:
             self._held = None
-            held = self._held = head, await self._results.load_text(head)
+            held = self._held = head, await self._results.load_data(head)
             asyncio.get_running_loop().call_later(HELD, self._drop, held)
         return self._held[1]
 
-    def _drop(self, held: tuple[ResultHead, str]) -> None:
+    def _drop(self, held: tuple[ResultHead, bytearray]) -> None:
         if self._held is held:
             self._held = None
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mew_lab.bridge.remote import RemoteServer
-from mew_lab.bridge.secrets import HIDDEN, hide_arguments, remember_secret, remember_variables
+from mew_lab.bridge.secrets import HIDDEN, hide_arguments, names_secret, remember_secret, remember_variables
 from mew_lab.bridge.server_entries import TRANSPORTS, ServerEntry, ServerReader
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.address import Address, read_host
@@ -58,6 +58,9 @@ _PLAIN = r"[\w.~+%=&:@,-]*"
 _CREDENTIAL = re.compile(
     r"[\w-]+: *(?:(?:Bearer|Basic|token) +)?[\w+=-][\w.~+/=-]*", re.IGNORECASE | re.ASCII
 )
+_NAMED = re.compile(r"([\w.-]+)=", re.ASCII)
+# It has no fragment, which may be a commit, of a repository or of any fork of it.
+_URL = re.compile(r"(?:[\w.-]+=)?[\w+.-]+://[\w.~+%=&:@,/?\[\]-]*", re.ASCII)
 _USER = re.compile(rf"://{_PLAIN}@", re.ASCII)
 # Variables that decide which code a program runs.
 _LOADERS = re.compile(
@@ -155,7 +158,7 @@ class ConfiguredServer:
         return [*lines, f"digest   {self.digest}"]
 
     def find_hidden(self) -> str:
-        """Where `question` would leave out more than a secret may be, such as `argument 2`; empty where nowhere.
+        """Where `question` would leave out what may be code, such as `argument 2`; empty where nowhere.
 
         What looks like a secret is not shown. A file could write its code so, and nobody would see it.
         """
@@ -243,9 +246,15 @@ class ConfiguredServer:
 
 
 def _is_shown(word: str, shown: str) -> bool:
-    """Whether a text is shown but for plain words: their places have `…`."""
+    """Whether a text is shown but for plain words that belong to a name in it: their places have `…`.
+
+    A plain word alone may be the program: `npx --api-key a b` runs the package a.
+    """
     if shown == word or _CREDENTIAL.fullmatch(word):
         return True
+    named = _NAMED.match(shown)
+    if not _URL.fullmatch(word) and (named is None or not names_secret(named[1])):
+        return False
     rest = _USER.sub("://", word, count=1)
     return re.fullmatch(_PLAIN.join(map(re.escape, shown.split(HIDDEN))), rest, re.ASCII) is not None
 

@@ -22,7 +22,7 @@ from mew_lab.sdk.result_store import UnreadResult
 from mew_lab.sdk.tools import INTERNAL_ERROR
 from mew_lab.transport.line_judge import MAX_CONTAINERS, MAX_VALUES, answered_id
 
-__all__ = ["MessageReader", "find_unread"]
+__all__ = ["MessageReader", "find_unread", "may_be_costly"]
 
 logger = logging.getLogger(__name__)
 UNREAD = "mew_lab/unread"  # the member of a result that is a key
@@ -120,7 +120,7 @@ class MessageReader:
     async def _read_short(self, line: bytes) -> Any:
         if _is_large(line):
             found = await self._judge.judge(line)
-            if found is None and _may_be_costly(line):
+            if found is None and may_be_costly(line):
                 return self._refuse(LongLine(line[:ENDS], line[-ENDS:]), "could not be looked at in time")
             if found is not None and not found.is_json:
                 return self._answer_no_json(line)
@@ -204,14 +204,15 @@ def find_unread(result: Mapping[str, Any], unread: MutableMapping[str, UnreadRes
     return unread.pop(key, None) if isinstance(key, str) else None
 
 
-def _may_be_costly(line: bytes) -> bool:
+def may_be_costly(line: bytes) -> bool:
+    """Whether a line may hold more values than one that is parsed here; what stands in its texts is counted, too."""
     brackets, names = line.count(b"[") + line.count(b"{"), line.count(b",") + line.count(b":")
     return brackets > MAX_CONTAINERS or names > MAX_VALUES
 
 
 def _is_large(line: bytes) -> bool:
     """Whether another process looks at a line before it is parsed."""
-    return len(line) > LARGE or _may_be_costly(line)
+    return len(line) > LARGE or may_be_costly(line)
 
 
 def _failed_answer(answer: Any) -> types.JSONRPCError | None:

@@ -57,12 +57,13 @@ LISTING: Final[list[dict[str, Any]]] = [
         "payload": {
             "method": [
                 *("tools/list", "resources/list", "resources/templates/list", "prompts/list"),
-                "completion/complete",
+                *("completion/complete", "notifications/cancelled"),
             ]
         },
     }
 ]
-"""The capability to ask what others offer, and to complete arguments of it. Without it, a gate has nothing to offer."""
+"""The capability to ask what others offer, to complete arguments of it, and to cancel calls. Without it, a gate has
+nothing to offer."""
 
 APPS = "io.modelcontextprotocol/ui"  # the extension by which clients show pages of servers
 _UI = "ui://"  # of the pages of MCP Apps; a client shows no page of another scheme

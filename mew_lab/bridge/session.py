@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -80,6 +80,7 @@ MAX_INPUTS = 10  # questions of one such answer
 MOST_LISTED = 16 * 1024 * 1024  # bytes of a list
 POLL = (0.05, 5.0)  # seconds before a call is repeated that needs no input: at first, at most
 TASK_RESULT = "tasks/result"
+MADE_WITHIN = 60.0  # seconds in which a server tells the id of a task whose caller is gone
 CANCEL_WITHIN = 5.0  # seconds in which a server takes the cancellation of a task
 
 
@@ -242,7 +243,13 @@ class McpSession:
 
         Spec: MCP 2025-11-25 (Tasks): the answer to `tasks/result` comes when the task has ended.
         """
-        made = await self._send("tools/call", {**params, "task": {}}, on_progress)
+        loop = asyncio.get_running_loop()
+        making = loop.create_task(self._send("tools/call", {**params, "task": {}}, on_progress))
+        try:
+            made = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            self._cancel_later(self._cancel_unnamed_task(making))
+            raise
         task = None if isinstance(made, UnreadResult) else made.get("task")
         id = task.get("taskId") if isinstance(task, Mapping) else None
         if not isinstance(id, str):
@@ -250,10 +257,20 @@ class McpSession:
         try:
             return await self._send(TASK_RESULT, {"taskId": id}, None)
         except asyncio.CancelledError:
-            cancelling = asyncio.get_running_loop().create_task(self._cancel_task(id))
-            self._cancelling.add(cancelling)
-            cancelling.add_done_callback(self._cancelling.discard)
+            self._cancel_later(self._cancel_task(id))
             raise
+
+    def _cancel_later(self, cancel: Coroutine[Any, Any, None]) -> None:
+        cancelling = asyncio.get_running_loop().create_task(cancel)
+        self._cancelling.add(cancelling)
+        cancelling.add_done_callback(self._cancelling.discard)
+
+    async def _cancel_unnamed_task(self, making: asyncio.Task[dict[str, Any]]) -> None:
+        """Cancels a task of whose id its server has not told yet: without it, the server goes on."""
+        with contextlib.suppress(Exception):  # it was not made, or the server has ended
+            async with asyncio.timeout(MADE_WITHIN):
+                made = await making
+            await self._cancel_task(made["task"]["taskId"])
 
     async def _cancel_task(self, id: str) -> None:
         with contextlib.suppress(Exception):  # it has ended, or the server has

@@ -21,12 +21,14 @@ request that began it: requests attach to it and detach.
    `grace` seconds is withdrawn; what runs goes on, and its outcome is kept. An answer that the call is still pending
    leaves it waiting. A client that was told to send its request again at once is gone if it does not.
 4. A proposal whose client cancelled it is withdrawn after `withdraw_after` seconds, and a repeat within that time takes
-   it. `CallerStatus` tells the space of both, so that no card looks as if somebody waited.
+   it. `CallerStatus` tells the space of both, so that no card looks as if somebody waited. A call that runs is cancelled
+   at its executor at once, also one whose approval crossed the cancellation. It ends with its answer where one still
+   comes, else it is unknown, and a repeat takes that.
 5. A call that is not decided within `decide_within` seconds is withdrawn: silence is a refusal. A withdrawal that the
    gateway does not take is sent again, and after as long a time the call ends as unknown: it may still be approved.
-6. An approved call that its tool has not answered within `run_within` ends, and its place is free: whether it took
-   effect is not known. A repeat of it is not sent by own right (R35). An answer that arrives later takes the place of
-   that outcome.
+6. An approved call that its tool has not answered within `run_within` ends, and its place is free: it goes on, and
+   whether it took effect is not known. A repeat of it is not sent by own right (R35). An answer that arrives later
+   takes the place of that outcome.
 7. A proposal still stands after a rejection, so another person could approve it. It is withdrawn at once, and the client
    gets the rejection as soon as the space has the withdrawal, or the result if an approval came first. An approval that
    crosses the withdrawal cannot be undone; the client is told of it.
@@ -43,7 +45,7 @@ import logging
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeGuard
 
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
@@ -62,7 +64,7 @@ from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
-from mew_lab.sdk.progress import Progress, read_progress
+from mew_lab.sdk.progress import Progress
 from mew_lab.sdk.results import ToolResult, result_of
 
 __all__ = ["CallOutcome", "WaitingCall", "WaitingCalls", "call_key"]
@@ -125,7 +127,6 @@ class WaitingCall:
         self.holder = ""
         self.returns_until = -math.inf  # the loop's time until which its next round holds it
         self.caller: CallerState = ""
-        self.progress_token = ""
         self.progress: Progress | None = None  # what the participant reported last
         self.reported = asyncio.Event()  # set at the next report, which puts another in its place
         self.why = ""  # the reason of a withdrawal, as a sentence for the client
@@ -141,6 +142,12 @@ class WaitingCall:
     def is_of(self, session: ClientSession | None) -> bool:
         """Whether a request of that session may name it by its id."""
         return (session is not None and self.session is session) or self.is_free_for(session)
+
+    def note_progress(self, progress: Progress) -> None:
+        """Notes what its participant reports of it."""
+        self.progress = progress
+        self.reported.set()
+        self.reported = asyncio.Event()
 
     @property
     def decided(self) -> bool:
@@ -170,6 +177,7 @@ class WaitingCalls:
         grace: seconds after which a call that no request is attached to is withdrawn.
         withdraw_after: seconds after which a call that its client cancelled is withdrawn.
         status: tells the space which of them have no client any more.
+        cancel: cancels the call of that id which runs, for that reason, at its executor.
         memory: what outlives a crash of this process; None keeps nothing.
         load: gives the result for the client, of one that came and the name of the call; None takes it as it came.
         most: the number of calls that may wait at once.
@@ -184,6 +192,7 @@ class WaitingCalls:
         grace: float,
         withdraw_after: float,
         status: CallerStatus,
+        cancel: Callable[[str, str], Awaitable[object]],
         memory: CallMemory | None = None,
         load: Callable[[Any, str], Awaitable[Any]] | None = None,
         most: int = MAX_OPEN,
@@ -194,6 +203,7 @@ class WaitingCalls:
         self.grace = grace
         self._withdraw_after = withdraw_after
         self._status = status
+        self._cancel_running = cancel
         self.most = most
         self._memory = memory
         self._load = load
@@ -231,17 +241,11 @@ class WaitingCalls:
         """The call of that id, waiting or ended; None if it is not known."""
         return self._by_id.get(id)
 
-    def begin(
-        self, key: str, call: Call, *, session: ClientSession | None, progress_token: str = ""
-    ) -> WaitingCall:
-        """Keeps a call that was sent to the space for a request of `session`.
-
-        Args:
-            progress_token: the token in it, empty where it has none.
-        """
+    def begin(self, key: str, call: Call, *, session: ClientSession | None) -> WaitingCall:
+        """Keeps a call that was sent to the space for a request of `session`."""
         is_tool = call.payload.get("method") == "tools/call"
         waiting = WaitingCall(key, id=call.id, what=call.what, is_tool=is_tool, call=call)
-        waiting.progress_token = progress_token
+        call.on_progress(waiting.note_progress)
         self.hand_over(waiting, session)
         self._keep(waiting)
         self._remember(waiting)
@@ -286,8 +290,13 @@ class WaitingCalls:
             self._set_timer(waiting, "return", RETURN_WITHIN, self._note_gone)
 
     def note_cancelled(self, waiting: WaitingCall) -> None:
-        """Withdraws a call that its client cancelled, unless a repeat attaches to it before."""
-        if waiting.attached or waiting.decided or waiting.why:
+        """Withdraws a call that its client cancelled, unless a repeat attaches to it before; cancels one that runs."""
+        if waiting.attached or waiting.ended.is_set():
+            return
+        if waiting.decided:
+            self._start(self._cancel(waiting))
+            return
+        if waiting.why:
             return
         self._note_caller(waiting, "cancelled")
         seconds = self._withdraw_after if self._status.can_tell(waiting.id) else 0.0
@@ -310,18 +319,6 @@ class WaitingCalls:
         waiting.delivered = True
         self._release(waiting)
 
-    def note_progress(self, envelope: Envelope) -> None:
-        """Notes what a participant reports of a call that it executes."""
-        token, progress = read_progress(envelope.payload) or ("", None)
-        for waiting in self._by_id.values() if token else ():
-            call = waiting.call
-            if call is None or waiting.progress_token != token or envelope.sender not in call.asked:
-                continue
-            if waiting.decided and not call.done:
-                waiting.progress = progress
-                waiting.reported.set()
-                waiting.reported = asyncio.Event()
-
     def note_change(self, change: Change) -> None:
         """Withdraws a proposal that was rejected; gives an approved one its time to run, and takes its late answer."""
         if change.what in ("answered", "resolved"):
@@ -330,7 +327,9 @@ class WaitingCalls:
         if waiting is None or waiting.ended.is_set():
             return
         if change.what == "fulfilled":
-            self._set_timer(waiting, "run", self.run_within, lambda one: self._start(self._give_up(one)))
+            self._set_timer(waiting, "run", self.run_within, self._give_up)
+            if waiting.caller == "cancelled" and not waiting.attached:
+                self._start(self._cancel(waiting))
         if change.what != "rejected" or waiting.why:
             return
         by, reason = change.proposal.rejections[-1]
@@ -444,15 +443,12 @@ class WaitingCalls:
             if self._may_be_taken(waiting):
                 self._remember(waiting)
 
-    async def _give_up(self, waiting: WaitingCall) -> None:
-        """Ends the wait for the answer to an approved call: what becomes of it is not known. Spec: R35."""
+    def _give_up(self, waiting: WaitingCall) -> None:
+        """Ends the wait for the answer to an approved call, which goes on: its outcome is not known. Spec: R35."""
         assert waiting.call is not None
-        state = waiting.describe()  # before the end of the wait
-        with suppress(MewError):
-            await waiting.call.withdraw("timeout")
-        if not waiting.ended.is_set():
-            why = f"{state}, but no answer came within {self.run_within:g} s. {SENT_UNKNOWN}"
-            self._end(waiting, CallOutcome(refusal=why, is_unknown=True))
+        why = f"{waiting.describe()}, but no answer came within {self.run_within:g} s. {SENT_UNKNOWN}"
+        self._end(waiting, CallOutcome(refusal=why, is_unknown=True))
+        waiting.call.end_call("timeout")
 
     def find_unknown(self, key: str) -> str:
         """The id of a call with this key whose outcome is not known, for a day; empty where there is none."""
@@ -475,7 +471,7 @@ class WaitingCalls:
             self._clear_timer(waiting, name)
         if waiting.caller == "cancelled" and self._is_withdrawn(waiting):
             self._release(waiting)  # its client wants nothing of it any more
-        else:
+        elif self._may_be_taken(waiting):
             self._remember(waiting)
         self._ended[waiting.id] = waiting
         self._make_room()
@@ -587,6 +583,14 @@ class WaitingCalls:
                 self._withdraw_again(waiting, reason)
             return False
         return True
+
+    async def _cancel(self, waiting: WaitingCall) -> None:
+        if not waiting.is_tool:
+            self._release(waiting)  # a repeat reads again
+        try:
+            await self._cancel_running(waiting.id, "client_cancelled")
+        except MewError as fault:  # it has ended, or this participant may not; then it goes on
+            logger.warning("%s goes on, though its client cancelled it: %s", waiting.what, fault)
 
     def _withdraw_again(self, waiting: WaitingCall, reason: str) -> None:
         """Sends a withdrawal again that was not confirmed; ends the call where that has been so for too long."""

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mew_lab.cli import shell
 from mew_lab.cli.terminal import Console
 from mew_lab.errors import MewError, NotApproved
+from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.decisions.text import Proposals
 from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.seat import Seat
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.visible import visible
+from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["HELP", "Quit", "Verbs", "obey", "run"]
+
+MOST_TOLD = 1000  # proposals of which a person was told
 
 HELP = """\
 TEXT                            sends a chat message to all participants
@@ -79,6 +86,9 @@ def run(options: argparse.Namespace) -> None:
         client = lab.me.participant.client
         shell.say(f"You are {client.id} in {lab.space}; /help lists the commands.")
         lab.asked.subscribe(lambda question: _show_question(lab.asked, question))
+        open_cards = BoundedDict[str, None](MOST_TOLD)
+        me, decisions = lab.me.participant, lab.decisions
+        decisions.subscribe(lambda card: _show_open(me, decisions, card, open_cards))
         console = Console(lab.rows, client, url=lab.url, say=shell.say, colour=shell.use_colour(options))
         for line in console.lines(reading=True):
             try:
@@ -92,6 +102,28 @@ def run(options: argparse.Namespace) -> None:
                 shell.tell_failure("join", str(fault))
     finally:
         close_all()
+
+
+def _show_open(
+    me: MEWParticipant, decisions: HumanDecisions, card: Card, told: BoundedDict[str, None]
+) -> None:
+    """Says once how to decide on a proposal that waits for this person."""
+    proposal = me.proposals.get(card.id)
+    if card.state != "open" or card.id in told or proposal is None or card.proposer == me.client.id:
+        return
+    told[card.id] = None
+    if me.can_send("mcp/request", proposal.payload, to=proposal.to):
+        id, who = visible(_short_id(decisions, card)), visible(card.proposer)
+        shell.say(f"{who} waits for your decision: /approve {id} shows the call, /reject {id} rejects it")
+
+
+def _short_id(decisions: HumanDecisions, card: Card) -> str:
+    """The beginning of its proposal's id that means this card alone. Spec: R37."""
+    for length in (4, 8, 12):
+        with contextlib.suppress(MewError):
+            if decisions.card(card.id[:length]).id == card.id:
+                return card.id[:length]
+    return card.id
 
 
 def _show_question(asked: Questions, question: Question) -> None:

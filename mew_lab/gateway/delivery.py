@@ -217,7 +217,7 @@ class DeliveryQueue:
                 self._wire.resume()
 
     def count_extras(self, count: Callable[[int, int], float]) -> None:
-        """Calls `count(bytes, messages)` for each ping and each fragment of a message.
+        """Calls `count(bytes, messages)` for each ping, each pong and each fragment of a message.
 
         It returns the seconds for which the socket is not to be read.
         """

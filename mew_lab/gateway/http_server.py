@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, MutableMapping
 from typing import Any, Final
 
 import uvicorn
@@ -39,11 +39,10 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 logger = logging.getLogger(__name__)
 
 
-def admit(scope: Message) -> None:
-    """Notes that the request of this scope (ASGI) has shown its right."""
+def admit(scope: Message, owner: Hashable) -> bool:
+    """Notes that the request of this scope (ASGI) has shown its right; returns False where `owner` has its share."""
     connection = scope.get("state", {}).get(CONNECTION)
-    if connection is not None:
-        connection.admit()
+    return connection is None or connection.admit(owner)
 
 
 class _HttpProtocol(H11Protocol):

@@ -16,6 +16,9 @@ from mew_lab.transport.listener import PATIENCE, STRANGERS
 __all__ = ["UNREAD", "Bucket", "Limits", "Rates"]
 
 UNREAD = 5.0  # seconds that a connection goes unread at most
+COSTLY = (
+    0.005  # seconds of the loop from which a message counts by its time: others cost too little to be timed
+)
 PORTION = 0.02  # seconds of its rate that a slowed connection is read at a time: a turn for each message would cost more
 
 
@@ -49,6 +52,10 @@ class Limits:
     """Bytes of one participant, over all its connections and HTTP, in the long run."""
     burst_bytes: int = 16 * 1024 * 1024
     """Bytes of one participant at once; one message never counts for more."""
+    loop_share: float = 0.25
+    """The part of the loop's time that the costly messages of one participant may take in the long run."""
+    burst_time: float = 0.5
+    """Seconds of the loop that they may take at once."""
 
 
 class _Level:
@@ -83,31 +90,36 @@ class _Level:
 
 
 class Bucket:
-    """The rate of one participant in messages and in bytes: full at first, filled by time, emptied by messages."""
+    """The rate of one participant in messages, bytes and time: full at first, filled by time, emptied by messages."""
 
-    __slots__ = ("_bytes", "_messages")
+    __slots__ = ("_bytes", "_levels", "_messages", "_time")
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._messages = _Level(limits.messages_per_second, float(limits.burst), now)
         self._bytes = _Level(limits.bytes_per_second, float(limits.burst_bytes), now)
+        self._time = _Level(1000 * limits.loop_share, 1000 * limits.burst_time, now)  # in milliseconds
+        self._levels = (self._messages, self._bytes, self._time)
 
     def take(self, size: int, now: float, *, messages: int = 1) -> bool:
         """Counts a message of `size` bytes in any case; returns whether one more is within the rate."""
         return (self._messages.take(messages, now) >= 1.0) & (self._bytes.take(size, now) >= 1.0)
 
+    def spend(self, seconds: float, now: float) -> bool:
+        """Counts the time that a message occupied the loop; returns False where one more is above the rate by that."""
+        return seconds < COSTLY or self._time.take(1000 * seconds, now) >= 1.0
+
     def wait(self, now: float) -> float:
         """Seconds until one more message is within the rate; 0 when it is now."""
-        return max(0.0, self._messages.until(1.0, now), self._bytes.until(1.0, now))
+        return max(0.0, *(level.until(1.0, now) for level in self._levels))
 
     def pause(self, now: float) -> float:
         """Seconds for which a connection is not to be read; 0 when one more message is within the rate now.
 
         It is longer than `wait`, so that a portion of messages is then read at once, but never over `UNREAD`.
         """
-        messages, size = self._messages, self._bytes
-        if messages.until(1.0, now) <= 0.0 and size.until(1.0, now) <= 0.0:
+        if not self.wait(now):
             return 0.0
-        return min(UNREAD, max(messages.until(messages.portion, now), size.until(size.portion, now)))
+        return min(UNREAD, max(level.until(level.portion, now) for level in self._levels))
 
     def retry_after(self, now: float) -> int:
         """Whole seconds after which a client may try again, for `Retry-After`."""

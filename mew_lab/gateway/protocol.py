@@ -9,6 +9,9 @@ UTF-8, outside of a fragmented message, before any close. Every other frame goes
 complete. One that is too long, or not masked, goes there at once with all that follows it. So RFC 6455 is kept in one
 place, and every close has the code that the library gives it.
 
+One read may hold ten thousand pings. So the library gets only some frames in one turn of the loop, and none while the
+connection is not to be read: the rest of what was read waits here.
+
 Spec: §5.2.
 """
 
@@ -32,6 +35,9 @@ FIN, OPCODE = 0x80, 0x0F  # of a frame's first byte (RFC 6455 §5.2)
 MASK = 0x80  # of its second
 WHOLE_TEXT = 0x81
 WHOLE = frozenset({WHOLE_TEXT, 0x82})
+HANDED = 64  # frames that the library gets of one connection in one turn of the loop
+EARLY = 64  # pings, pongs and pieces of messages that a client may send before it is welcomed
+IN_A_ROW = 1000  # pings and pongs of one that was not read to the end meanwhile
 CONTROL = 0x8  # opcodes from here on belong to no message
 
 
@@ -40,18 +46,23 @@ class DirectProtocol(WebSocketsSansIOProtocol):
 
     `take` is called with each such message and returns whether it has handled it; the library queues the others
     as usual. `taken` is called when all data of one read is handled, if `take` took any of it. While `take` is None
-    every frame goes to the library.
+    every frame goes to the library. While `held`, what was read is handled no further; `go_on` is called after it.
     """
 
     take: Callable[[str | bytes], bool] | None = None
     taken: Callable[[], object]
+    held = False
+    counted = False
+    """Whether pings, pongs and pieces count for the rate of its participant."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._most = self.config.ws_max_size
         self._upgraded = False
         self._framed = False  # frames are parsed here: from the upgrade request to a fault or our own close
-        self._rest: bytes | bytearray = b""  # the beginning of a frame
+        self._rest: bytes | bytearray = b""  # the beginning of a frame, or all that waits while stopped
+        self._stopped = False  # whole frames wait in the rest
+        self._extras = 0
         self._in_pieces = False  # amid a message of several frames
         self._room = self._most  # bytes that it may still have
 
@@ -64,11 +75,15 @@ class DirectProtocol(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes | bytearray) -> None:
         """Takes the data that the socket received; it may end within a frame."""
         if self._rest:
+            if self._stopped and data:
+                self.transport.pause_reading()  # the library may have resumed it
             if not isinstance(self._rest, bytearray):
                 self._rest = bytearray(self._rest)
             self._rest += data
             data = self._rest
-        at, end, took = 0, len(data), False
+        if self._stopped:
+            return
+        at, end, took, handed = 0, len(data), False, 0
         while self._framed and not self.close_sent and end - at >= 2:
             first, size = data[at], data[at + 1] - MASK
             if size < 0:  # it is not masked
@@ -96,12 +111,27 @@ class DirectProtocol(WebSocketsSansIOProtocol):
                     if self.take(message):
                         at, took = stop, True
                         continue
+            if handed == HANDED or (handed and self.held):
+                self._stopped = True
+                break
             self._follow(first, size)
             super().data_received(bytes(data[at:stop]))
-            at = stop
+            at, handed = stop, handed + 1
+            # A backlog of these would keep the connection long after its client has gone, which nobody sees meanwhile.
+            if first & OPCODE >= CONTROL or (first not in WHOLE and not self.counted):
+                self._extras += 1
+                if self._extras > (IN_A_ROW if self.counted else EARLY):
+                    self.transport.abort()
+                    return
         if took:
             self.taken()
-        if self._framed and not self.close_sent:
+        if self._stopped:
+            self._rest = bytearray(data[at:])
+            self.transport.pause_reading()
+            if not self.held:
+                self.loop.call_soon(self.go_on)
+        elif self._framed and not self.close_sent:
+            self._extras *= not self.counted
             self._rest = data[at:] if 0 < at < end else data if at < end else b""
         else:
             self._rest = b""
@@ -109,6 +139,14 @@ class DirectProtocol(WebSocketsSansIOProtocol):
                 super().data_received(bytes(data[at:]))
             if not self._upgraded and self.handshake_initiated:
                 self._upgraded = self._framed = True
+
+    def go_on(self) -> None:
+        """Handles what waits of earlier reads, unless the connection is held."""
+        if self._stopped and not self.held and not self.transport.is_closing():
+            self._stopped = False
+            self.data_received(b"")
+            if not (self._stopped or self.held or self.read_paused or self.transport.is_closing()):
+                self.transport.resume_reading()
 
     def _follow(self, first: int, size: int) -> None:
         """Tracks whether the library is within a fragmented message, or after a close."""

@@ -30,7 +30,7 @@ from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
 from mew_lab.gateway.ring import MAX_ENVELOPES, Page
 from mew_lab.gateway.rotation import Rotation
-from mew_lab.gateway.sockets import OVERSIZE
+from mew_lab.gateway.sockets import ENOUGH, OVERSIZE
 from mew_lab.protocol.envelope import MAX_ID, is_id
 from mew_lab.protocol.text import parse_rfc3339, write_rfc3339
 from mew_lab.space.events import NOTE_BYTES
@@ -110,8 +110,10 @@ class Routes:
 
     async def _participants(self, request: Request) -> Response:
         identity = await self._identity(request)
-        self._count(identity, 0)
-        return _answer({"participants": self._gateway.participants(identity.space)})
+        self._check_rate(identity)
+        answer = _answer({"participants": self._gateway.participants(identity.space)})
+        self._count(identity, len(answer.body))
+        return answer
 
     async def _mail(self, request: Request) -> Response:
         return await (self._post if request.method == "POST" else self._messages)(request)
@@ -127,7 +129,9 @@ class Routes:
         began = time()
         body = _without_join(body, limit=self._gateway.message_bytes(identity.space))
         reply = self._gateway.post(identity.space, request.path_params["id"], body)
-        self._rotation.spend(time() - began)
+        now = time()
+        self._rotation.spend(now - began)
+        self._rates.of(*identity, now).spend(now - began, now)
         await asyncio.sleep(0)  # delivery queues write at the end of a turn, and the answer is to come last
         answer = reply.body
         if answer.get("code") in NOT_AN_ENVELOPE:  # as other implementations answer
@@ -185,8 +189,9 @@ class Routes:
         query = request.query_params
         after = _moment(query["since"]) if "since" in query else None
         limit = _limit(query["limit"]) if "limit" in query else None
-        self._count(identity, 0)
+        self._check_rate(identity)
         page = self._gateway.history(*identity, after=after, limit=limit)
+        self._count(identity, sum(map(len, page.texts)) if page is not None else 0)
         if page is None:
             return refusal(
                 410,
@@ -206,7 +211,8 @@ class Routes:
         if identity is None:
             await self._refusal_delay()
             raise HTTPException(403, BAD_TOKEN)
-        admit(request.scope)
+        if not admit(request.scope, identity):
+            raise HTTPException(503, "limit_exceeded", {"retry-after": "1"})
         return identity
 
     async def _owner(self, request: Request) -> Identity:
@@ -324,5 +330,5 @@ def refusal(status: int, error: str, message: str = "", **headers: str) -> JSONR
 
 async def _as_json(request: Request, fault: Exception) -> JSONResponse:
     assert isinstance(fault, HTTPException)
-    message = TOO_FAST if fault.status_code == 429 else ""
+    message = {429: TOO_FAST, 503: ENOUGH}.get(fault.status_code, "")
     return refusal(fault.status_code, fault.detail, message, **(fault.headers or {}))

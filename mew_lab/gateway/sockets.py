@@ -46,6 +46,7 @@ INTERNAL_ERROR = 1011
 STOPPING = 1012
 TRY_LATER = 1013
 FULL = "this space takes no more connections"
+ENOUGH = "this participant has its share of connections and requests; end some of them"
 UNKNOWN = "token or space unknown"
 OVERSIZE = 4  # times the limit: up to this size a message is refused, beyond it the socket closes
 
@@ -100,19 +101,19 @@ class Sockets:
         receive: Receive,
         send: Send,
         *,
-        admit: Callable[[], None] = lambda: None,
+        admit: Callable[[Identity], bool] = lambda identity: True,
     ) -> None:
         """Drives one socket from its upgrade request, whose host and origin are checked already, to its end.
 
-        `admit` is called when its token is known.
+        `admit` is called when its token is known; it returns False where its participant has its share of connections.
         """
         requested = next(iter(parse_qs(query).get("space", ())), "")
         try:
             known = await self._upgrade(headers.get("authorization"), requested)
+            if known is not None and not admit(known):
+                raise _Refused(503, "limit_exceeded", ENOUGH)
         except _Refused as refused:
             return await refuse_upgrade(send, refused.code, refused.error, refused.message)
-        if known is not None:
-            admit()
         await receive()  # the request itself
         await send({"type": "websocket.accept"})
         session = _SocketSession(self, receive, send, requested=requested, known=known, identified=admit)
@@ -182,7 +183,7 @@ class _SocketSession:
         *,
         requested: str,
         known: Identity | None,
-        identified: Callable[[], None],
+        identified: Callable[[Identity], bool],
     ) -> None:
         self.queue = DeliveryQueue(send, coalescer=sockets.coalescer, on_cut=self._leave)
         self._sockets = sockets
@@ -200,7 +201,8 @@ class _SocketSession:
         reason = ""
         try:
             identity, runtime_id = await self._identify()
-            self._identified()
+            if not self._identified(identity):
+                raise _Refused(TRY_LATER, "limit_exceeded", ENOUGH)
             await self._admit(identity, runtime_id)
             reason = await self._converse(identity)
         except _Gone:
@@ -361,9 +363,10 @@ class _MessageIntake:
             self._gateway.receive(self._space, self._name, without_join(message, limit=limit))
         else:
             self._gateway.receive(self._space, self._name, message)
-        if not within:
-            self._unread = at + self._bucket.pause(at)
-        self._rotation.spend(self._now() - at)
+        now = self._now()
+        self._rotation.spend(now - at)
+        if not self._bucket.spend(now - at, now) or not within:
+            self._unread = now + self._bucket.pause(now)
 
     async def begin(self) -> None:
         """Returns when the next message is to be handled."""

@@ -19,7 +19,7 @@ __all__ = ["Wire", "wire_of"]
 
 PING = 0x89  # FIN and the opcode of a ping (RFC 6455 §5.5.2)
 PING_BYTES = 8
-PIECE = 512  # bytes that a ping or a fragment counts besides its data: empty ones must not be free
+PIECE = 4096  # bytes that a ping, a pong or a fragment counts besides its data: empty ones must not be free
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,7 @@ class Wire:
         now = self._loop.time()
         if self._timer is None:
             self._unread_since = now
+            self._protocol.held = True
             self._protocol.transport.pause_reading()
         else:
             self._timer.cancel()
@@ -88,8 +89,11 @@ class Wire:
             self._timer.cancel()
             self._timer = None
             self._read_since = self._loop.time()
+            self._protocol.held = False
             if not getattr(self._protocol, "read_paused", False) and not self.closing():
                 self._protocol.transport.resume_reading()
+            if hasattr(self._protocol, "go_on"):
+                self._protocol.go_on()
 
     def take_directly(self, take: Callable[[str | bytes], bool], taken: Callable[[], object]) -> None:
         """Hands unfragmented messages to `take` as they are read, where the server supports it: see `DirectProtocol`.
@@ -105,7 +109,7 @@ class Wire:
             self._protocol.take = None
 
     def count_extras(self, count: Callable[[int, int], float]) -> None:
-        """Calls `count(bytes, messages)` for each ping and each fragment of a message.
+        """Calls `count(bytes, messages)` for each ping, each pong and each fragment of a message.
 
         It returns the seconds for which the socket is not to be read.
         """
@@ -121,7 +125,9 @@ class Wire:
             return handle_and_count
 
         if hasattr(protocol, "handle_ping") and hasattr(protocol, "handle_cont"):
+            protocol.counted = True
             protocol.handle_ping = count_calls(protocol.handle_ping, PIECE, 1)
+            protocol.handle_pong = count_calls(protocol.handle_pong, PIECE, 1)
             protocol.handle_cont = count_calls(protocol.handle_cont, PIECE, 0)
 
     def _patience(self, seconds: float) -> float:

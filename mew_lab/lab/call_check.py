@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mew_lab.protocol.json_schema import Validator, members_of
+from mew_lab.protocol.json_schema import MOST_STEPS, Validator, members_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import did_you_mean
 
@@ -76,12 +76,17 @@ def find_fault(target: str, arguments: Mapping[str, Any] | None, tools: Sequence
     )
 
 
-def misfits(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
+def misfits(
+    schema: Mapping[str, Any], arguments: Mapping[str, Any], *, most: int = MOST_STEPS
+) -> tuple[str, ...]:
     """The places where arguments do not fit the tool's schema, or may not, one sentence each; at most twenty.
 
     The tool itself judges them.
+
+    Args:
+        most: The steps of the check; what is left then is not looked at.
     """
-    fit = Validator(schema, of_peer=True).validate(dict(arguments))
+    fit = Validator(schema, of_peer=True).validate(dict(arguments), most=most)
     return (
         *(f"does not fit the tool: {one_line(str(place), 300)}" for place in fit.violations[:20]),
         *(f"may not fit the tool: {one_line(str(place), 300)}" for place in fit.doubts[:20]),

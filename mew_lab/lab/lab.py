@@ -58,7 +58,7 @@ from mew_lab.lab.decisions.policies import Policy, policy_from_environment
 from mew_lab.lab.decisions.questions import OpenQuestions, Question, Questions, as_content
 from mew_lab.lab.decisions.text import READ_WITHIN, Approvable, Proposals, approve, reject
 from mew_lab.lab.entry_feed import EntryFeed
-from mew_lab.lab.host import Host
+from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.html_report import session_page, write_report
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
@@ -87,7 +87,15 @@ from mew_lab.sdk.result_store import ResultLimits
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
-from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, RUN_WITHIN, WITHDRAW_AFTER
+from mew_lab.settings.waiting import (
+    ANSWER_AFTER,
+    DECIDE_WITHIN,
+    GRACE,
+    RUN_WITHIN,
+    TOLD_ANSWER_AFTER,
+    WITHDRAW_AFTER,
+    check_seconds,
+)
 from mew_lab.space.events import REPORTED, Record
 from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.home import model_for, participant_id
@@ -279,15 +287,26 @@ class Lab(metaclass=_NamesOnly):
         """
         return self._run(self.local.join(name, can), f"seating {name!r}")
 
-    def enrol(self, name: str, can: Can = "agent") -> Note:
+    def enrol(self, name: str, can: Can = "agent", *, answer_after: float | None = None) -> Note:
         """Enrols a participant of another process: writes its token file and returns the shell line that joins.
 
         An agent, or `mew-lab mcp` for a coding agent, needs the right to ask for the tools of the others. The profile
         `agent` has it, and `proposer` has it not.
+
+        Args:
+            answer_after: Seconds after which `mew-lab mcp` with this token answers a call that still waits as pending;
+                None leaves it to that. It stands as `x-answer-after` in the first permission; so it may in an invite.
+
+        Raises:
+            ConfigError: The name, `can` or `answer_after` is not valid.
         """
 
         async def enrol() -> Note:
-            self.local.own_host(f"Cannot enrol {name[:80]!r}").enrol(name, can)
+            given = capabilities_of(can)
+            if answer_after is not None:
+                told = {TOLD_ANSWER_AFTER: check_seconds(answer_after, key="answer_after")}
+                given = [{**given[0], **told}, *given[1:]] if given else given
+            self.local.own_host(f"Cannot enrol {name[:80]!r}").enrol(name, given)
             return Note(self._join_line(name))
 
         return self._run(enrol(), f"enrolling {name!r}")
@@ -836,9 +855,7 @@ class Lab(metaclass=_NamesOnly):
         """Records what this person found out about that proposal or request; see `resolve`."""
         me = self.me.participant
         calls = me.ledger.calls
-        if calls.requests.get(id) is None:
-            proposed = complete_id(id, (one.id for one in calls.proposals))
-            id = proposed or complete_id(id, (one.id for one in calls.requests)) or id
+        id = _complete_call(calls, id)
         proposal = calls.proposals.get(id)
         sent = proposal.request if proposal is not None else None
         request = calls.requests.get(id if sent is None else sent.id)
@@ -986,12 +1003,22 @@ class Lab(metaclass=_NamesOnly):
 
 def _response_to(calls: CallLedger, id: str) -> Envelope | None:
     """The response to that request or proposal, or to the one whose id begins so; None where there is none."""
-    found = complete_id(id, (one.id for one in calls.proposals)) or id
-    proposal = calls.proposals.get(found)
+    id = _complete_call(calls, id)
+    proposal = calls.proposals.get(id)
     if proposal is not None:
         return None if proposal.response is None else proposal.response.envelope
-    request = calls.requests.get(complete_id(id, (one.id for one in calls.requests)) or id)
+    request = calls.requests.get(id)
     return None if request is None or request.response is None else request.response.envelope
+
+
+def _complete_call(calls: CallLedger, id: str) -> str:
+    """The id of the proposal or request that it is or that alone begins with it; itself where there is none.
+
+    Raises:
+        JournalError: several begin so; a peer may choose an id that begins as another.
+    """
+    ids = [call.id for index in (calls.proposals, calls.requests) for call in index]
+    return complete_id(id, ids) or id
 
 
 def _sampling_model(sampling: Model | str | bool | None) -> Model | None:

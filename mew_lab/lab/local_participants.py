@@ -418,7 +418,7 @@ class LocalParticipants:
         calls = me.participant.ledger.calls
         waiting = [one.id for one in calls.requests if one.state == "waiting"]
         fulfilled = {one.id: one for one in calls.proposals if one.state == "fulfilled"}
-        id = complete_id(call, fulfilled) or complete_id(call, waiting) or call
+        id = complete_id(call, [*fulfilled, *waiting]) or call
         request = me.participant.find_running(id)
         decided = [one for one in fulfilled.values() if one.fulfilment == request.id]
         by_id = {seat.participant.client.id: seat for seat in self.seats.values()}
@@ -429,8 +429,8 @@ class LocalParticipants:
         await seat.participant.cancel(decided[0].id if decided else request.id, reason)
         target = ", ".join(one_line(name, 64) for name in request.to[:3])
         return (
-            f"{seat.name} has asked {target} to cancel {one_line(id, 80)} ({one_line(reason, 120)}). Its outcome is the "
-            "answer if one still comes, else it is not known"
+            f"{target} was asked by {seat.name} to stop {one_line(id, 80)} ({one_line(reason, 120)}). The outcome is "
+            "its answer if one still comes, else it is not known"
         )
 
     def join_line(self, name: str, *, url: str, space: str) -> str:

@@ -8,13 +8,14 @@ Spec: §3.1, §3.2; MCP "Streamable HTTP".
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from mew_lab.bridge.client_settings import CLIENTS, ClientSettings, write_settings
+from mew_lab.bridge.client_settings import CLIENTS, ClientSettings, claude_entry, write_settings
 from mew_lab.bridge.offers import LISTING
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
 from mew_lab.gateway.keyring import variable
@@ -63,9 +64,9 @@ class McpSeat(Seat):
     @property
     def line(self) -> str:
         """A shell line that adds the space to a coding agent, which reads the token from its file."""
-        bearer = f'"Authorization: Bearer $(cat {shlex.quote(str(self.token_file))})"'
-        name = shlex.quote(self.lab.space)
-        return f"claude mcp add --transport http {name} {self.url} --header {bearer}"
+        entry = json.dumps(claude_entry({"url": self.url, "headers": {"Authorization": "Bearer TOKEN"}}))
+        read = f'"$(cat {shlex.quote(str(self.token_file))})"'
+        return f"claude mcp add-json {shlex.quote(self.lab.space)} '{entry}'".replace("TOKEN", f"'{read}'")
 
     def settings(self, client: str) -> ClientSettings:
         """What to paste into the settings of a client, such as `codex`, and where; the last line of a cell shows it.

@@ -83,6 +83,6 @@ def complete_id(begin: str, ids: Iterable[str]) -> str | None:
         return begun[0]
     named = ", ".join(one_line(id, 60) for id in begun[:MOST_NAMED])
     raise JournalError(
-        f"Cannot tell which message “{one_line(begin, 60)}” means: {len(begun)} proposals begin so, such as {named}. "
+        f"Cannot tell which message “{one_line(begin, 60)}” means: {len(begun)} begin so, such as {named}. "
         "Give more characters of the id."
     )

@@ -43,7 +43,9 @@ SMALLEST = 64 * 1024
 """Only a value of more bytes is referred to."""
 MOST_VALUES = 64
 """The newest large values of a file that are known to its writer."""
-MOST_MEMBERS = 16  # that are passed over on the way to a value; one with more would hold the gateway's loop
+MOST_BEFORE = (
+    4096  # bytes of a message before a value; what is passed over is parsed, and holds the gateway's loop
+)
 MOST_USES = 31
 """References to one copy of a value."""
 
@@ -188,16 +190,17 @@ class WrittenValues:
         if len(line) <= SMALLEST:
             return line
         begin = line.find(MARK) + len(MARK)
-        found = _find_value(line[begin:].decode("utf-8", "replace")) if begin >= len(MARK) else None
+        head = line[begin : begin + MOST_BEFORE].decode("utf-8", "replace")
+        found = _find_value(head) if begin >= len(MARK) else None
         if found is None:
             return line
-        name, text, index = found
-        at = begin + len(text[:index].encode())
+        name, index = found
+        at = begin + len(head[:index].encode())
         key = name, sha256(line[at : at + SMALLEST]).digest()
         copy = self._copies.get(key)
         if copy is not None and copy.uses < MOST_USES:
             if not copy.size:
-                self._measure(copy, line, at, text, index, read)
+                self._measure(copy, line, at, read)
             value = line[at : at + copy.size]
             if copy.size and sha256(value).hexdigest() == copy.digest:
                 copy.uses += 1
@@ -214,12 +217,11 @@ class WrittenValues:
         self._new.clear()
 
     @staticmethod
-    def _measure(
-        copy: _Copy, line: bytes, at: int, text: str, index: int, read: Callable[[int, int], bytes]
-    ) -> None:
+    def _measure(copy: _Copy, line: bytes, at: int, read: Callable[[int, int], bytes]) -> None:
         """Sets size and digest of a copy, where the value of the line is the same: a value ends itself."""
         try:
-            size = len(text[index : _scan(text, index)[1]].encode())
+            text = line[at:].decode()
+            size = len(text[: _scan(text)[1]].encode())
             value = line[at : at + size]
             if size > SMALLEST and read(copy.line + copy.at, size) == value:
                 copy.size, copy.digest = size, sha256(value).hexdigest()
@@ -241,37 +243,28 @@ def _write_reference(line: bytes, start: int, begin: int, at: int, copy: _Copy) 
     )
 
 
-def _find_value(text: str) -> tuple[str, str, int] | None:
-    """The name of the member of a message that may be referred to, the text of the message, and where the value begins.
+def _find_value(text: str) -> tuple[str, int] | None:
+    """The name of the member of a message that may be referred to, and where its value begins.
 
-    The text may go on behind the message.
+    `text` is the beginning of the message.
     """
-    try:
-        payload = _find_member(text, 0, ("payload",))
-        if payload is None:
-            return None
-        inner = _find_member(text, payload[1], _INNER)
-        name, index = inner if inner is not None and text[inner[1]] in '{["' else payload
-        return name, text, index
-    except (ValueError, IndexError, RecursionError):
+    payload = _find_member(text, 0, ("payload",))
+    if payload is None:
         return None
+    inner = _find_member(text, payload[1], _INNER)
+    return inner if inner is not None and text[inner[1]] in '{["' else payload
 
 
 def _find_member(text: str, index: int, names: tuple[str, ...]) -> tuple[str, int] | None:
     """The first member of these names in the object that begins at `index`, and where its value begins."""
-    if text[index] != "{":
-        return None
-    index = _skip_space(text, index + 1)
-    for _ in range(MOST_MEMBERS):
-        if text[index] != '"':
-            break
-        name, index = _read_name(text, index)
-        if name in names:
-            return name, index
-        index = _skip_space(text, _scan(text, index)[1])
-        if text[index] != ",":
-            return None
-        index = _skip_space(text, index + 1)
+    try:
+        while text[index] in "{,":
+            name, index = _read_name(text, _skip_space(text, index + 1))
+            if name in names:
+                return (name, index) if index < len(text) else None
+            index = _skip_space(text, _scan(text, index)[1])
+    except (ValueError, IndexError, RecursionError):  # it is another text, or goes on behind its beginning
+        pass
     return None
 
 

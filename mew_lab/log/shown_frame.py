@@ -1,8 +1,9 @@
 """The tables of a log: frames of pandas that print no control character of a peer.
 
-The values are unchanged, and so is what is exported. Only the text for a terminal has invisible characters as escapes:
-that of a table, of a part or a column of it, of its counts, and what `to_string` gives. An index, an array and the
-results of functions of pandas such as `crosstab` and `describe` are those of pandas, and print as pandas prints them.
+The values are unchanged, and so is what is exported. Only what is printed or displayed has invisible characters as
+escapes: a table, a part or a column of it, what its methods make of it, and what `to_string` gives. `unique` gives an
+array of Python objects, which print as escapes. An index, other arrays, and the results of functions of pandas such as
+`crosstab` are those of pandas, and print as pandas prints them.
 """
 
 from __future__ import annotations
@@ -31,12 +32,18 @@ class ShownFrame(pd.DataFrame):
     def __repr__(self) -> str:
         return visible_lines(super().__repr__())
 
+    def _repr_html_(self) -> str | None:
+        return _show(super()._repr_html_())  # type: ignore[misc]
+
     def to_string(self, *args: Any, **options: Any) -> Any:
         return _show(super().to_string(*args, **options))
 
-    # pandas makes it without the constructors above.
+    # pandas makes these without the constructors above.
     def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
         return _ShownColumn(super().value_counts(*args, **options))
+
+    def describe(self, *args: Any, **options: Any) -> ShownFrame:  # type: ignore[misc]
+        return ShownFrame(super().describe(*args, **options))
 
 
 class _ShownColumn(pd.Series):
@@ -56,6 +63,13 @@ class _ShownColumn(pd.Series):
 
     def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
         return _ShownColumn(super().value_counts(*args, **options))
+
+    def describe(self, *args: Any, **options: Any) -> _ShownColumn:  # type: ignore[misc]
+        return _ShownColumn(super().describe(*args, **options))
+
+    def unique(self) -> Any:
+        values = super().unique()
+        return values.astype(object) if isinstance(values.dtype, pd.StringDtype) else values
 
 
 def _show(text: str | None) -> str | None:

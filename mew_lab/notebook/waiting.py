@@ -208,17 +208,27 @@ class _RunningLine:
 
     def __init__(self, what: str) -> None:
         self._what = what
+        self._since = 0.0
         self._handle: Any = None
 
     def show(self, call: RunningCall) -> None:
-        """Shows how far it has come."""
+        """Shows how far it has come, and how it is cancelled while no click can do it."""
+        self._since = call.since
         progress = "" if call.progress is None else f" · {call.progress}"
-        self._write(f"{self._what} runs, {_elapsed(time.time() - call.since)}{progress}")
+        then = f", then %mew cancel {call.id[:4]}" if call.may_cancel else " for it"
+        self._write(
+            f"{self._what} runs, {self._seconds()}{progress} · interrupt the cell to stop waiting{then}"
+        )
 
-    def end(self) -> None:
-        """Says that the call is not waited for any more, where it was shown."""
+    def end(self, pending: Pending) -> None:
+        """Says, where it was shown, that the call has ended, or that it goes on and is not waited for any more."""
         if self._handle is not None:
-            self._write(f"{self._what} is not waited for any more")
+            ran = f"ran, {self._seconds()}" if pending.done else "is not waited for any more"
+            self._write(f"{self._what} {ran}")
+
+    def _seconds(self) -> str:
+        minutes, rest = divmod(max(0, int(time.time() - self._since)), 60)
+        return f"{minutes}:{rest:02}"
 
     def _write(self, text: str) -> None:
         from IPython.display import display
@@ -288,6 +298,7 @@ class StoryWatch:
         self, session: Session, pending: Pending, begin: _Beginning, watch: ApprovalsWatch | None
     ) -> None:
         self._session = session
+        self._pending = pending
         self._root = pending.id
         self._is_chat = pending.kind == "chat"
         self._sender = session.seats[pending.seat].participant.client.id
@@ -377,7 +388,7 @@ class StoryWatch:
 
     def end(self) -> None:
         """Ends the watch."""
-        self._line.end()
+        self._line.end(self._pending)
         if self._watch is not None:
             self._watch.end()
 
@@ -386,11 +397,6 @@ def _running_calls(session: Session) -> list[RunningCall]:
     """The calls that run; none where a session does not follow them."""
     running = getattr(session.decisions, "running", None)
     return [] if running is None else running.all()
-
-
-def _elapsed(seconds: float) -> str:
-    minutes, rest = divmod(max(0, int(seconds)), 60)
-    return f"{minutes}:{rest:02}"
 
 
 class Mention(NamedTuple):

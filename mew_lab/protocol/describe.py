@@ -14,6 +14,7 @@ from typing import Any
 
 from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_phrase, holds_content, read_parts
 from mew_lab.protocol.intake import unknown_outcome
+from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["LIMIT", "SENTENCES", "describe", "reword_refusal"]
@@ -192,12 +193,8 @@ def _response(payload: Payload) -> str:
             names = [_text(item.get("name"), 24) for item in result[plural][:4] if isinstance(item, Mapping)]
             rest = "…" if len(result[plural]) > 4 else ""
             listed = f": {', '.join(names)}{rest}" if names else ""
-            return f"{_count(len(result[plural]), plural[:-1])}{listed}"
+            return f"{count_of(len(result[plural]), plural[:-1])}{listed}"
     return failed + _text(dict(result))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _reject(payload: Payload) -> str:
@@ -278,7 +275,7 @@ def _welcome(payload: Payload) -> str:
     you = you if isinstance(you, Mapping) else {}
     others, held = payload.get("participants"), you.get("capabilities")
     count = len(others) if isinstance(others, list) else 0
-    here = _count(count, "other participant")
+    here = count_of(count, "other participant")
     return f"Welcome, {_text(you.get('id'), 64)}: {here}; may send {_patterns(held) or 'nothing'}"
 
 

@@ -34,6 +34,7 @@ from mew_lab.protocol.strings import Regex
 from mew_lab.protocol.visible import one_line
 
 __all__ = [
+    "MOST_STEPS",
     "Path",
     "SchemaMember",
     "Validation",
@@ -150,9 +151,13 @@ class Validator:
             gaps[Violation((), "it has more or larger patterns than are read here")] = None
         return tuple(islice(gaps, MAX_VIOLATIONS))
 
-    def validate(self, value: Any) -> Validation:
-        """Checks a JSON value as the module `json` parses it: objects as `dict` and arrays as `list`."""
-        steps = min(MAX_STEPS + STEPS_A_VALUE * _size(value), MOST_STEPS)
+    def validate(self, value: Any, *, most: int = MOST_STEPS) -> Validation:
+        """Checks a JSON value as the module `json` parses it: objects as `dict` and arrays as `list`.
+
+        Args:
+            most: steps after which it ends early.
+        """
+        steps = min(MAX_STEPS + STEPS_A_VALUE * _size(value), most)
         walk = _SchemaWalk(
             self.schema, steps=steps, refused=self._refused, of_peer=self._of_peer, is_old=self._is_old
         )

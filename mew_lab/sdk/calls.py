@@ -109,7 +109,10 @@ class Call:
         await self._withdraw(self, reason)
 
     def on_progress(self, handler: Callable[[Progress], object]) -> None:
-        """Calls `handler`, in place of an earlier one, with each progress that its target reports."""
+        """Calls `handler`, in place of an earlier one, with each progress that its target reports.
+
+        The coroutine of a coroutine function runs as a task.
+        """
         self._progressed = handler
 
     def end_call(self, reason: str) -> None:
@@ -129,12 +132,12 @@ class Call:
             return math.inf
         return self._timer.when() - asyncio.get_running_loop().time()
 
-    def note_progress(self, progress: Progress) -> None:
-        """Takes a report of its progress, unless it has ended."""
-        if not self.done:
-            self.progress = progress
-            if self._progressed is not None:
-                self._progressed(progress)
+    def note_progress(self, progress: Progress) -> object:
+        """Takes a report of its progress, unless it has ended; returns what the handler returns."""
+        if self.done:
+            return None
+        self.progress = progress
+        return self._progressed(progress) if self._progressed is not None else None
 
     def when_done(self, then: Callable[[Call], None]) -> None:
         """Calls `then` with this call as soon as it ends."""

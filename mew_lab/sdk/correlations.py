@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -66,8 +67,9 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.progress import PROGRESS, read_progress, token_of
-from mew_lab.sdk.request_server import CANCELLED
 from mew_lab.sdk.results import result_of
+from mew_lab.sdk.signal import run_later
+from mew_lab.sdk.tools import CANCELLED
 
 __all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations", "cancellation_of"]
 
@@ -751,6 +753,7 @@ class Correlations:
         about: Sequence[str] = (),
         context: str | None = None,
         progress: bool = False,
+        proposal_progress: bool = False,
     ) -> Call:
         """Sends an MCP request, or a proposal of it; returns the call.
 
@@ -762,6 +765,7 @@ class Correlations:
             about: the messages that it correlates to, such as the reasoning that led to it.
             context: the sequence that it belongs to.
             progress: whether a request asks its target for reports of its progress, where that is permitted.
+            proposal_progress: the same for a proposal.
 
         Raises:
             CapabilityViolation: it is not permitted.
@@ -785,16 +789,13 @@ class Correlations:
                 if propose and permitted("mcp/proposal", to, payload).allowed
                 else "mcp/request"
             )
-        token = self._last_id if progress and kind == "mcp/request" else None
-        if token is not None:
-            asking = _with_token(request, token)
-            if permitted("mcp/request", to, asking).allowed:
-                request = asking
-        draft: dict[str, Any] = {
-            "kind": kind,
-            "to": to,
-            "payload": request if kind == "mcp/request" else dict(payload),
-        }
+        sent = request if kind == "mcp/request" else dict(payload)
+        # A proposal's token goes into the request of another, so it is none that this may use itself.
+        token = self._last_id if kind == "mcp/request" else f"p-{secrets.token_hex(6)}"
+        progress = progress if kind == "mcp/request" else proposal_progress
+        if progress and permitted(kind, to, asking := _with_token(sent, token)).allowed:
+            sent = asking
+        draft: dict[str, Any] = {"kind": kind, "to": to, "payload": sent}
         draft |= {"correlation_id": about} if about else {}
         draft |= {"context": context} if context else {}
         draft |= {"x-resilient": True} if resilient and kind == "mcp/proposal" else {}
@@ -803,13 +804,13 @@ class Correlations:
         envelope = client.complete(draft)
         if kind == "mcp/request":
             timeout = self._request_timeout if timeout is None else timeout
-            wait = RequestWait(client, envelope, what=what, resilient=resilient)
-            self._begin(wait, timeout)
-            if token is not None:
-                self._let_report(token, wait)
-            return wait
-        proposal = ProposalWait(client, envelope, what=what, resilient=resilient, proposals=self._proposals)
-        return self._begin(proposal, timeout)
+            wait: Wait = RequestWait(client, envelope, what=what, resilient=resilient)
+        else:
+            wait = ProposalWait(client, envelope, what=what, resilient=resilient, proposals=self._proposals)
+        self._begin(wait, timeout)
+        if progress:
+            self._let_report(token, wait)
+        return wait
 
     def ask(self, text: str, to: Sequence[str], *, timeout: float | None = None) -> Call:
         """Sends `text` as a chat; awaiting the returned call gives the text of the answer.
@@ -941,15 +942,17 @@ class Correlations:
                 wait.leave()
 
     def _note_progress(self, report: Envelope) -> None:
-        """Passes a report of progress to the call that it correlates to, or whose token it has."""
+        """Passes a report of progress to the call that it correlates to; to that of its token where it names none."""
         read = read_progress(report.payload)
         if read is None:
             return
         token, progress = read
         named = [self._waits.get(id) or self._reported.get(id) for id in dict.fromkeys(report.correlation_id)]
-        for wait in (*named, self._reported.get(token) if type(token) is int else None):
+        if not named and type(token) in (int, str):
+            named = [self._reported.get(token)]
+        for wait in named:
             if isinstance(wait, CallWait) and wait.executing and not unasked(report.sender, wait.asked):
-                wait.note_progress(progress)
+                run_later(wait.note_progress(progress), self._client.report)
                 return
 
     def refuse(self, error: Envelope) -> bool:
@@ -1002,8 +1005,8 @@ class Correlations:
         wait.reported_as.append(key)
 
 
-def _with_token(request: Mapping[str, Any], token: int) -> dict[str, Any]:
-    """The payload of a request with a token of progress; one that has its own keeps it. Spec: MCP "Progress"."""
+def _with_token(request: Mapping[str, Any], token: int | str) -> dict[str, Any]:
+    """The payload of a call with a token of progress; one that has its own keeps it. Spec: MCP "Progress"."""
     params = request.get("params")
     if not isinstance(params, Mapping) or token_of(params) is not None:
         return dict(request)

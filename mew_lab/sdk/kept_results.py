@@ -22,7 +22,6 @@ import asyncio
 import base64
 import binascii
 import hashlib
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from mew_lab.errors import MewError, ProtocolError, ToolFailed
 from mew_lab.ledger.calls import CallIndex, CallLedger, Proposal, tool_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.json_steps import parse_steps
 from mew_lab.protocol.kept import (
     EDITION_OF_KEPT,
     KEPT,
@@ -42,6 +42,7 @@ from mew_lab.protocol.kept import (
     is_result_uri,
 )
 from mew_lab.protocol.payloads.mcp import McpRequest
+from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import timestamp, utf8_size
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
@@ -51,6 +52,7 @@ from mew_lab.sdk.reader import FrameReader
 from mew_lab.sdk.request_server import ASKED, SERVER_ERROR
 from mew_lab.sdk.result_store import KeptResult, ResultStore, UnreadResult
 from mew_lab.sdk.results import ToolResult
+from mew_lab.sdk.slices import in_slices
 from mew_lab.sdk.stream import Stream
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.tools import (
@@ -62,7 +64,7 @@ from mew_lab.sdk.tools import (
 )
 from mew_lab.transport.line_judge import kinds_of
 
-__all__ = ["KeptAnswer", "KeptResults", "holds_more_values", "may_exceed", "parse_result"]
+__all__ = ["COUNTED", "KeptAnswer", "KeptResults", "holds_more_values", "may_exceed", "parse_result"]
 
 logger = logging.getLogger(__name__)
 ENVELOPE = 8 * 1024  # bytes of a message beside its result
@@ -75,6 +77,7 @@ MAX_SERVED = 8  # streams at once
 MAX_OPENED = 4  # streams that an executor opens for one result
 MAX_TOOLS = 1000  # of which the size of the largest result is remembered
 MAX_SHOWN = 5  # parts that a head describes
+COUNTED = 256 * 1024  # characters of a text whose values are counted at a time
 ASKED_WITHIN = 60.0  # seconds for the answer to a request for a result
 NOT_YOURS, EXPIRED, TOO_LARGE = "not_yours", "expired", "too_large"
 WHAT_HELPS = {
@@ -175,8 +178,7 @@ class KeptResults:
         text: str | UnreadResult
         if isinstance(result, UnreadResult):
             if result.size <= most and not result.is_costly:
-                whole: dict[str, Any] = parse_result(await asyncio.to_thread(result.read))
-                return _without_head(whole)
+                return _without_head(await in_slices(parse_result(await asyncio.to_thread(result.read))))
             text, size, kinds, is_error = result, result.size, result.kinds, result.is_error
         else:
             result = _without_head(result)
@@ -196,6 +198,8 @@ class KeptResults:
                 raise OSError(0, "the id of this participant has characters that no URI can have")
             kept = await self.store.keep(text, readers=self._readers_of(request))
         except OSError as fault:
+            if isinstance(result, UnreadResult):
+                result.drop()
             raise unknown_outcome_error(
                 f"It was executed, and its result of {size} bytes cannot be sent, for a message takes at most "
                 f"{self._client.message_bytes}, nor be kept: {fault.strerror or fault}"
@@ -350,8 +354,7 @@ class KeptResults:
             MewError: it has expired, may not be read here, is too large, or is not what the head says.
         """
         self._client.check_loop()
-        text = await self.load_text(head, by=by)
-        return parse_result(text)
+        return await in_slices(parse_result(await self.load_data(head, by=by)))
 
     async def complete(self, result: Any, *, by: str = "") -> Any:
         """The result of a call, as a whole where it is the head of a kept one; raises as `load`."""
@@ -363,10 +366,10 @@ class KeptResults:
         whole = await self.load(head, by=by)
         return ToolResult(whole) if isinstance(result, ToolResult) else whole
 
-    async def load_text(
+    async def load_data(
         self, head: ResultHead, *, by: str = "", on_bytes: Callable[[int], object] = lambda _count: None
-    ) -> str:
-        """Like `load`; the JSON text of the result.
+    ) -> bytearray:
+        """Like `load`; the bytes that its participant keeps, which `parse_result` reads.
 
         Args:
             on_bytes: called with the number of bytes that have come, on the loop, again and again.
@@ -385,12 +388,9 @@ class KeptResults:
             raise MewError(f"Cannot read {what}: {len(data)} bytes came, and {head.size} were told")
         if digest != head.sha256:
             raise MewError(f"Cannot read {what}: what came has another SHA-256 than its head says")
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise MewError(f"Cannot read {what}: it is no text") from None
+        return data
 
-    async def _fetch(self, head: ResultHead, what: str, on_bytes: Callable[[int], object]) -> bytes:
+    async def _fetch(self, head: ResultHead, what: str, on_bytes: Callable[[int], object]) -> bytearray:
         readers: dict[str, FrameReader] = {}
 
         call = self._request(head.uri)
@@ -418,7 +418,7 @@ class KeptResults:
                 pieces.append(_piece(answer, what))
                 size += len(pieces[-1])
                 on_bytes(size)
-            return b"".join(pieces)
+            return bytearray().join(pieces)
         finally:
             remove()
             for reader in readers.values():
@@ -442,7 +442,7 @@ class KeptResults:
         return answer if isinstance(answer, dict) else {}
 
     @staticmethod
-    async def _read_frames(reader: FrameReader, size: int, on_bytes: Callable[[int], object]) -> bytes:
+    async def _read_frames(reader: FrameReader, size: int, on_bytes: Callable[[int], object]) -> bytearray:
         data = bytearray()
         while len(data) <= size:  # more than was told is wrong anyway
             try:
@@ -453,7 +453,7 @@ class KeptResults:
                 break
             except TimeoutError:
                 raise MewError(f"Nothing came on {reader.name} for {ASKED_WITHIN:g} s") from None
-        return bytes(data)
+        return data
 
 
 def _piece(answer: Mapping[str, Any], what: str) -> bytes:
@@ -467,14 +467,14 @@ def _piece(answer: Mapping[str, Any], what: str) -> bytes:
         raise MewError(f"Cannot read {what}: a part of it is malformed") from None
 
 
-def parse_result(text: str) -> dict[str, Any]:
-    """The result in a text.
+def parse_result(data: bytes | bytearray) -> Steps[dict[str, Any]]:
+    """The result in JSON text.
 
     Raises:
         MewError: it is no JSON object.
     """
     try:
-        value = json.loads(text)
+        value = yield from parse_steps(data)
     except (ValueError, RecursionError) as fault:
         raise MewError(f"A kept result is no JSON: {one_line(str(fault), 200)}") from None
     if not isinstance(value, dict):
@@ -512,30 +512,23 @@ def may_exceed(value: Any, most: int) -> bool:
     return size > most
 
 
-def holds_more_values(text: str, most: int) -> bool:
+def holds_more_values(data: bytes | bytearray, most: int) -> bool:
     """Whether JSON text holds more values than that, as its commas and brackets outside of strings tell.
 
-    It is not parsed: only its quotes are looked for.
+    It is not parsed, and no text takes long: a text of many short strings would, if each was looked for.
     """
-    if sum(text.count(sign) for sign in ",[{") <= most:
+    signs = (b",", b"[", b"{")
+    if sum(data.count(sign) for sign in signs) <= most:
         return False
-    count = at = 0
-    while True:
-        begin = text.find('"', at)
-        end = len(text) if begin < 0 else begin
-        count += sum(text.count(sign, at, end) for sign in ",[{")
-        if count > most or begin < 0:
-            return count > most
-        at = begin + 1
-        while (at := text.find('"', at) + 1) and _is_escaped(text, at - 1):
-            pass
-        if not at:
-            return False  # the string has no end, which the parser tells
-
-
-def _is_escaped(text: str, place: int) -> bool:
-    """Whether an odd number of backslashes stands before a place."""
-    first = place
-    while text[first - 1] == "\\":
-        first -= 1
-    return (place - first) % 2 == 1
+    count, is_string, rest = 0, False, b""
+    for begin in range(0, len(data), COUNTED):
+        piece = rest + data[begin : begin + COUNTED]
+        rest = b"\\" * ((len(piece) - len(piece.rstrip(b"\\"))) % 2)  # it may escape the quote that follows
+        piece = piece.removesuffix(rest).replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b"".join(parts[is_string::2])
+        count += sum(outside.count(sign) for sign in signs)
+        if count > most:
+            return True
+        is_string ^= len(parts) % 2 == 0
+    return False

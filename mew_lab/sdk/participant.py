@@ -323,6 +323,7 @@ class MEWParticipant:
         context: str | None = None,
         propose: bool = False,
         progress: bool = False,
+        proposal_progress: bool = False,
     ) -> Call:
         """Calls `participant/tool`: by a request if this participant may send it, else by a proposal. Awaiting the
         returned call gives the result.
@@ -334,7 +335,8 @@ class MEWParticipant:
             correlation_id: the messages that it is about, such as the reasoning that led to it.
             context: the sequence that it belongs to, as the answer does then.
             propose: whether it is a proposal even where a request is permitted.
-            progress: whether a request asks for reports of its progress, which `Call.progress` has.
+            progress: whether a request asks for reports of its progress, which `Call.progress` has and everybody sees.
+            proposal_progress: the same for a proposal.
 
         Raises:
             CapabilityViolation: this participant may send neither.
@@ -355,6 +357,7 @@ class MEWParticipant:
             about=about,
             context=context,
             progress=progress,
+            proposal_progress=proposal_progress,
         )
 
     def propose(
@@ -587,7 +590,9 @@ class MEWParticipant:
             if proposal.state == "fulfilled" and proposal.request is not None:
                 return proposal.request.envelope
             raise MewError(f"Cannot cancel {label}: it does not run; the proposal is {proposal.state}")
-        if request is None:
+        if request is None:  # unless it was just sent: its cancellation comes after it
+            if (sent := self.correlations.waiting("mcp/request").get(call_id)) is not None:
+                return sent
             raise MewError(f"Cannot cancel {label}: no call of that id is known here")
         if request.state != "waiting":
             raise MewError(f"Cannot cancel {label}: it does not run any more; it is {request.state}")

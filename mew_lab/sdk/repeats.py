@@ -19,8 +19,8 @@ from mew_lab.errors import MewError
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.request_server import CANCELLED, SERVER_ERROR, RequestServer
-from mew_lab.sdk.tools import RpcError, unknown_outcome_error
+from mew_lab.sdk.request_server import RequestServer, not_begun
+from mew_lab.sdk.tools import CANCELLED, unknown_outcome_error
 
 __all__ = ["FirstCall", "Repeats"]
 
@@ -117,8 +117,7 @@ class Repeats:
         ended = [one for one in self._waiting if self._server.is_cancelled(*one, note, payload.params)]
         for waiting in ended:
             self._waiting.remove(waiting)
-            why = "Not executed: it was cancelled before it began"
-            self._server.refuse(*waiting, RpcError(SERVER_ERROR, why))
+            self._server.refuse(*waiting, not_begun())
 
     def _refuse(self, request: Envelope, payload: McpRequest, first: FirstCall) -> None:
         error = unknown_outcome_error(

@@ -5,7 +5,8 @@ through a request. While the participant is paused, requests and answers are kep
 
 A `notifications/cancelled` correlates to the envelope of the request that it ends and names its JSON-RPC id. A
 requester may name that id alone, as in MCP. The cancel of a participant that may not is logged, and changes nothing. A
-call that is answered all the same has that answer; else its outcome is unknown (R35).
+call that is answered all the same has that answer; else its outcome is unknown (R35). The task of a call is cancelled
+with the word `CANCELLED`, so that an answerer that cannot stop knows that its answer is still wanted.
 
 Spec: §3.1.1, §3.1.2, §3.2, §3.9.1, MCP "Cancellation".
 """
@@ -27,11 +28,10 @@ from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.kept import READ_RESULT, is_result_uri
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.tools import INTERNAL_ERROR, Answerer, RpcError, unknown_outcome_error
+from mew_lab.sdk.tools import CANCELLED, INTERNAL_ERROR, Answerer, RpcError, unknown_outcome_error
 
 __all__ = [
     "ASKED",
-    "CANCELLED",
     "MAX_RUNNING",
     "SERVER_ERROR",
     "AnswerMethod",
@@ -39,6 +39,7 @@ __all__ = [
     "MethodAnswerer",
     "RequestServer",
     "ResultKeeper",
+    "not_begun",
 ]
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,6 @@ MAX_KEPT = 64  # requests that wait for the end of a pause
 MAX_UNECHOED = 64  # answers that the gateway has neither accepted nor refused
 MAX_ENDED = 1000  # requests that are remembered after their end, so that a late cancel ends no other
 SERVER_ERROR = -32000
-CANCELLED = "notifications/cancelled"
 
 ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
 """The request that is being answered, for the code that answers it."""
@@ -252,24 +252,28 @@ class RequestServer:
         for task, (running, own) in tuple(self._running.items()):
             if self.is_cancelled(running, own, note, payload.params):
                 self._cancelled.add(task)
-                task.cancel()
+                # One that did not begin would never answer.
+                asyncio.get_running_loop().call_soon(task.cancel, CANCELLED)
         ended = [kept for kept in self._kept if self.is_cancelled(kept[0], kept[1], note, payload.params)]
         for kept in ended:
             self._kept.remove(kept)
             request, own, guard = kept
             if has_effect(own.method):
-                why = "Not executed: it was cancelled before it began"
-                self.refuse(request, own, RpcError(SERVER_ERROR, why))
+                self.refuse(request, own, not_begun())
             _end(guard, answered=has_effect(own.method))
 
     async def _answer(self, request: Envelope, payload: McpRequest, guard: Guard | None) -> bool:
         """Executes a request and answers it; returns whether an answer was sent that tells the outcome."""
         ASKED.set(request)
+        task, has_begun = asyncio.current_task(), False
         try:
+            if task in self._cancelled:
+                raise asyncio.CancelledError
             if self._keeper is not None:
                 self._keeper.check_room(payload)
             if guard is not None:
                 await guard.begin()
+            has_begun = True
             result = await self._answerer.answer(payload.method, payload.params or {})
             if self._keeper is not None:
                 result = await self._keeper.fit(request, payload, result)
@@ -277,8 +281,9 @@ class RequestServer:
             error = {"error": fault.payload()}
             return self._respond(request, payload, error) and not unknown_outcome(error)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
             if task in self._cancelled and has_effect(payload.method):
+                if not has_begun:
+                    return self._respond(request, payload, {"error": not_begun().payload()})
                 # MCP wants no answer to a cancelled request, but the space must know that it may have run (R35).
                 why = "It was cancelled while it ran, and may have taken effect"
                 self._respond(request, payload, {"error": unknown_outcome_error(why).payload()})
@@ -328,6 +333,11 @@ class RequestServer:
 def _end(guard: Guard | None, *, answered: bool) -> None:
     if guard is not None:
         guard.end(answered)
+
+
+def not_begun() -> RpcError:
+    """The answer to a request that was cancelled before it was executed."""
+    return RpcError(SERVER_ERROR, "Not executed: it was cancelled before it began")
 
 
 def rpc_id(request: Envelope, payload: McpRequest) -> str | int:

@@ -106,13 +106,17 @@ class UnreadResult(dict[str, Any]):
         self._path = path
         self._finalizer = weakref.finalize(self, _delete, path)
 
-    def read(self) -> str:
-        """Its text.
+    def read(self) -> bytes:
+        """Its text, in UTF-8.
 
         Raises:
             OSError: it cannot be read.
         """
-        return self._path.read_text("utf-8")
+        return self._path.read_bytes()
+
+    def drop(self) -> None:
+        """Deletes its file at once: an object may live on, and a full disk has no room for it."""
+        self._finalizer()
 
     def take(self) -> Path:
         """Its file, which belongs to the caller from now on."""

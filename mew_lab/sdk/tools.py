@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 INVALID_PARAMS, METHOD_NOT_FOUND, INTERNAL_ERROR, RESOURCE_NOT_FOUND = -32602, -32601, -32603, -32002
 UNKNOWN = -32001
+CANCELLED = "notifications/cancelled"
 MCP_VERSION = "2025-06-18"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -497,6 +498,7 @@ async def _run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
+    """What `work` returns. A thread cannot be stopped: one whose call is cancelled goes on, and still answers (R35)."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -522,4 +524,14 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         threading.Thread(target=body, name="mew-lab-tool", daemon=True).start()
     except RuntimeError:  # there are no threads here
         return work()
-    return await done
+    while True:
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError as cancelled:
+            task = asyncio.current_task()
+            if task is None or cancelled.args != (CANCELLED,):
+                done.cancel()  # nobody reads what comes
+                raise
+            task.uncancel()
+        else:
+            return done.result()

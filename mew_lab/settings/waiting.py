@@ -5,14 +5,27 @@ Spec: §3.2, §3.3.1.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final
 
 from mew_lab.errors import ConfigError
 
-__all__ = ["ANSWER_AFTER", "DECIDE_WITHIN", "GRACE", "RUN_WITHIN", "WITHDRAW_AFTER", "check_seconds"]
+__all__ = [
+    "ANSWER_AFTER",
+    "DECIDE_WITHIN",
+    "GRACE",
+    "RUN_WITHIN",
+    "TOLD_ANSWER_AFTER",
+    "WITHDRAW_AFTER",
+    "check_seconds",
+    "told_answer_after",
+]
 
 ANSWER_AFTER: Final = 45.0
 """Seconds after which a call that still waits is answered as pending; many clients give up after 60."""
+TOLD_ANSWER_AFTER: Final = "x-answer-after"
+"""The member of a capability that tells a gate of its holder these seconds; gateways keep it and ignore it (R11)."""
 DECIDE_WITHIN: Final = 3600.0
 """Seconds after which a call that nobody decided is refused."""
 RUN_WITHIN: Final = 3600.0
@@ -34,3 +47,14 @@ def check_seconds(value: float, *, key: str) -> float:
     if not 0 < value <= _MOST:
         raise ConfigError(f"{value!r} is no number of seconds above 0 and up to {_MOST}", key=key)
     return value
+
+
+def told_answer_after(capabilities: Iterable[Mapping[str, Any]]) -> float | None:
+    """The longest time that one of these capabilities tells in `TOLD_ANSWER_AFTER`; None where none tells one."""
+    told = []
+    for capability in capabilities:
+        seconds = capability.get(TOLD_ANSWER_AFTER)
+        if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+            with suppress(ConfigError):
+                told.append(check_seconds(seconds, key=TOLD_ANSWER_AFTER))
+    return max(told, default=None)

@@ -5,7 +5,8 @@ Every server of the package listens here. How it works. A connection is a strang
 descriptors left, the oldest makes room for the next. A connection whose request was admitted and answered waits for its
 next request under the same time, and makes room only where no stranger can. A connection with an admitted request is
 closed only when the server stops. So a process without a token can use up neither the places nor the descriptors of
-a server.
+a server. One owner of a right has a share of the connections with admitted requests: what it holds open is not taken
+from others.
 
 The protocol of a connection calls its methods: `handle` when a whole request has come, `admit`, `answer`, and `lose`
 when the connection is gone.
@@ -20,7 +21,8 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections import Counter
+from collections.abc import Callable, Coroutine, Hashable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -48,6 +50,9 @@ LEAST_LIFE: Final = (
     0.025  # seconds that a stranger has in any case, which is how fast strangers may follow each other
 )
 SPARE: Final = 16  # descriptors that no connection may take
+OWNED: Final = 64  # connections of one owner with admitted requests at once, where descriptors suffice
+LEAST_OWNED: Final = 16
+SHARE: Final = 8  # the part of the descriptors that one owner has: one of so many
 AT_ONCE: Final = 16  # connections accepted in one turn of the loop
 BACKLOG: Final = 2048  # connections that the system keeps until they are accepted
 RETRY: Final = 0.05  # seconds until the next attempt where the system gave no descriptor
@@ -87,7 +92,7 @@ class LimitedLog:
 class AcceptedConnection:
     """One connection of a listener."""
 
-    __slots__ = ("_admitted", "_closed", "_known", "_listener", "accepted", "due", "transport")
+    __slots__ = ("_admitted", "_closed", "_known", "_listener", "_owner", "accepted", "due", "transport")
 
     def __init__(self, listener: Listener, now: float) -> None:
         self.transport: asyncio.Transport | None = None
@@ -96,6 +101,7 @@ class AcceptedConnection:
         """The time at which it is closed, unless it is admitted."""
         self._listener = listener
         self._admitted = False
+        self._owner: Hashable = None
         self._known = False  # a request of it was admitted earlier
         self._closed = False
 
@@ -104,30 +110,44 @@ class AcceptedConnection:
         if not self._admitted:
             self.due = self._listener.now() + within
 
-    def admit(self) -> None:
-        """Notes that the request has shown its right: until its answer the connection is not closed here."""
-        if not self._closed:
+    def admit(self, owner: Hashable = None) -> bool:
+        """Notes that the request has shown its right: until its answer the connection is not closed here.
+
+        Returns False, and notes nothing, where `owner` has its share of connections with such requests.
+        """
+        if not self._closed and not self._admitted:
+            if not self._listener.take_place(owner):
+                return False
+            self._owner = owner
             self._admitted = self._known = True
             self._listener.forget(self)
+        return True
 
     def answer(self, *, refused: bool = False) -> None:
         """Notes that the request was answered: the connection waits for the next one, as a stranger where `refused`."""
         if not self._closed:
-            self._admitted = False
+            self._give_place_back()
             self._known = self._known and not refused
             self._listener.await_request(self, known=self._known)
 
     def lose(self) -> None:
         """Notes that the connection is gone."""
+        self._give_place_back()
         self._listener.forget(self, lost=True, closing=-self._closed)
         self._closed = True
 
     def close(self) -> None:
         """Closes the connection at once."""
+        self._give_place_back()
         self._listener.forget(self, closing=not self._closed)
         self._closed = True
         if self.transport is not None:
             self.transport.abort()
+
+    def _give_place_back(self) -> None:
+        if self._admitted:
+            self._admitted = False
+            self._listener.give_place_back(self._owner)
 
     @property
     def admitted(self) -> bool:
@@ -175,6 +195,7 @@ class Listener:
         self._closing = 0  # of them, those that were closed here
         self._strangers: dict[AcceptedConnection, None] = {}  # the oldest first
         self._idle: dict[AcceptedConnection, None] = {}  # those that were admitted before
+        self._owned: Counter[Hashable] = Counter()  # admitted connections of each owner
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._log = LimitedLog(logger)
@@ -208,6 +229,21 @@ class Listener:
             connection.close()
 
     # --- called by connections ---
+
+    def take_place(self, owner: Hashable) -> bool:
+        """Counts an admitted connection of `owner`; returns False where it has its share. None has none."""
+        if owner is not None:
+            if self._owned[owner] >= owned_limit(self._descriptors):
+                return False
+            self._owned[owner] += 1
+        return True
+
+    def give_place_back(self, owner: Hashable) -> None:
+        """Ends what `take_place` counted."""
+        if owner is not None:
+            self._owned[owner] -= 1
+            if not self._owned[owner]:
+                del self._owned[owner]
 
     def await_request(self, connection: AcceptedConnection, *, known: bool) -> None:
         """Puts a connection behind the others that have to send a request in time."""
@@ -331,6 +367,11 @@ def descriptor_limit() -> int:
         return 512  # what `select` takes on Windows
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if most == resource.RLIM_INFINITY else most
+
+
+def owned_limit(descriptors: int = 1) -> int:
+    """The number of connections with admitted requests that one owner may have, each of so many descriptors."""
+    return min(OWNED, max(LEAST_OWNED, (descriptor_limit() - SPARE) // (SHARE * descriptors)))
 
 
 def _taken() -> int:

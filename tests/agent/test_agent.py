@@ -51,7 +51,9 @@ async def test_a_question_is_reasoned_about_in_one_context_and_answered_to_who_a
     assert start.correlation_id == (asked.id,) and start.context is None and start.payload["message"]
     assert (thought.context, thought.payload["message"]) == (start.id, "Looking.")
     assert request.to == ("weather-service",) and request.correlation_id == (start.id,)
-    assert request.payload["params"] == {"name": "weather", "arguments": {"city": "Tokyo"}}
+    params = request.payload["params"]
+    assert (params["name"], params["arguments"]) == ("weather", {"city": "Tokyo"})
+    assert params["_meta"].keys() == {"progressToken"}  # so everybody sees how far it has come
     assert conclusion.context == start.id and conclusion.payload["message"]
     assert answer.to == ("human",) and answer.correlation_id == (asked.id,)
     assert answer.payload["text"] == "22°C."

@@ -159,7 +159,8 @@ async def test_a_call_in_a_text_is_a_proposal_even_of_an_agent_that_may_request(
     await site.seat("shed", "tool", tools=shed())
     text = await run(site, f"I take it.\n{CALL}", "Done.", **({"kind": Careful} if hooked else {}))
     (proposal,) = asked(site, "mcp/proposal")
-    assert proposal.payload["params"] == {"name": "take", "arguments": {"what": "hose"}}
+    params = proposal.payload["params"]
+    assert (params["name"], params["arguments"]) == ("take", {"what": "hose"})
     assert not asked(site, "mcp/request") and text == "Done."
 
 

@@ -1,11 +1,12 @@
 """An MCP server over stdio, of the standard library alone, with one tool that it runs only as a task.
 
 The first argument is a file in which it notes the methods that it gets, the second `silent` where it does not declare
-that it has tasks. A task that is asked for `forever` does not end.
+that it has tasks. A task that is asked for `forever` does not end. One that `waits_for` a file is made when that is there.
 """
 
 import json
 import sys
+import time
 from pathlib import Path
 
 NOTES, DECLARES = Path(sys.argv[1]), sys.argv[2:] != ["silent"]
@@ -29,6 +30,8 @@ def answer(method, params):
         return {"content": [{"type": "text", "text": json.dumps("task" in params)}]}
     if method == "tools/call" and "task" in params:
         asked.update(params["arguments"])
+        while asked.get("waits_for") and not Path(asked["waits_for"]).exists():
+            time.sleep(0.01)
         return {"task": TASK}
     if method == "tasks/result" and params == {"taskId": "t-1"}:
         return {"content": [{"type": "text", "text": "found"}], "isError": bool(asked.get("fails"))}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from mew_lab.bridge.mcp import McpBridge
-from mew_lab.bridge.offers import PENDING_LINE, PROPOSAL, STATE
+from mew_lab.bridge.offers import PENDING_LINE, PROPOSAL, RESULT, STATE
 
 from ..cli.test_mcp import OpenDesk, desk
 from .conftest import Site, until
@@ -22,13 +22,13 @@ async def test_a_call_through_a_bridged_gate_waits_until_a_person_of_its_space_h
     desk: OpenDesk, site: Site, tmp_path: Path
 ) -> None:
     words = desk.words(tmp_path, "--answer-after", "0.2")
-    bridge: McpBridge = await site.bridge([sys.executable, *words], name="far", cwd=tmp_path)
+    heard = tmp_path / "heard"  # what the gate is asked
+    command = f"tee {shlex.quote(str(heard))} | {shlex.join([sys.executable, *words])}"
+    await site.bridge(["sh", "-c", command], name="far", cwd=tmp_path)
     human = await site.seat("human")
     call = human.call("far/calc_add", {"a": 2, "b": 3})
     id = await desk.proposed()
-    asked = bridge.participant
-    assert asked is not None
-    await asyncio.sleep(0.6)  # the gate has answered that it is pending
+    await until(lambda: RESULT in heard.read_text())  # the gate has answered that it is pending
     assert not call.done
     await desk.human.approve(id)
     assert (await call).text == "5" and desk.executed == [(2, 3)]

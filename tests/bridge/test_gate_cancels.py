@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 import httpx2
@@ -13,14 +15,17 @@ from mcp import Client
 
 from mew_lab.bridge import caller_status
 from mew_lab.bridge.client_request import SHORTEST_LIMIT, TIME_OUTS, TimeLimits, is_time_out
+from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.offers import LISTING
+from mew_lab.bridge.waiting_calls import WaitingCall
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.calls import MAX_CALLERS
 from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import until
-from .desk import Desk, give_up, text
+from .desk import PROPOSER, Desk, give_up, text
 from .over_http import BEARER, TOKEN, client_over_http, open_session, send_raw
 
 CALL = {"a": 2, "b": 3}
@@ -217,3 +222,194 @@ async def test_a_flood_of_cancellations_costs_one_status_a_second_and_32_names(
     assert desk.executed == [] and len(statuses) <= seconds / 0.3 + 2
     named = [status.payload["x-calls"] for status in statuses]
     assert max(map(len, named)) == MAX_CALLERS and set(named[0].values()) == {"cancelled"}
+
+
+# --- a call that runs ---
+
+
+class Kiln:
+    """The participant `kiln`: its tool `fire` runs until it may end or is cancelled; `stubborn` firings end all the same."""
+
+    def __init__(self) -> None:
+        self.fired: list[int] = []
+        self.cancelled: list[int] = []
+        self.may_end = asyncio.Event()
+
+    async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+        if method == "tools/list":
+            return {"tools": [{"name": "fire", "inputSchema": {"type": "object"}}]}
+        if method == "resources/list":
+            return {"resources": [{"uri": "file:///log", "name": "log"}]}
+        arguments = params.get("arguments", {})
+        n = arguments.get("n", 0)
+        self.fired.append(n)
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(n)
+            if not arguments.get("stubborn"):
+                raise
+        if method == "resources/read":
+            return {"contents": [{"uri": "file:///log", "text": "hot"}]}
+        return {"content": [{"type": "text", "text": f"fired {n}"}]}
+
+
+@pytest.fixture
+async def kiln(desk: Desk) -> Kiln:
+    made = Kiln()
+    participant = MEWParticipant(desk.site.client("kiln", "tool"), tools=made)
+    desk.site.seated.append(participant)
+    await participant.start()
+    return made
+
+
+OWN_RIGHT = [*PROPOSER, {"kind": "mcp/request", "to": "kiln"}]
+RIGHTS = pytest.mark.parametrize("can", [PROPOSER, OWN_RIGHT], ids=["approved", "own right"])
+
+
+def call_of(gate: McpGate, n: int = 0) -> WaitingCall:
+    """The call of a gate with that argument, or the one without arguments."""
+    calls = gate.participant.ledger.calls
+    for one in (*calls.proposals, *calls.requests):
+        found = gate.calls.by_id(one.id)
+        if found is not None and one.payload["params"].get("arguments", {}).get("n", 0) == n:
+            return found
+    raise AssertionError(f"no call {n}")
+
+
+@pytest.mark.ruling("R35")
+@RIGHTS
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_the_cancellation_of_a_call_that_runs_reaches_its_executor_and_ends_it_with_its_answer_or_as_unknown(
+    desk: Desk, kiln: Kiln, can: Any, stubborn: bool
+) -> None:
+    arguments = {"n": 1, "stubborn": stubborn}
+    async with desk.gate(can) as gate, Client(gate.server, mode="legacy") as client:
+        call = asyncio.create_task(client.call_tool("kiln_fire", arguments))
+        if can is PROPOSER:
+            await desk.human.approve(await desk.proposed())
+        await until(lambda: kiln.fired)
+        await cancel(call)
+        await until(lambda: kiln.cancelled)
+        await call_of(gate, 1).ended.wait()
+        again = await client.call_tool("kiln_fire", arguments)  # tells what became of it, and fires nothing
+        state = (again.meta or {}).get("mew-lab/state")
+        assert (state, kiln.fired, kiln.cancelled) == (None if stubborn else "unknown", [1], [1])
+        assert ("fired 1" in text(again)) is stubborn
+        assert not desk.open
+
+
+@RIGHTS
+async def test_a_client_whose_time_limit_is_over_cancels_nothing_that_runs(
+    desk: Desk, kiln: Kiln, can: Any
+) -> None:
+    async with desk.gate(can) as gate, Client(gate.server, mode="legacy") as client:
+        gone = asyncio.create_task(give_up(client, "kiln_fire", {"n": 1}))
+        if can is PROPOSER:
+            await desk.human.approve(await desk.proposed())
+        await gone
+        again = asyncio.create_task(client.call_tool("kiln_fire", {"n": 1}))
+        await until(lambda: call_of(gate, 1).attached)
+        kiln.may_end.set()
+        assert text(await again) == "fired 1"
+    assert (kiln.fired, kiln.cancelled) == ([1], [])
+
+
+async def test_where_the_gate_may_not_cancel_a_call_goes_on_and_its_answer_is_kept(
+    desk: Desk, kiln: Kiln
+) -> None:
+    lists = {"kind": "mcp/request", "payload": {"method": "tools/list"}}
+    async with (
+        desk.gate([*PROFILES["proposer"], lists]) as gate,
+        Client(gate.server, mode="legacy") as client,
+    ):
+        call = asyncio.create_task(client.call_tool("kiln_fire", {"n": 1}))
+        await desk.human.approve(await desk.proposed())
+        await until(lambda: kiln.fired)
+        await cancel(call)
+        again = asyncio.create_task(client.call_tool("kiln_fire", {"n": 1}))
+        await until(lambda: call_of(gate, 1).attached)
+        kiln.may_end.set()
+        assert text(await again) == "fired 1"
+    assert (kiln.fired, kiln.cancelled) == ([1], [])
+
+
+async def test_an_approval_that_crosses_the_cancellation_is_cancelled_at_the_executor(
+    desk: Desk, kiln: Kiln
+) -> None:
+    """The approver is no lab of ours, which would not approve it."""
+    approver = await desk.site.seat("reviewer", [{"kind": "mcp/request"}])  # type: ignore[arg-type]
+    async with desk.gate(withdraw_after=60) as gate, Client(gate.server, mode="legacy") as client:
+        call = asyncio.create_task(client.call_tool("kiln_fire", {"n": 1}))
+        id = await desk.proposed()
+        await cancel(call)
+        await until(lambda: caller(desk, id) == "cancelled")
+        proposal = desk.human.proposals.get(id)
+        assert proposal is not None
+        payload = {"jsonrpc": "2.0", "id": 1, **proposal.payload}
+        await approver.sender.say_accepted("mcp/request", payload, to=["kiln"], about=id)
+        await until(lambda: kiln.cancelled)
+        await call_of(gate, 1).ended.wait()
+    assert (kiln.fired, kiln.cancelled) == ([1], [1])
+
+
+async def test_a_resource_whose_reading_was_cancelled_is_read_anew(desk: Desk, kiln: Kiln) -> None:
+    async with desk.gate(OWN_RIGHT) as gate, Client(gate.server, mode="legacy") as client:
+        uri: Any = "mew://kiln/file:///log"
+        reading = asyncio.create_task(client.read_resource(uri))
+        await until(lambda: kiln.fired)
+        await cancel(reading)
+        await until(lambda: kiln.cancelled)
+        kiln.may_end.set()
+        [content] = (await client.read_resource(uri)).contents
+        assert getattr(content, "text", "") == "hot" and kiln.fired == [0, 0]
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize("seed", range(3))
+async def test_only_the_session_of_a_call_cancels_it_whatever_ids_others_name(
+    desk: Desk, kiln: Kiln, seed: int
+) -> None:
+    """Sessions use the same ids for their requests. Cancellations name ids of others, none, ended ones, and some twice."""
+    random = Random(seed)
+    sessions = 3
+    async with desk.gate(OWN_RIGHT) as gate, McpHttpServer(gate.server, token=TOKEN) as server:
+        headers = [await open_session(server) for _ in range(sessions)]
+        writers, calls = [], {}
+        for who in range(sessions):
+            for id in random.sample(range(1, 6), 3):
+                n = 10 * who + id
+                calls[n] = random.random() < 0.5
+                params = {"name": "kiln_fire", "arguments": {"n": n, "stubborn": calls[n]}}
+                body = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+                writers.append(await send_raw(server, body, headers[who]))
+        await until(lambda: len(kiln.fired) == len(calls))
+        accept = {**BEARER, "Accept": "application/json, text/event-stream"}
+        expected = set()
+        async with httpx2.AsyncClient(headers=accept) as web:
+            for _ in range(10):
+                who, id = random.randrange(sessions), random.randrange(8)
+                named: Any = random.choice([id, str(id)])  # which the library takes for one id
+                note = {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/cancelled",
+                    "params": {"requestId": named, "reason": "wrong call"},
+                }
+                for _ in range(random.choice([1, 2])):
+                    await web.post(server.url, json=note, headers=headers[who])
+                if 10 * who + id in calls:
+                    expected.add(10 * who + id)
+        await until(lambda: len(kiln.cancelled) >= len(expected))
+        running = [n for n in calls if n not in expected]
+        assert sorted(kiln.cancelled) == sorted(expected)
+        assert not [n for n in running if call_of(gate, n).ended.is_set()]
+        kiln.may_end.set()
+        for n, stubborn in calls.items():
+            waiting = call_of(gate, n)
+            await waiting.ended.wait()
+            assert waiting.outcome is not None
+            assert waiting.outcome.is_unknown is (n in expected and not stubborn), n
+            assert ("fired" in str(waiting.outcome.result)) is (n in running or stubborn)
+        assert sorted(kiln.cancelled) == sorted(expected)
+        for writer in writers:
+            writer.transport.abort()

@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError, types
 
 from mew_lab.bridge.client_results import reads_as_own
+from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.offers import PENDING_LINE
+from mew_lab.gateway.local import attach
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.transport.link import Link
 
-from .desk import Desk, patient, text
+from .conftest import until
+from .desk import PROPOSER, Desk, patient, text
 
 SCHEMA = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
 
@@ -170,3 +176,42 @@ async def test_a_time_that_is_none_is_an_error_and_nothing_is_sent(desk: Desk, m
         with pytest.raises(MCPError, match=r"answer-after.*Nothing was sent"):
             await client.call_tool("calc_add", {"a": 2, "b": 3}, meta=meta)
         assert not list(desk.human.proposals)
+
+
+@pytest.mark.parametrize("way", ["enrolled", "invited", "granted"])
+async def test_the_owner_tells_for_each_token_after_how_many_seconds_its_calls_are_pending(
+    desk: Desk, way: str
+) -> None:
+    proposes = {"kind": "mcp/proposal", "x-answer-after": 0.02}
+    wrong: list[dict[str, Any]] = [
+        {"kind": "chat", "x-answer-after": value} for value in (0, -1, True, "60", 1e300, None, [1])
+    ]
+    owner = await desk.site.seat("owner", [*PROFILES["admin"]])  # type: ignore[arg-type]
+    can = [*wrong, proposes, *PROPOSER] if way == "enrolled" else PROPOSER
+    participant = MEWParticipant(desk.site.client("coder", can))
+    if way == "invited":
+        payload = {"participant_id": "guest", "initial_capabilities": [*wrong, proposes, *PROPOSER]}
+        await owner.sender.say_accepted("space/invite", payload)
+
+        async def link() -> Link:
+            return attach(desk.site.gateway, "demo", "guest")
+
+        participant = MEWParticipant(MEWClient(space="demo", connect_link=link))
+    async with McpGate(participant) as gate, Client(gate.server, mode="legacy") as client:
+        if way == "granted":
+            grant = {"recipient": "coder", "capabilities": [*wrong, proposes]}
+            await owner.sender.say_accepted("capability/grant", grant)
+        await until(lambda: "x-answer-after" in str(participant.client.capabilities.patterns))
+        asking: Any = {"mew-lab/answer-after": 60}
+        long = asyncio.create_task(client.call_tool("calc_add", {"a": 9, "b": 9}, meta=asking))
+        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
+        assert (result.meta or {})["mew-lab/state"] == "pending" and not long.done()
+        long.cancel()
+        await asyncio.gather(long, return_exceptions=True)
+
+
+async def test_seconds_given_to_a_gate_itself_come_before_those_of_its_token(desk: Desk) -> None:
+    can = [{"kind": "mcp/proposal", "x-answer-after": 3600}, *PROPOSER]
+    async with desk.gate(can, answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
+        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
+        assert (result.meta or {})["mew-lab/state"] == "pending"

@@ -9,13 +9,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, types
 
-from mew_lab.bridge import gate
+from mew_lab.bridge import announcements, gate
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.scheduler import Pace
 
-from .conftest import Site
+from .conftest import Site, until
 from .desk import PROPOSER
 
 OWN = {"proposal_result", "proposal_withdraw"}
@@ -104,3 +104,41 @@ async def test_only_so_many_participants_are_asked_at_once(
     offered = await seat_all(site, [0.01] * 12)
     _, tools = await first_list(site, "coder")
     assert (tools, Lister.asked_most) == (OWN | offered, 3)
+
+
+async def test_what_the_first_list_had_to_leave_out_is_announced_once_after_it_and_never_before(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "DISCOVER_WITHIN", 0.3)
+    offered, late = await seat_all(site, [0.01] * 3), range(5)
+    may_answer = asyncio.Event()
+
+    class Held(Lister):
+        async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
+            await may_answer.wait()
+            return await super().answer(method, params)
+
+    for n in late:
+        participant = MEWParticipant(site.client(f"late{n}", "tool"), tools=Held(0.0))
+        site.seated.append(participant)
+        await participant.start()
+    told: list[str] = []
+
+    async def note(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            told.append(message.method)
+
+    async with gate.McpGate(MEWParticipant(site.client("coder", PROPOSER))) as made:
+        async with Client(made.server, mode="legacy", message_handler=note) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} == OWN | offered
+            assert not told
+            may_answer.set()
+            await until(lambda: told)
+            await until(lambda: len(made.participant.discovery.get_available_tools()) == 3 + len(late))
+            await asyncio.sleep(2 * announcements.ANNOUNCE_EVERY)  # a second one would have come by then
+            assert len(told) == 1
+            whole = {tool.name for tool in (await client.list_tools()).tools}
+            assert whole == OWN | offered | {f"late{n}_t" for n in late}
+        async with Client(made.server, mode="legacy", message_handler=note) as client:
+            await client.list_tools()
+            assert len(told) == 1

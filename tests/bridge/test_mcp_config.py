@@ -204,8 +204,46 @@ def test_no_code_is_hidden_as_a_secret_from_whom_is_asked(
         shown = "".join(desk.seen).replace("'\"'\"'", "'")
         assert NO_CODE.sub("", visible(evil)) in NO_CODE.sub("", shown)
     elif config.servers:
-        assert "argument 2 holds what looks like a secret beside other text" in left_out["a"]
+        assert "argument 2 holds what looks like a secret and may be code" in left_out["a"]
         assert config.servers["a"].digest in left_out["a"]
+
+
+RANDOM = "a8f5f167f44f4964e6c998dee827110c"
+
+
+@pytest.mark.threat(28)
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["npx", "-y", "--api-key", "evil", "@good/server"], id="after a name that npx does not know"),
+        pytest.param(["npx", "-y", RANDOM], id="a package"),
+        pytest.param(["npx", "-y", f"--package={RANDOM}", "good"], id="an option that names no secret"),
+        pytest.param(["npx", "-y", "${API_KEY:-evil}", "good"], id="a default"),
+        pytest.param(["npx", "-y", f"git+https://good.example/a#{RANDOM}"], id="a commit"),
+        pytest.param(["python", "-m", RANDOM], id="a module"),
+        pytest.param(["python", "-c", f"import {RANDOM}"], id="code"),
+        pytest.param(["sh", "-c", f"./{RANDOM};token=1"], id="a script, and a name after it"),
+        pytest.param(["sh", "-c", "./${API_KEY:-evil};x://y"], id="a default, and a URL after it"),
+    ],
+)  # fmt: skip
+def test_a_word_that_may_be_the_program_is_not_hidden_as_a_secret(tmp_path: Path, words: list[str]) -> None:
+    desk = Desk(allows=True)
+    config = one_server(tmp_path, {"command": words[0], "args": words[1:]})
+    admitted, left_out = admit(config, desk)
+    hidden = next(n for n, word in enumerate(words) if RANDOM in word or "evil" in word)
+    assert not admitted and not desk.seen
+    assert left_out["a"].startswith(f"argument {hidden} holds what looks like a secret and may be code")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [f"--token={RANDOM}", f"X_TOKEN={RANDOM}", f"Authorization: Bearer {RANDOM}", f"https://host/mcp?key={RANDOM}",
+     f"--db=postgres://ada:{RANDOM}@host/db", "--token=${API_KEY:-" + RANDOM + "}"],
+)  # fmt: skip
+def test_a_secret_that_belongs_to_a_name_is_hidden_and_may_be_allowed(tmp_path: Path, word: str) -> None:
+    desk = Desk(allows=True)
+    admitted, _ = admit(one_server(tmp_path, {"command": "npx", "args": ["pack", word]}), desk)
+    assert list(admitted) == ["a"] and RANDOM not in "".join(desk.seen)
 
 
 def test_an_address_is_shown_with_what_is_odd_about_its_host(tmp_path: Path) -> None:

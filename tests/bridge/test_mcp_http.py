@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mew_lab.bridge.delivery import SESSION_HEADER
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.mcp_server import mcp_server
 from mew_lab.errors import ConfigError
@@ -82,14 +83,39 @@ async def test_nobody_comes_in_without_the_token_by_another_name_or_from_a_page(
 
 
 @pytest.mark.threat(40)
-async def test_only_so_many_sessions_are_there_at_once_and_idle_ones_end(surface: Surface) -> None:
-    async with served(surface, sessions=2, idle=0.3) as server, httpx.AsyncClient(headers=BEARER) as web:
-        opened = [(await web.post(server.url, json=INITIALIZE, headers=ACCEPT)).status_code for _ in range(3)]
-        assert opened == [200, 200, 503]
+@pytest.mark.threat(55)
+async def test_only_so_many_sessions_are_there_at_once_and_the_least_used_makes_room(
+    surface: Surface,
+) -> None:
+    async with served(surface, sessions=2) as server, httpx.AsyncClient(headers=BEARER) as web:
 
+        async def status_of(session: str, method: str = "tools/list") -> int:
+            request = {"jsonrpc": "2.0", "id": 2, "method": method}
+            answer = await web.post(server.url, json=request, headers={**ACCEPT, SESSION_HEADER: session})
+            return answer.status_code
+
+        async def open_session() -> str:
+            answer = await web.post(server.url, json=INITIALIZE, headers=ACCEPT)
+            assert answer.status_code == 200
+            return answer.headers[SESSION_HEADER]
+
+        first = await open_session()
+        used = [await status_of(first) for _ in range(3)]
+        opened = [await open_session() for _ in range(70)]
+        assert {*used, await status_of(first), await status_of(opened[-1])} == {200}
+        assert {await status_of(session) for session in opened[:-1]} == {404}
+
+
+@pytest.mark.threat(40)
+async def test_idle_sessions_end(surface: Surface) -> None:
+    async with served(surface, idle=0.3) as server, httpx.AsyncClient(headers=BEARER) as web:
+        answer = await web.post(server.url, json=INITIALIZE, headers=ACCEPT)
+        request = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        headers = {**ACCEPT, SESSION_HEADER: answer.headers[SESSION_HEADER]}
+        await asyncio.sleep(0.4)
         async with asyncio.timeout(10):
-            while (await web.post(server.url, json=INITIALIZE, headers=ACCEPT)).status_code != 200:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+            while (await web.post(server.url, json=request, headers=headers)).status_code != 404:  # noqa: ASYNC110
+                await asyncio.sleep(0.4)
 
 
 async def test_a_port_that_is_taken_is_told(surface: Surface) -> None:
@@ -124,3 +150,56 @@ async def test_a_refusal_names_the_token_that_is_wanted(surface: Surface) -> Non
         "this is not the token of desk.yaml",
     )
     assert wrong.headers["www-authenticate"] == absent.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.threat(55, 37)
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"jsonrpc": "2.0", "id": 7, "result": [[]] * 30_000},
+        {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "method": "tools/call",
+            "params": {"name": "x", "arguments": {"a": [1] * 50_000}},
+        },
+        [{"jsonrpc": "2.0", "id": 7, "method": "ping"}] * 30_000,
+    ],
+)
+async def test_a_body_of_many_values_is_refused_before_it_is_parsed(surface: Surface, body: Any) -> None:
+    async with served(surface) as server, httpx.AsyncClient(headers=BEARER, trust_env=False) as web:
+        answer = await web.post(server.url, json=body, headers=ACCEPT)
+    assert (answer.status_code, answer.json()["error"]) == (413, "limit_exceeded")
+    assert surface.requests == []
+
+
+async def test_what_stands_in_a_text_is_no_value(surface: Surface) -> None:
+    arguments = {"text": '{"a": [1, 2, "\\\\"]},' * 20_000}
+    call = {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "tools/call",
+        "params": {"name": "x", "arguments": arguments},
+    }
+    async with served(surface) as server, httpx.AsyncClient(headers=BEARER, trust_env=False) as web:
+        answer = await web.post(server.url, json=INITIALIZE, headers=ACCEPT)
+        headers = {**ACCEPT, SESSION_HEADER: answer.headers[SESSION_HEADER]}
+        assert (await web.post(server.url, json=call, headers=headers)).status_code == 200
+    assert surface.requests == ["tools/call"]
+
+
+@pytest.mark.threat(55)
+async def test_a_body_that_is_not_sent_to_its_end_makes_room_for_others(surface: Surface) -> None:
+    async with served(surface) as server, httpx.AsyncClient(headers=BEARER, trust_env=False) as web:
+        half = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: {bearer}\r\nContent-Length: 9\r\n\r\n{{"
+        head = half.format(port=server.port, bearer=BEARER["Authorization"]).encode()
+        opened = []
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(head)
+            opened.append((reader, writer))
+            await asyncio.sleep(0.02)
+        assert b"503" in await asyncio.wait_for(opened[0][0].readline(), 4)
+        assert (await web.post(server.url, json=INITIALIZE, headers=ACCEPT)).status_code == 200
+        for _, writer in opened:
+            writer.close()

@@ -264,6 +264,73 @@ async def test_the_error_that_a_server_at_a_url_gives_stays_a_failure(
                 await human.call("git/pay")
 
 
+class Posted:
+    """A server over SSE that answers on its stream, but to the POST of a call of `pay` itself."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._stream: asyncio.StreamWriter | None = None
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        if head.startswith("GET"):
+            self._stream = writer
+            writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: endpoint\ndata: /m\n\n"
+            )
+            return
+        size = re.search(r"(?i)content-length: (\d+)", head)
+        assert size is not None and self._stream is not None
+        message = json.loads(await reader.readexactly(int(size[1])))
+        pays = message.get("params", {}).get("name") == "pay"
+        writer.write(self._answer if pays else b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+        results = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "shop", "version": "1"},
+            },
+            "tools/list": {
+                "tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("pay", "see")]
+            },
+        }
+        if "id" in message and not pays:
+            result = results.get(message["method"], {"content": []})
+            event = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            self._stream.write(f"data: {event}\n\n".encode())
+
+
+PAID = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no money"}}'
+NO_MONEY = (
+    b"HTTP/1.1 400 No\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(PAID) + PAID
+)
+
+
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize(
+    ("answer", "fault", "said"),
+    [
+        pytest.param(b"", OutcomeUnknown, "cannot be reached", id="none"),
+        pytest.param(b"HTTP/1.1 502 Bad\r\nContent-Length: 0\r\n\r\n", OutcomeUnknown, "HTTP 502", id="of a gateway"),
+        pytest.param(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", ToolFailed, "HTTP 401; it may need", id="refused"),
+        pytest.param(NO_MONEY, ToolFailed, "no money", id="an error"),
+    ],
+)  # fmt: skip
+async def test_a_request_over_sse_that_is_not_taken_ends_alone(
+    site: Site, answer: bytes, fault: type[MewError], said: str
+) -> None:
+    server = await asyncio.start_server(Posted(answer).serve, "127.0.0.1", 0)
+    async with server:
+        await site.bridge(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/sse")
+        human = await site.seat("human")
+        async with asyncio.timeout(20):
+            assert (await human.call("git/see")).text == ""
+            with pytest.raises(fault, match=said):
+                await human.call("git/pay")
+            assert (await human.call("git/see")).text == ""
+
+
 class Chunks(httpx2.AsyncByteStream):
     """A body that comes in these pieces."""
 
@@ -302,6 +369,13 @@ async def test_events_that_nothing_speaks_against_come_as_they_were_however_they
     assert await events(EventBody(Chunks(pieces), reader, server, held=10_000)) == await events(
         Chunks([data])
     )
+
+
+@pytest.mark.parametrize("line", [b"\n", b": ping\n\n", b"\r"])
+async def test_what_is_no_event_is_not_passed_on(line: bytes) -> None:
+    reader = MessageReader(None, "a server", LineJudge())
+    body = EventBody(Chunks([line * 100]), reader, RemoteServer("http://127.0.0.1:9/mcp"), held=10_000)
+    assert [piece async for piece in body] == []
 
 
 def test_the_transport_is_that_of_the_path_unless_it_is_named() -> None:

@@ -54,6 +54,21 @@ async def test_a_task_that_fails_is_a_failed_call_and_one_whose_caller_is_gone_i
     await until(lambda: "tasks/cancel" in notes.read_text())
 
 
+async def test_a_task_whose_caller_is_gone_before_its_id_is_known_is_cancelled(
+    site: Site, tmp_path: Path
+) -> None:
+    notes, file = tmp_path / "notes", tmp_path / "go"
+    made = await bridge(site, notes)
+    arguments = {"forever": True, "waits_for": str(file)}
+    call = asyncio.create_task(made.answer("tools/call", {"name": "research", "arguments": arguments}))
+    await until(lambda: "tools/call" in notes.read_text())
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    file.touch()
+    await until(lambda: "tasks/cancel" in notes.read_text())
+
+
 async def test_a_tool_whose_server_has_no_tasks_is_offered_to_nobody_and_named(
     desk: Desk, tmp_path: Path, mode: str
 ) -> None:

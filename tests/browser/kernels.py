@@ -26,7 +26,8 @@ def python_with_ipykernel(version: str) -> str:
     # The mark is written last: half an environment is made anew, and one that lacks what the project needs by now.
     mark = folder / "complete"
     wanted = [f"ipykernel=={version}", *BESIDE]
-    needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["notebook"]]
     contents = "\n".join([*wanted, *needed])
     KERNELS.mkdir(exist_ok=True)
     with (KERNELS / f"{version}.lock").open("w") as lock:

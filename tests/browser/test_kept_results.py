@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from bare import Bare
+from lab_server import wait_until
 from playwright.sync_api import BrowserContext, Locator
 
 import mew_lab
 from mew_lab.lab.lab import Lab
+from mew_lab.protocol.envelope import MAX_ID
 
 pytestmark = [pytest.mark.ruling("R43"), pytest.mark.timeout(180)]
 WIDTH = 380
@@ -23,7 +26,7 @@ PIXEL = base64.b64decode(
 class Kept:
     """A lab with one decided call whose result is kept, and a view of it on a narrow page."""
 
-    def __init__(self, window: BrowserContext, part: str) -> None:
+    def __init__(self, window: BrowserContext, part: str, id: str = "") -> None:
         self.lab: Lab = mew_lab.up("demo", journal=None)
 
         @self.lab.tool
@@ -33,13 +36,26 @@ class Kept:
             text = {"type": "text", "text": "<img src=x onerror=alert(1)>" + "x" * 60_000}
             return {"content": [{"type": "image", "data": data, "mimeType": "image/png"}, text]}
 
-        clerk = self.lab.join("clerk", "proposer")
-        self.pending = clerk.propose("notebook/shot")
-        me = self.lab.me.participant
-        self.lab.loop.run(me.approve(self.pending.id), timeout=20, doing="approving")
-        self.pending.result(60)
+        self.clerk = self.lab.join("clerk", "proposer")
+        self.run(id)
         self.page = Bare(window, getattr(self.lab.view, part), width=WIDTH, height=900)
         self.tab = self.page.tab
+
+    def run(self, id: str = "") -> None:
+        """Has the call proposed and approved, by that id where it is given."""
+        call = {"method": "tools/call", "params": {"name": "shot", "arguments": {}}}
+        chosen = {"id": id} if id else {}
+        draft = {"kind": "mcp/proposal", "to": ["notebook"], "payload": call, **chosen}
+
+        me = self.lab.me.participant
+
+        async def run() -> str:
+            sent = await self.clerk.participant.send_accepted(draft)
+            await me.approve(sent.id)
+            return sent.id
+
+        sent = self.lab.loop.run(run(), timeout=20, doing="approving")
+        wait_until(lambda: (one := me.proposals.get(sent)) and one.response, "the answer", pause=time.sleep)
 
     def row(self) -> Locator:
         """The element of the kept result in the feed: its row is opened first."""
@@ -62,11 +78,11 @@ class Kept:
 
 
 @pytest.fixture
-def kept(window: BrowserContext) -> Iterator[Callable[[str], Kept]]:
+def kept(window: BrowserContext) -> Iterator[Callable[..., Kept]]:
     made: list[Kept] = []
 
-    def make(part: str) -> Kept:
-        made.append(Kept(window, part))
+    def make(part: str, id: str = "") -> Kept:
+        made.append(Kept(window, part, id))
         return made[-1]
 
     yield make
@@ -78,7 +94,7 @@ def kept(window: BrowserContext) -> Iterator[Callable[[str], Kept]]:
 
 @pytest.mark.parametrize("part", ["approvals", "feed"])
 def test_a_result_is_loaded_and_drawn_by_keyboard_in_a_narrow_window(
-    kept: Callable[[str], Kept], part: str
+    kept: Callable[..., Kept], part: str
 ) -> None:
     one = kept(part)
     element = one.row() if part == "feed" else one.found()
@@ -102,7 +118,7 @@ def test_a_result_is_loaded_and_drawn_by_keyboard_in_a_narrow_window(
 
 
 def test_cancel_is_beside_it_and_load_begins_anew(
-    kept: Callable[[str], Kept], monkeypatch: pytest.MonkeyPatch
+    kept: Callable[..., Kept], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mew_lab.views.ui.kept.TOLD_EVERY", 0.0)
     one = kept("approvals")
@@ -121,7 +137,7 @@ def test_cancel_is_beside_it_and_load_begins_anew(
     one.said(element, "Loaded 1.7 MB.")
 
 
-def test_without_a_kernel_it_says_so(kept: Callable[[str], Kept]) -> None:
+def test_without_a_kernel_it_says_so(kept: Callable[..., Kept]) -> None:
     one = kept("approvals")
     element = one.found()
     one.page.deaf = True
@@ -133,3 +149,10 @@ def test_without_a_kernel_it_says_so(kept: Callable[[str], Kept]) -> None:
     one.press(element.locator("button.mew-kept-load"))
     one.said(element, "so this cannot be loaded now")
     assert element.locator("button.mew-kept-stop").is_hidden()
+
+
+def test_a_long_id_of_a_peer_hinders_no_load(kept: Callable[..., Kept]) -> None:
+    one = kept("approvals", id="p" * MAX_ID)
+    element = one.found()
+    one.press(element.locator("button.mew-kept-load"))
+    one.said(element, "Loaded 1.7 MB.")

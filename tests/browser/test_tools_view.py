@@ -88,14 +88,17 @@ SILENT = """
 import asyncio
 finding = lab.me.participant.discovery
 finding.pace = finding.pace._replace(retries=(600.0,))
-archive, shelf = lab.join("archive", can="tool"), []
+shelf = []
 async def silent(method, params):
     if method != "tools/list":
         await asyncio.Event().wait()
     if not shelf:
         raise RuntimeError("the shelf is empty")
     return {"tools": [{"name": name, "description": "In the archive.", "inputSchema": {"type": "object"}} for name in shelf]}
-lab.loop.call(lambda: setattr(archive.participant.tools, "answer", silent))
+from mew_lab.sdk.tools import ToolBox
+box = ToolBox(name="archive")
+box.answer = silent
+lab.loop.run(lab.local.join("archive", "tool", what="an archive", tools=box), timeout=20, doing="seating the archive")
 def asked():
     told = [json.loads(one.raw or "{}") for one in lab.log.held]
     names = [one["to"][0] for one in told if one.get("from") == "human" and one.get("payload", {}).get("method") == "tools/list"]

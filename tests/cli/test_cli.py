@@ -387,8 +387,8 @@ def test_a_bridge_of_another_process_brings_its_tools(start: Any, tmp_path: Path
     from mew_lab.cli.demo import make_repository
 
     repository = make_repository(tmp_path / "repository", message="from afar")
-    serve = start("serve", "--enrol", "git=tool")
-    human, git = (join_words(serve.until(f"^{name}: ")) for name in ("human", "git"))
+    serve = start("serve", "--enrol", "git=tool", "--enrol", "coder=agent")
+    human, git, coder = (join_words(serve.until(f"^{name}: ")) for name in ("human", "git", "coder"))
     command = ["python", "-m", "mcp_server_git", "--repository", str(repository)]
     bridge = start("bridge", *git[1:], "--as", "git", "--", *command)
     assert sys.executable in bridge.until("^starting ")
@@ -397,6 +397,17 @@ def test_a_bridge_of_another_process_brings_its_tools(start: Any, tmp_path: Path
     joined.until("You are human")
     joined.type(f'/call git/git_log {{"repo_path": "{repository}"}}')
     joined.until("from afar|Commit history")
+    agent = start(*coder)
+    agent.until("You are coder")
+    agent.type('/propose git/git_status {"repo_path": "."}')
+    told = joined.until("^coder waits for your decision: /approve [0-9a-f]{4} shows the call")
+    id = told.split("/approve ")[1].split()[0]
+    joined.type(f"/approve {id}")
+    joined.until("digest")
+    joined.type(f"/reject {id} Not now")
+    agent.until("Not now")
+    assert not any("waits for your decision" in line for line in agent.lines), "its own waits for others"
+    assert not any("Error" in line for line in joined.lines)
     bridge.process.send_signal(signal.SIGTERM)
     assert bridge.ends() == 0
 

@@ -21,6 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.server import Server
+from mew_lab.sdk.participant import MEWParticipant
 
 from ..bridge.conftest import Site, until
 from ..bridge.desk import PROPOSER, Desk, text
@@ -89,6 +90,35 @@ async def test_a_client_over_stdio_waits_for_a_person(desk: OpenDesk, tmp_path: 
         assert text(await call) == "5"
     await until(lambda: "coder" not in desk.human.client.participants)
     assert desk.executed == [(2, 3)]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_over_stdio_cancels_a_call_that_runs(
+    desk: OpenDesk, tmp_path: Path, mode: str
+) -> None:
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+    oven = MEWParticipant(desk.site.client("oven", "tool"))
+
+    async def bake() -> None:
+        """Bakes until it is cancelled."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    oven.register_tool(bake)
+    desk.site.seated.append(oven)
+    await oven.start()
+    async with client_of(desk.words(tmp_path), mode) as client:
+        call = asyncio.create_task(client.call_tool("oven_bake", {}))
+        await desk.human.approve(await desk.proposed())
+        await begun.wait()
+        call.cancel()
+        await cancelled.wait()
+        again = await client.call_tool("oven_bake", {})
+        assert again.meta["mew-lab/state"] == "unknown" and not desk.open
 
 
 async def test_a_client_that_ends_takes_its_waiting_calls_with_it(desk: OpenDesk, tmp_path: Path) -> None:

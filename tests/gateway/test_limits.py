@@ -39,6 +39,21 @@ def test_bytes_count_beside_messages() -> None:
     assert passed(bucket, 1.0, size=1) == 200 - 2 or bucket.wait(1.0) > 0
 
 
+@pytest.mark.threat(55)
+@pytest.mark.ruling("R23")
+def test_the_time_of_costly_messages_counts_and_that_of_others_does_not() -> None:
+    bucket = Bucket(Limits(loop_share=0.25, burst_time=0.5), now=0.0)
+    assert all(bucket.spend(0.004, 0.0) for _ in range(10_000))
+    assert bucket.spend(0.3, 0.0)
+    assert not bucket.spend(0.3, 0.0)
+    assert bucket.wait(0.0) == pytest.approx((0.1 + 0.001) / 0.25)
+    assert bucket.wait(0.2) > 0.0
+    assert bucket.pause(0.41) < 0.05
+    assert bucket.wait(0.5) == bucket.pause(0.5) == 0.0
+    bucket.spend(3600.0, 0.5)
+    assert bucket.pause(0.5) <= UNREAD
+
+
 @pytest.mark.ruling("R23")
 def test_one_message_never_costs_more_than_the_burst() -> None:
     bucket = Bucket(Limits(bytes_per_second=100_000, burst_bytes=100_000), now=0.0)

@@ -192,6 +192,91 @@ async def test_a_message_in_pieces_that_gets_too_long_is_refused_before_its_last
     assert (1009).to_bytes(2) in heard.answered
 
 
+class Paused(Wire):
+    """A transport that knows whether it is read."""
+
+    reads, aborted = True, False
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@pytest.mark.threat(55)
+@pytest.mark.parametrize(("piece", "answer"), [(frame(0x89, b""), b"\x8a\0"), (frame(0x8A, b""), b"")])
+async def test_the_pings_of_one_read_are_handled_in_many_turns_none_while_it_is_held_and_not_without_end(
+    piece: bytes, answer: bytes
+) -> None:
+    over = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await over.wait()
+
+    config = Config(
+        app, ws_max_size=MOST, ws_ping_interval=None, ws_per_message_deflate=False, log_config=None
+    )
+    config.load()
+    wire, handled = Paused(), 0
+    protocol = DirectProtocol(config=config, server_state=ServerState(), app_state={})
+    protocol.connection_made(wire)  # type: ignore[arg-type]
+    protocol.data_received(REQUEST)
+    await asyncio.sleep(0.01)
+    wire.written = b""
+
+    def count(handle: Any) -> Any:
+        def handle_and_count(*event: Any) -> None:
+            nonlocal handled
+            handled += 1
+            handle(*event)
+
+        return handle_and_count
+
+    protocol.handle_ping = count(protocol.handle_ping)  # type: ignore[method-assign]
+    protocol.handle_pong = count(protocol.handle_pong)  # type: ignore[method-assign]
+    protocol.take, protocol.taken = lambda message: True, lambda: None
+    protocol.counted = True  # as after the welcome
+    protocol.data_received(piece * 900)
+    assert 0 < handled <= 100
+    assert not wire.reads
+    await asyncio.sleep(0)
+    protocol.held = True
+    for _ in range(5):
+        await asyncio.sleep(0)
+    before = handled
+    assert before <= 300
+    protocol.data_received(piece * 7 + piece[:3])  # what the library read although it was not to
+    await asyncio.sleep(0.01)
+    assert handled == before
+    protocol.held = False
+    protocol.go_on()
+    async with asyncio.timeout(10):
+        while handled < 907:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert wire.reads
+    assert wire.written == answer * 907
+    protocol.data_received(piece[3:])
+    assert handled == 908 and not wire.aborted
+    protocol.data_received(piece * 10_000)
+    async with asyncio.timeout(10):
+        while not wire.aborted:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert handled < 2500  # while nobody sees whether its client is still there
+
+    wire.aborted, protocol.counted, protocol.take = False, False, None
+    protocol.data_received(piece * 100)
+    await asyncio.sleep(0.01)
+    assert wire.aborted  # nobody pings so often before the welcome
+    over.set()
+    await asyncio.gather(*protocol.tasks)
+
+
 async def test_canary_what_an_admitted_connection_sends_goes_the_short_way(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,7 +190,7 @@ def test_in_a_notebook_each_server_is_a_card_that_is_asked_once(
     lab: Lab, cell: Callable[..., Cell], typing: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", CANARY)
-    odd = {"command": sys.executable, "args": [ODD, "--key", CANARY], "env": {"TOKEN": "${MY_TOKEN}"}}
+    odd = {"command": sys.executable, "args": [ODD, f"--key={CANARY}"], "env": {"TOKEN": "${MY_TOKEN}"}}
     evil = {"command": "sh", "args": ["-c", "true\u202e\x1b[2J\nreads    nothing"]}
     write(
         {
@@ -242,6 +242,10 @@ def test_where_no_page_shows_the_card_the_yes_is_typed(
     assert [row[3][:8] for row in lab.bridge_all().rows] == ["bridged", "left out"]
     assert len(typed) == 2 and len(here.asked) == 1, "one card is enough to know that no page is there"
     assert lab.asked.pending() == []
+    [ended] = lab.asked.decided()
+    assert ended.outcome == "the cell does not wait for an answer any more", (
+        "no server waits: none has started"
+    )
     # A run whose decisions are made by a policy asks as text, and one without a person leaves it out.
     here = cell("accept")
     monkeypatch.setenv("MEW_LAB_DECIDE", "approve")
@@ -261,7 +265,7 @@ def test_without_a_person_only_what_is_trusted_takes_part(lab: Lab) -> None:
 def test_a_server_that_does_not_start_costs_no_other(lab: Lab, typing: Callable[..., list[str]]) -> None:
     write(
         {
-            "gone": {"command": "no-such-program-at-all", "args": ["--token", CANARY]},
+            "gone": {"command": "no-such-program-at-all", "args": [f"--token={CANARY}"]},
             "ends": {"command": sys.executable, "args": [ODD, "exit"]},
             "odd": {"command": sys.executable, "args": [ODD]},
         }

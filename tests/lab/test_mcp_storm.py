@@ -162,10 +162,8 @@ class Storm:
         errors = self.lab.log.requests().set_index("id").error
         assert all(errors[id].startswith("Not executed") for id in course.late)
         states = Counter(self.lab.log.proposals().state)
-        assert states == {
-            "answered": len(course.approved),
-            "withdrawn": course.kinds["mcp/proposal"] - len(course.approved),
-        }
+        withdrawn = course.kinds["mcp/proposal"] - len(course.approved)
+        assert states == Counter(answered=len(course.approved), withdrawn=withdrawn)
         executed = Counter(course.approved.values())
         for n, result in self.told.items():
             if not result.is_error:

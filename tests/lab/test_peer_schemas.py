@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from looking import eventually
 
+import mew_lab
 from mew_lab.errors import LocalProtocolError
+from mew_lab.lab.call_check import misfits
+from mew_lab.lab.decisions.pinned_tools import MOST_CHECKED, MOST_SCHEMA
 from mew_lab.lab.lab import Lab
 
 ODD = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
@@ -19,6 +26,33 @@ ODD = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
 def lab(lab: Lab) -> Lab:
     lab.bridge("odd", [sys.executable, ODD, "defaults"])
     return lab
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Iterator[Lab]:
+    """A lab whose server is bridged by another process, which has told its tools."""
+    lab = mew_lab.up("demo")
+    lab.enrol("odd", can="tool")
+    command = [
+        "bridge",
+        lab.url,
+        "--space",
+        lab.space,
+        "--as",
+        "odd",
+        "--token-file",
+        str(lab.token_file("odd")),
+    ]
+    bridge = subprocess.Popen(
+        [sys.executable, "-m", "mew_lab.cli", *command, "--", sys.executable, ODD, "defaults"]
+    )
+    try:
+        eventually(lambda: "odd/shot" in str(lab.tools()))
+        yield lab
+    finally:
+        bridge.terminate()
+        bridge.wait(20)
+        lab.down()
 
 
 def sent(result: Any) -> Any:
@@ -55,6 +89,37 @@ def test_the_card_of_a_call_that_its_tool_may_refuse_says_what_does_not_fit(lab:
     card = str(lab.proposals()[0])
     assert "does not fit the tool: name is required" in card
     assert "does not fit the tool: scale must be one of 'css', 'device'" in card
+
+
+def test_the_card_of_a_call_to_a_bridge_in_another_process_says_the_same(remote: Lab) -> None:
+    bot = remote.join("bot")
+    bot.call("odd/shot", scale="huge")
+    card = str(remote.proposals()[0])
+    assert "does not fit the tool: name is required" in card
+    assert "does not fit the tool: scale must be one of 'css', 'device'" in card
+    bot.call("odd/shot", name="a b")
+    assert "may not fit the tool: name must contain a match of ^\\w+$" in str(remote.proposals()[1])
+    bot.call("odd/shot", name="a")
+    assert "fit the tool" not in str(remote.proposals()[2])
+
+
+def test_a_costly_schema_from_elsewhere_is_checked_in_bounds_and_a_long_one_not_at_all() -> None:
+    deep: dict[str, Any] = {"d": {"anyOf": [{"type": "integer"}] * 10}}
+    for name, inner in (("c", "d"), ("b", "c"), ("a", "b")):
+        deep[name] = {"anyOf": [{"$ref": f"#/$defs/{inner}"}] * 10}
+    patterns = {f"^a{n}(b|c){{1,20}}": {"type": "string"} for n in range(60)}
+    costly: list[dict[str, Any]] = [
+        {"$defs": deep, "properties": {"x": {"type": "array", "items": {"$ref": "#/$defs/a"}}}},
+        {"patternProperties": patterns},
+        {"properties": {"x": {"anyOf": [{"pattern": f"(a{{1,200}}){{1,4}}{n}"} for n in range(80)]}}},
+    ]
+    for schema in costly:
+        text = json.dumps({"type": "object", **schema})
+        assert len(text) <= MOST_SCHEMA
+        arguments: dict[str, Any] = {"x": ["y"] * 2_000} | {f"a{n}bbb": "x" * 100 for n in range(60)}
+        before = time.thread_time()
+        misfits(json.loads(text), arguments, most=MOST_CHECKED)
+        assert time.thread_time() - before < 0.05
 
 
 def test_a_large_proposal_is_left_to_its_tool_to_judge(lab: Lab) -> None:

@@ -289,3 +289,24 @@ def test_each_verb_takes_the_beginning_of_the_id_of_a_proposal(lab: Lab, adding:
     ):  # fmt: skip
         with pytest.raises(MewError, match=r"twin-abc, twin-xyz|begin"):
             verb("twin")
+
+
+@pytest.mark.ruling("R37", "R42")
+def test_a_peer_that_begins_its_id_alike_is_taken_for_no_call_of_the_person(lab: Lab, adding: Adding) -> None:
+    open_shop(lab)
+    id, bot = lose(lab), lab.join("bot").participant
+    draft = {"id": f"{id[:4]}-bot", "kind": "mcp/proposal", "to": ["shop"], "payload": CALL}
+
+    async def propose() -> None:
+        await bot.send_accepted(draft)
+        await lab.me.participant.approve(f"{id[:4]}-bot", despite="unknown")
+
+    lab.me.run(propose())
+    calls = lab.me.participant.ledger.calls
+    eventually(lambda: (one := calls.proposals.get(f"{id[:4]}-bot")) and one.state == "unknown")
+    for ask in (lambda: lab.resolve(id[:4], happened=True), lambda: lab.load(id[:4])):
+        with pytest.raises(MewError, match="2 begin so"):
+            ask()
+    assert "resolved" not in {one.state for one in (*calls.requests, *calls.proposals)}
+    lab.resolve(id[:8], happened=True)
+    eventually(lambda: state_of(lab, id) == "resolved")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.mcp_access import McpSeat
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.settings.waiting import told_answer_after
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -77,10 +80,12 @@ def test_the_line_for_a_coding_agent_names_the_file_of_the_token_and_not_the_tok
     token = seat.token_file.read_text().strip()
     assert seat.token_file.stat().st_mode & 0o777 == 0o600
     assert token not in repr(seat) and token not in str(lab.who())
-    assert seat.line == (
-        f"claude mcp add --transport http {lab.space} {seat.url} "
-        f'--header "Authorization: Bearer $(cat {seat.token_file})"'
-    )
+    words = ["sh", "-c", f'claude() {{ printf "%s\\n" "$@"; }}; {seat.line}']
+    *command, entry = subprocess.run(words, capture_output=True, text=True, timeout=20).stdout.splitlines()
+    assert command == ["mcp", "add-json", lab.space]
+    read = json.loads(entry)
+    is_read = read.pop("headers") == {"Authorization": f"Bearer {token}"}  # a fault shows no token
+    assert is_read and read == {"type": "http", "url": seat.url, "alwaysLoad": True}
     assert seat.line in repr(seat) and ".settings(CLIENT) shows what to paste for claude, codex" in repr(seat)
     port = int(seat.url.split(":")[2].split("/")[0])
     lab.leave("ann")
@@ -169,3 +174,15 @@ async def test_a_tool_that_changes_after_a_permission_asks_a_person_again(lab: L
 
     result = await use(seat, work)
     assert result.is_error and "no copies" in result.content[0].text and sent == ["one"]
+
+
+def test_the_owner_enrols_a_client_with_the_seconds_after_which_its_calls_are_pending(lab: Lab) -> None:
+    lab.enrol("ann", answer_after=600)
+    assert lab.local.host is not None
+    members = lab.loop.call(lambda: lab.local.host.gateway.participants(lab.space))  # type: ignore[union-attr]
+    [held] = [member["capabilities"] for member in members if member["id"] == "ann"]
+    assert told_answer_after(held) == 600 and told_answer_after(held[1:]) is None
+    assert [{k: v for k, v in one.items() if k != "x-answer-after"} for one in held] == PROFILES["agent"]
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(ConfigError, match="seconds"):
+            lab.enrol("bob", answer_after=wrong)

@@ -212,7 +212,7 @@ def test_the_first_four_characters_of_a_proposals_id_name_it(tmp_path: Path) -> 
         log.observe(Record(number, NOW, "received", "demo", "bot", verdict="accepted", raw=raw))
     assert log.follow("77cd").selected.id == log.follow("#13").selected.id == "77cd-1"
     assert log.follow("52ab-2").selected.seq == 12
-    with pytest.raises(JournalError, match="2 proposals begin so, such as 52ab-1, 52ab-2"):
+    with pytest.raises(JournalError, match="2 begin so, such as 52ab-1, 52ab-2"):
         log.follow("52ab")
     with pytest.raises(JournalError, match="no such message"):
         log.follow("77c")

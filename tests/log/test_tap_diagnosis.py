@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mew_lab.log import diagnose as diagnosis
 from mew_lab.log.diagnose.diagnosis import RULES, Diagnosis, diagnose, judge_messages
+from mew_lab.log.diagnose.findings import Rule
 from mew_lab.log.diagnose.taps import TAP_RULES
 from mew_lab.log.export import export_as_peers
 from mew_lab.log.journal import Journal
@@ -178,6 +182,15 @@ def test_a_line_that_looks_like_an_envelope_is_no_message_of_a_space(tmp_path: P
 
 
 # --- each rule at its vantages ---
+
+
+def test_every_rule_that_can_speak_is_listed() -> None:
+    modules = [
+        importlib.import_module(f"{diagnosis.__name__}.{one.name}")
+        for one in iter_modules(diagnosis.__path__)
+    ]
+    made = {rule.id for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
+    assert made == set(RULES)
 
 
 def test_every_rule_names_its_vantages_and_every_vantage_has_rules() -> None:

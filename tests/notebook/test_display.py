@@ -247,7 +247,7 @@ def test_a_cell_shows_how_clients_reach_a_gate_and_what_to_paste(loaded: Interac
     try:
         gate = lab.serve_mcp("ann")
         for value, words in (
-            (gate, ("claude mcp add --transport http", gate.url, ".settings(CLIENT)")),
+            (gate, ("claude mcp add-json", gate.url, ".settings(CLIENT)")),
             (
                 gate.settings("codex"),
                 ("bearer_token_env_var", "~/.codex/config.toml", "export MEW_TOKEN_ANN"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -73,7 +74,7 @@ class Kernel:
             content = message["content"]
             if message["msg_type"] == "stream":
                 text += content["text"]
-            elif message["msg_type"] in ("execute_result", "display_data"):
+            elif message["msg_type"] in ("execute_result", "display_data", "update_display_data"):
                 text += content["data"].get("text/plain", "") + "\n"
             elif message["msg_type"] == "execute_input":
                 count = content["execution_count"]
@@ -164,6 +165,74 @@ def test_interrupting_a_wait_leaves_the_proposal_to_be_approved(
     assert refusal.startswith("NotApproved: Not approved yet: this is what would be sent.")
     one.passes("%mew approve {p.id}")
     assert one.passes("r = await p\nprint(r)") == "3\n"
+
+
+SLOW = (
+    START
+    + """
+import asyncio
+git = lab.join("git", can="tool")
+async def push(params):
+    from mew_lab.sdk.progress import progress_relay
+    await progress_relay(git.participant)(2, 4, "down\\u202eloading")
+    await asyncio.sleep(params["arguments"]["seconds"])
+    return {"content": [{"type": "text", "text": "pushed"}]}
+git.participant.register_method("tools/call", push)
+from mew_lab.views.ui import live
+live.message_threads.add("main")  # a front end without subshells
+"""
+)
+
+
+@pytest.mark.timeout(120)
+def test_a_cell_that_blocks_shows_a_call_that_runs_as_a_line_and_how_it_ended(
+    kernel: Callable[..., Kernel],
+) -> None:
+    one = kernel(attended=True)
+    one.passes(SLOW)
+    lines = one.passes('lab.call("git/push", seconds=3.5).result()').splitlines()
+    told = [line for line in lines if line.startswith("git/push runs")]
+    seconds = [int(line.partition("0:0")[2][0]) for line in told]
+    assert len(told) >= 2 and seconds == sorted(set(seconds)), "each second of it"
+    assert " · 2 of 4 · down\\u202eloading · interrupt the cell" in told[0]
+    assert lines[-2:] in (["git/push ran, 0:03", "pushed"], ["git/push ran, 0:04", "pushed"])
+    ran = one.run('lab.call("git/push", seconds=30).result(timeout=1.5)')
+    assert ran.error.startswith("StillRunning")
+    assert ran.text.splitlines()[-1] == "git/push is not waited for any more"
+
+
+def test_a_cell_that_blocks_in_a_call_tells_its_seconds_and_how_it_is_cancelled(
+    kernel: Callable[..., Kernel],
+) -> None:
+    one = kernel(attended=True)
+    one.passes(START)
+    one.passes(
+        """import threading
+from mew_lab.views.ui import live
+live.message_threads.add("main")  # a front end without subshells has sent a message
+end = threading.Event()
+@lab.tool
+def push() -> str:
+    "Waits."
+    end.wait()
+    return "pushed"
+"""
+    )
+    sent = one.send("p = lab.call('notebook/push')\np.result(60)")
+    lines: list[str] = []
+    while len(set(lines)) < 3:  # of different seconds
+        message = one.client.get_iopub_msg(timeout=30)
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            lines.append(message["content"]["data"].get("text/plain", ""))
+    told = re.fullmatch(
+        r"notebook/push runs, 0:\d\d · interrupt the cell to stop waiting, then (%mew cancel \w{4})",
+        lines[-1],
+    )
+    assert told, lines
+    one.manager.interrupt_kernel()
+    assert "KeyboardInterrupt" in one.ended(sent).error
+    assert "notebook was asked by human to stop" in one.passes(told[1])
+    assert one.passes("end.set()\nprint(p.result(60))") == "pushed\n"
 
 
 @pytest.mark.trap("T-5")

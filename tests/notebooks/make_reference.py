@@ -1,6 +1,6 @@
 """Writes the page of the reference that lists the frames of a log, from the table of their columns.
 
-    python tests/notebooks/make_reference.py
+python tests/notebooks/make_reference.py
 """
 
 from __future__ import annotations

@@ -181,7 +181,9 @@ def test_the_client_of_a_gate_gets_its_answers_without_a_person(
     for name, value in environment(tmp_path / "of").items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("MEW_LAB_DECIDE", raising=False)
-    ExecutePreprocessor(timeout=60, kernel_name="python3").preprocess(book, {"metadata": {"path": str(tmp_path)}})
+    ExecutePreprocessor(timeout=60, kernel_name="python3").preprocess(
+        book, {"metadata": {"path": str(tmp_path)}}
+    )
     (first,) = (cell for cell in cells_of(book, "code") if "display(lab.view.approvals)" in cell.source)
     printed = "".join(output.get("text", "") for output in first.outputs)
     assert "waits for a person's approval" in printed and "no refusal" in printed

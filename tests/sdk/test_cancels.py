@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import CapabilityViolation, MewError, OutcomeUnknown, StillRunning
+from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.profiles import OWNER, PROFILES
 from mew_lab.sdk import correlations
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.request_server import RequestServer
 
 from .conftest import Room, until
 
@@ -216,3 +218,96 @@ async def test_a_paused_executor_that_is_cancelled_executes_nothing(room: Room, 
     with pytest.raises(MewError, match="Not executed: it was cancelled before it began"):
         await call
     assert not slow.cancelled and not slow.running
+
+
+@pytest.mark.ruling("R35")
+async def test_a_request_that_is_cancelled_before_it_begins_is_not_executed_and_answered(
+    room: Room, slow: Slow
+) -> None:
+    await room.seat("git", "tool", tools=slow)
+    ada = await room.seat("ada")
+    call = ada.call("git/push", {"n": 1})
+    ada.client.post(note(call.envelope))
+    with pytest.raises(MewError, match="Not executed: it was cancelled before it began"):
+        async with asyncio.timeout(10):
+            await call
+    assert not slow.cancelled and not slow.running and call.state == "failed"
+
+
+@pytest.mark.ruling("R35")
+async def test_a_call_that_is_cancelled_while_its_id_is_written_is_not_executed(
+    room: Room, slow: Slow
+) -> None:
+    class Disk:
+        """A disk that takes long."""
+
+        has_ended: bool | None = None
+
+        async def begin(self) -> None:
+            await asyncio.Event().wait()
+
+        def end(self, answered: bool) -> None:
+            self.has_ended = answered
+
+    answers: list[Mapping[str, Any]] = []
+    disk, server = Disk(), RequestServer(slow, post=lambda draft: answers.append(draft["payload"]))  # type: ignore[func-returns-value]
+    ada = await room.seat("ada")
+    request = ada.client.complete(
+        {
+            "kind": "mcp/request",
+            "to": ["git"],
+            "payload": {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}},
+        }
+    )
+    server.take(request, McpRequest.model_validate(request.payload), disk)
+    await asyncio.sleep(0)
+    cancel = ada.client.complete(note(request))
+    server.take(cancel, McpRequest.model_validate(cancel.payload))
+    await until(lambda: disk.has_ended is not None)
+    assert "cancelled before it began" in answers[0]["error"]["message"] and disk.has_ended is True
+
+
+async def test_a_call_that_was_sent_just_now_is_cancelled_too(room: Room, slow: Slow) -> None:
+    """Its message is on its way, so the ledger does not have it yet."""
+    await room.seat("git", "tool", tools=slow)
+    ada = await room.seat("ada")
+    call = ada.call("git/push", {"n": 1})
+    assert ada.ledger.calls.requests.get(call.id) is None
+    await ada.cancel(call.id)
+    with pytest.raises(MewError):  # not executed or of unknown outcome: the executor may have begun
+        await call
+    assert not slow.running
+
+
+async def test_a_proposal_asks_for_progress_and_gets_that_of_its_call_alone(room: Room, slow: Slow) -> None:
+    """Tokens of requests are numbers from 1 on in each session, so those of two participants are alike."""
+    git = await room.seat("git", "tool", tools=slow)
+    bot, ada = await room.seat("bot", ASKS), await room.seat("ada")
+    own = ada.call("git/pull", {"n": 0}, progress=True)
+    call = bot.call("git/push", {"n": 1}, proposal_progress=True)
+    assert call.kind == "mcp/proposal"
+    await until(lambda: ada.proposals.get(call.id))
+    await ada.approve(call.id)
+    await until(lambda: slow.running == 2)
+    [request] = [one for one in room.sent("mcp/request") if call.id in one.correlation_id]
+    [first] = [one for one in room.sent("mcp/request") if one.id == own.id]
+    token, number = (one.payload["params"]["_meta"]["progressToken"] for one in (request, first))
+    assert token == call.payload["params"]["_meta"]["progressToken"] and isinstance(token, str)
+
+    async def report(done: int, token: Any, about: str = "") -> None:
+        payload = {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"progressToken": token, "progress": done},
+        }
+        await git.sender.say_accepted("mcp/request", payload, to=["ada"], about=about or ())
+
+    await report(1, token, request.id)
+    await report(2, number, first.id)
+    await report(3, token)  # peers that correlate nothing
+    await report(4, number, request.id)  # what it correlates to counts, not the token of another call
+    await until(lambda: call.progress is not None and call.progress.done == 4)
+    assert own.progress is not None and own.progress.done == 2
+    await report(5, number)
+    await until(lambda: own.progress is not None and own.progress.done == 5)
+    assert call.progress is not None and call.progress.done == 4

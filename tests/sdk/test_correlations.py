@@ -20,6 +20,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.correlations import Correlations
+from mew_lab.sdk.progress import Progress, progress_relay
 
 from .conftest import Room, until
 from .odd_gateway import Odd
@@ -602,3 +603,31 @@ async def test_requests_that_were_given_up_without_end_are_forgotten(odd: Odd) -
         odd.say("stream/open", payload, id=f"o-{n}", correlation_id=[requests[n].id])
     close = await odd.sent("stream/close")
     assert close.payload == {"stream_id": "s10", "reason": "cancelled"}, "the last 1000 are remembered"
+
+
+async def test_progress_goes_to_a_function_and_to_a_coroutine_and_what_they_raise_ends_nothing(
+    room: Room,
+) -> None:
+    class Steps:
+        async def answer(self, method: str, params: Any) -> dict[str, Any]:
+            relay = progress_relay(git)
+            assert relay is not None
+            for n in (1, 2):
+                await relay(n, 2, "a step")
+            return {"content": []}
+
+    git, ada = await room.seat("git", "tool", tools=Steps()), await room.seat("ada")
+    taken, faults = [], []
+    ada.client.on_error(faults.append)
+
+    async def take(progress: Progress) -> None:
+        taken.append(str(progress))
+        raise ValueError("a fault of the handler")
+
+    for handler in (lambda progress: taken.append(str(progress)), take):
+        call = ada.call("git/go", progress=True)
+        call.on_progress(handler)
+        await call
+        assert str(call.progress) == "2 of 2 · a step"
+    await until(lambda: len(faults) == 2)
+    assert taken == ["1 of 2 · a step", "2 of 2 · a step"] * 2

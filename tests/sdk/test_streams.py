@@ -151,7 +151,7 @@ async def test_who_comes_late_finds_the_streams_that_are_open(either: Room) -> N
     assert (found.metadata, found.fields["tick_ms"]) == ({"game": 1}, 50)
     assert found.created == stream.created and found.open_envelope_id == ""
     reading = asyncio.create_task(all_of(found))
-    await asyncio.sleep(0)
+    await until(lambda: stream.id in other.streams.active)
     await other.streams.active[stream.id].write("1,2,3")
     await until(lambda: found.frames == 1)
     await stream.close()

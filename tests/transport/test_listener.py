@@ -33,7 +33,7 @@ class Noting(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if b"admit" in data:
             self.connection.handle()
-            self.connection.admit()
+            self.connection.admit(data.partition(b"owner=")[2] or None)
         if b"answer" in data:
             self.connection.answer()
         if b"refuse" in data:
@@ -49,8 +49,13 @@ class Port:
 
     def __init__(self, **limits: float) -> None:
         self.listener = Listener("127.0.0.1", 0, **limits)  # type: ignore[arg-type]
-        self.listener.start(Noting)
+        self.connections: list[AcceptedConnection] = []
+        self.listener.start(self.make_protocol)
         self.writers: list[asyncio.StreamWriter] = []
+
+    def make_protocol(self, connection: AcceptedConnection) -> Noting:
+        self.connections.append(connection)
+        return Noting(connection)
 
     async def open(self, *words: bytes) -> asyncio.StreamReader:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
@@ -130,6 +135,27 @@ async def test_one_limit_of_descriptors_holds_for_all_ports_and_strangers_go_bef
     one.writers.append(writer)
     assert (await reader.read(40)).startswith(b"HTTP/1.1 503")  # all that is left serves an admitted request
     assert not busy.at_eof()
+
+
+@pytest.mark.threat(55)
+async def test_an_owner_has_a_share_of_the_connections_and_gets_a_place_back_with_each_that_ends(
+    ports: list[Port], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "OWNED", 3)
+    port = Port()
+    ports.append(port)
+    taken = [await port.open(b"admit owner=eve") for _ in range(5)]
+    assert [connection.admitted for connection in port.connections] == [True, True, True, False, False]
+    await port.open(b"admit owner=bob")
+    await port.open(b"admit", b"answer", b"admit")  # of nobody: a server that knows no owners
+    assert [connection.admitted for connection in port.connections[5:]] == [True, True]
+    port.connections[0].answer()
+    port.connections[1].close()
+    assert await ended(taken[1])
+    port.connections[1].lose()  # a second end gives no second place
+    for _ in range(3):
+        await port.open(b"admit owner=eve")
+    assert [connection.admitted for connection in port.connections[7:]] == [True, True, False]
 
 
 async def test_a_port_that_cannot_be_had_is_named(ports: list[Port]) -> None:

@@ -8,6 +8,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
+from time import process_time
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from pages import picture
 from mew_lab.lab.lab import Lab
 from mew_lab.protocol.kept import ResultHead, ResultUri
 from mew_lab.protocol.text import count_of
-from mew_lab.sdk.kept_results import KeptAnswer, holds_more_values
+from mew_lab.sdk.kept_results import COUNTED, KeptAnswer, holds_more_values
 from mew_lab.views.ui import kept as kept_module
 from mew_lab.views.ui.kept import draw_kept, pack_kept
 
@@ -169,24 +170,24 @@ def png(width: int, height: int, size: int) -> str:
 
 def test_a_screenshot_of_some_megabytes_is_drawn() -> None:
     shot = {"type": "image", "data": png(1280, 720, 3_700_000), "mimeType": "image/png"}
-    [drawn, note] = draw_kept(json.dumps({"content": [shot]}), kept())
+    [drawn, note] = draw_kept(json.dumps({"content": [shot]}).encode(), kept())
     assert (drawn.kind, drawn.mime, drawn.text) == ("image", "image/png", shot["data"])
     assert note.text == "In a cell, lab.load('01234567') gives the whole."
     shot["data"] = png(10, 10, 20_000_000)
-    [refused, _] = draw_kept(json.dumps({"content": [shot]}), kept())
+    [refused, _] = draw_kept(json.dumps({"content": [shot]}).encode(), kept())
     assert refused.kind == "note" and "characters of base64 is not shown" in refused.text
 
 
 def test_texts_of_64_mb_are_shown_by_their_beginning_with_a_count() -> None:
     for text in ("a,b[{\n" * 10_000_000, '{"a": "' + "x" * 60_000_000 + '"}', '"\\' * 30_000_000):
         began = time.process_time()
-        [block, _] = draw_kept(json.dumps({"content": [{"type": "text", "text": text}]}), kept())
+        [block, _] = draw_kept(json.dumps({"content": [{"type": "text", "text": text}]}).encode(), kept())
         assert block.kind == "text" and count_of(len(text) - 50_000, "more character") in block.text
         assert len(block.text) < 120_000 and time.process_time() - began < 20
 
 
 def test_a_result_of_millions_of_values_is_not_parsed() -> None:
-    [note] = draw_kept('{"content":[' + "[]," * 20_000_000 + "1]}", kept())
+    [note] = draw_kept(b'{"content":[' + b"[]," * 20_000_000 + b"1]}", kept())
     assert note.text.startswith("Not drawn, for it holds more than 500000 values")
 
 
@@ -210,15 +211,30 @@ def signs(value: Any) -> int:
 
 @given(VALUES)
 def test_values_are_counted_without_what_strings_hold(value: Any) -> None:
-    text, count = json.dumps(value), signs(value)
+    text, count = json.dumps(value).encode(), signs(value)
     assert not holds_more_values(text, count)
     if count:
         assert holds_more_values(text, count - 1)
 
 
+def test_values_are_counted_wherever_their_text_is_cut_to_be_counted() -> None:
+    value = ["\\", '"', '\\"', "\\\\,[", '",{', "\\" * 5 + '"']
+    inner, count = json.dumps(value), 2 + signs(value)
+    for place in range(len(inner) + 1):
+        text = f'["{"x" * (COUNTED - place)}",{inner}]'.encode()
+        assert not holds_more_values(text, count) and holds_more_values(text, count - 1)
+
+
+def test_no_text_takes_long_to_be_counted() -> None:
+    text = b'""' * 5_000_000 + b'"' + b"," * 20_000 + b'"'
+    begun = process_time()
+    assert not holds_more_values(text, 10_000)
+    assert process_time() - begun < 1.5
+
+
 @given(st.text(alphabet='a"\\,[]{}', max_size=60), st.integers(0, 5))
 def test_no_text_stops_the_count(text: str, most: int) -> None:
-    assert holds_more_values(text, most) in (True, False)
+    assert holds_more_values(text.encode(), most) in (True, False)
 
 
 HEADS = st.fixed_dictionaries(

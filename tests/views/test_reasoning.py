@@ -77,7 +77,7 @@ def test_a_page_gets_the_sequences_and_the_steps_of_what_is_active(
     room.space.tell("mcp/reject", {"reason": "unsafe"}, by="human", about="p")
     page.until(lambda: page.of("steps"))
     assert page.of("steps")[-1]["steps"][0]["call"] == {
-        "state": "rejected", "by": "human", "ended": 5.0, "result": "unsafe", "claims": [],
+        "id": "p", "state": "rejected", "by": "human", "ended": 5.0, "result": "unsafe", "claims": [],
     }  # fmt: skip
     assert page.act("steps", key=1, after=0)["value"]["steps"][0]["text"] == "done"
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mew_lab.errors import OutcomeUnknown
+from mew_lab.lab.decisions.running_calls import MOST
 from mew_lab.lab.lab import Lab
+from mew_lab.lab.labs import connect
 
 from ..bridge.conftest import until
 
@@ -63,6 +66,7 @@ def test_a_call_is_told_with_its_progress_and_cancelled_from_the_page(
     pending = started(lab, slow, lab.me)
     [call] = page.until(lambda: told(page))
     assert (call["text"], call["progress"], call["cancel"]) == ("git/push", "", True)
+    [began] = [one.since for one in lab.decisions.running.all()]
     mallory = lab.join("mallory", can="admin")
     slow.report(slow.seat, pending.id, progress=2, total=4, message="down\u202eloading")
     page.until(lambda: (told(page) or [{}])[0].get("progress") == "2 of 4 · down\\u202eloading")
@@ -70,8 +74,10 @@ def test_a_call_is_told_with_its_progress_and_cancelled_from_the_page(
     marker = mallory.chat("reported").id
     page.until(lambda: any(entry.get("id") == marker for entry in lab.log))
     [running] = lab.decisions.running.all()
+    assert lab.decisions.running.all()[0].since == running.since, "since its request, whenever it is told"
     assert running.progress is not None and running.progress.done == 2
-    assert page.act("cancel_call", id=pending.id)["said"].startswith("Cancelled. Its outcome is the answer")
+    assert running.since == began, "other messages do not set its seconds back"
+    assert page.act("cancel_call", id=pending.id)["said"].startswith("git was asked to stop. The outcome is")
     with pytest.raises(OutcomeUnknown):
         pending.result(timeout=10.0)
     page.until(lambda: told(page) == [])
@@ -108,8 +114,6 @@ def test_the_view_of_a_waiting_cell_shows_its_own_call_alone(
 def test_who_may_not_cancel_sees_the_call_without_a_button(
     lab: Lab, slow: Slow, browser: Callable[[Any], Any], can: str
 ) -> None:
-    from mew_lab.lab.labs import connect
-
     lab.enrol("guest", can=can)
     guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
     page = browser(guest.view.approvals)
@@ -119,4 +123,80 @@ def test_who_may_not_cancel_sees_the_call_without_a_button(
     assert (call["text"], call["cancel"]) == ("human: git/push", False)
     if can == "observer":
         assert "it holds neither mcp/request nor" in page.act("cancel_call", id=call["id"])["said"]
+    guest.down()
+
+
+def test_a_call_is_told_with_the_time_when_it_came_whatever_else_happens(
+    lab: Lab, slow: Slow, browser: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.enrol("guest", can="admin")
+    guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
+    before = time.time()
+    pending = started(lab, slow, lab.me)
+    after = time.time()
+    for one in (lab, guest):
+        one.me.run(until(one.decisions.running.all))
+        page = browser(one.view.approvals)
+        page.appear()
+        [told_at_first] = page.until(lambda page=page: told(page))
+        monkeypatch.setattr(time, "time", lambda: after + 100)
+        slow.report(slow.seat, pending.id, progress=1)
+        page.until(lambda page=page: (told(page) or [{}])[0].get("progress") == "1")
+        monkeypatch.undo()
+        slow.report(slow.seat, pending.id, progress=0)
+        [call] = page.until(lambda page=page: told(page))
+        assert before - 0.1 <= call["since"] == told_at_first["since"] <= after + 0.1
+    guest.down()
+
+
+def test_many_calls_of_others_hide_no_call_of_the_person(lab: Lab, slow: Slow) -> None:
+    carol = lab.join("carol", can="human")
+    for _ in range(MOST):
+        started(lab, slow, carol)
+    own = started(lab, slow, lab.me)
+    told = lab.decisions.running.all()
+    assert len(told) == MOST and told[-1].id == own.id
+    assert [call.since for call in told] == sorted(call.since for call in told)
+
+
+def stop_word(page: Any) -> str:
+    """What the button of the newest call of the tools view says; empty where there is none."""
+    return str([item["run"] for item in page.items if item["t"] == "run"][-1]["stop"])
+
+
+def begin(page: Any, how: str) -> None:
+    page.until(lambda: page.act("find", query="push")["value"]["total"])
+    page.act("start", what="tool", tool="git/push", text="{}", how=how)
+    page.until(lambda: page.of("run"))
+
+
+@pytest.fixture
+def listed(lab: Lab, slow: Slow) -> None:
+    async def listing(params: Any) -> dict[str, Any]:
+        return {"tools": [{"name": "push", "inputSchema": {"type": "object"}}]}
+
+    lab.loop.call(lambda: slow.seat.participant.register_method("tools/list", listing))
+
+
+@pytest.mark.usefixtures("listed")
+@pytest.mark.parametrize(("how", "word"), [("call", "Cancel"), ("propose", "Withdraw")])
+def test_the_tools_view_ends_its_call_in_the_way_that_it_may(
+    lab: Lab, browser: Callable[[Any], Any], how: str, word: str
+) -> None:
+    page = browser(lab.view.tools)
+    page.appear()
+    begin(page, how)
+    assert stop_word(page) == word
+
+
+@pytest.mark.usefixtures("listed")
+def test_the_tools_view_has_no_cancel_where_none_may_be_sent(lab: Lab, browser: Callable[[Any], Any]) -> None:
+    from mew_lab.lab.labs import connect
+
+    lab.enrol("guest", can=[{"kind": "mcp/request", "payload": {"method": "tools/*"}}, {"kind": "chat"}])
+    guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
+    page = browser(guest.view.tools)
+    page.appear()
+    begin(page, "call")
+    assert stop_word(page) == ""
     guest.down()

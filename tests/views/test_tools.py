@@ -418,7 +418,7 @@ def test_progress_is_believed_of_the_tool_alone_and_a_call_is_cancelled_on_the_w
     report = {"progressToken": call["payload"]["params"]["_meta"]["progressToken"], "progress": 4, "total": 4}
     payload = {"jsonrpc": "2.0", "method": "notifications/progress", "params": report}
     other.send("mcp/request", payload, to="human", correlation_id=call["id"])
-    said = "files/slow is cancelled. Its outcome is the answer if one still comes, else it is not known."
+    said = "files was asked to stop. The outcome is its answer if one still comes, else it is not known."
     assert page.act("stop", run=number)["said"] == said
     ended = page.run(number)
     assert ended["said"].startswith("sent; whether it took effect is not known") and ended["progress"] is None

@@ -435,7 +435,6 @@ class CardQueue:
         last, until = self._last.of(proposal), self._sources.count
         present = (self._me.client.id or "", *self._me.client.participants)
         folders = self._folders_of(proposal.to)
-        card = replace(card, misfits=self.tools.misfits(proposal))
 
         def steps() -> Steps[Card | str]:
             try:
@@ -445,7 +444,7 @@ class CardQueue:
                 # Each is told once: what destroys as a warning, all else as a word beside the description.
                 stated = self.tools.hints(proposal)
                 read = read_card(
-                    card,
+                    replace(card, misfits=self.tools.misfits(proposal)),
                     proposal,
                     of_the_tool=(*stated_risks(stated - {*hints} | stated & {DESTRUCTIVE}), *remarks),
                     about=about,

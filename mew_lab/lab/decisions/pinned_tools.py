@@ -10,6 +10,7 @@ Spec: §3.1, threats 41 and 52.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -40,6 +41,8 @@ KEPT = 400  # characters of a description or a schema, to be shown
 SHOWN = 120
 MOST_MISFITS = 3
 MOST_JUDGED = 16 * 1024  # characters of a proposal; to judge a larger one would hold the loop
+MOST_SCHEMA = 4096  # characters of a schema from elsewhere by which calls are judged, and
+MOST_CHECKED = 2_000  # steps of a check: such a schema may be costly on purpose
 
 READ_ONLY, WRITES, DESTRUCTIVE = "read-only", "writes data", "destructive"
 GONE, FORGOTTEN = "it is not listed any more", "what it was listed with is not remembered any more"
@@ -50,13 +53,17 @@ Changes = Mapping[str, str]  # tools of one participant, and the difference of e
 
 
 class ListedTool(NamedTuple):
-    """A tool as its participant describes it, with its texts cut; `written` covers all of its entries."""
+    """A tool as its participant describes it, with its texts cut; `written` covers all of its entries.
+
+    `schema` is the whole text of the schema of its arguments, empty where that is long.
+    """
 
     written: Written
     texts: Mapping[str, str]
     description: str
     hints: tuple[str, ...] = ()
     may_repeat: bool = False
+    schema: str = ""
 
     @classmethod
     def of(cls, tool: DiscoveredTool, entry: Mapping[str, Any], written: Written) -> ListedTool:
@@ -66,9 +73,10 @@ class ListedTool(NamedTuple):
     @classmethod
     def read(cls, tool: DiscoveredTool, entry: Mapping[str, Any], written: Written) -> Steps[ListedTool]:
         """A `ListedTool` from its entry in a list."""
+        schema = yield from _text(tool.input_schema)
         kept = {
             "description": _kept(tool.description),
-            "arguments": _kept((yield from _text(tool.input_schema))),
+            "arguments": _kept(schema),
             "annotations": _kept((yield from _text(tool.annotations))),
             "title": _kept((yield from _text(entry.get("title", "")))),
             "results": _kept((yield from _text(entry.get("outputSchema", {})))),
@@ -78,7 +86,8 @@ class ListedTool(NamedTuple):
             ),
         }
         hints = _hints(tool.annotations)
-        return cls(written, kept, kept["description"], hints, may_repeat(tool.annotations))
+        judged = schema if len(schema) <= MOST_SCHEMA else ""
+        return cls(written, kept, kept["description"], hints, may_repeat(tool.annotations), judged)
 
     def changes(self, now: ListedTool) -> str:
         """The differences as text, each with its old and new value."""
@@ -218,18 +227,23 @@ class PinnedTools:
         return ("", ()) if tool is None else (one_line(tool.description, SHOWN), tool.hints)
 
     def misfits(self, proposal: Proposal) -> tuple[str, ...]:
-        """Where the arguments do not fit the tool as its only addressee, of this process, lists it; at most three.
+        """Where the arguments do not fit the tool as its only addressee lists it; at most three.
 
-        Nothing is said of a large proposal.
+        Nothing is said of a large proposal, of a tool that is not known, and of a long schema of another process.
         """
         if len(proposal.envelope.raw) > MOST_JUDGED or not proposal.tool or len(set(proposal.to)) != 1:
             return ()
-        reading, params = self._local(proposal.to[0]), proposal.payload.get("params")
+        key, params = (proposal.to[0], proposal.tool), proposal.payload.get("params")
         arguments = params.get("arguments", {}) if isinstance(params, Mapping) else None
-        if reading is None or not isinstance(arguments, Mapping):
+        if not isinstance(arguments, Mapping):
             return ()
-        schema = next((tool.input_schema for tool in reading.tools if tool.name == proposal.tool), {})
-        return misfits(schema, arguments)[:MOST_MISFITS]
+        if (reading := self._local(key[0])) is not None:
+            schema = next((tool.input_schema for tool in reading.tools if tool.name == key[1]), {})
+            return misfits(schema, arguments)[:MOST_MISFITS]
+        listed = self._now(*key)
+        if listed is None or not listed.schema:
+            return ()
+        return misfits(json.loads(listed.schema), arguments, most=MOST_CHECKED)[:MOST_MISFITS]
 
     def hints(self, proposal: Proposal) -> set[str]:
         """The hints of the proposed tool, of all its addressees."""

@@ -465,7 +465,8 @@ class Questions:
         try:
             return await waiting.answer
         except asyncio.CancelledError:
-            self._end(question, f"{one_line(question.server, 60)} does not wait for an answer any more")
+            asking = "the cell" if question.kind == "start" else one_line(question.server, 60)
+            self._end(question, f"{asking} does not wait for an answer any more")
             raise
         except RpcError as left:
             self._end(question, left.message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import NamedTuple
 
-from mew_lab.ledger.calls import Request, method_of, tool_of, unasked
+from mew_lab.ledger.calls import MAX_CALLS, Proposal, Request, method_of, tool_of, unasked
 from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
@@ -21,9 +21,9 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import Progress, read_progress, token_of
 from mew_lab.sdk.signal import Signal
 
-__all__ = ["RunningCall", "RunningCalls", "concerns"]
+__all__ = ["RunningCall", "RunningCalls", "concerns", "may_cancel"]
 
-MOST = 50  # calls that are told at once, the oldest
+MOST = 50  # calls that are told at once
 MAX_KEPT = 1000  # reports of progress
 TELLING = ("mcp/request", "mcp/response", "system/presence", "system/error")
 
@@ -38,6 +38,7 @@ class RunningCall(NamedTuple):
         progress: What its target reported last; None before that.
         may_cancel: Whether the person of the lab may cancel it.
         about: The ids of the request, and of the proposals that it names.
+        fulfils: The ids of the proposals that it carries out.
     """
 
     id: str
@@ -46,6 +47,7 @@ class RunningCall(NamedTuple):
     progress: Progress | None
     may_cancel: bool
     about: frozenset[str]
+    fulfils: tuple[str, ...] = ()
 
 
 class RunningCalls:
@@ -55,17 +57,26 @@ class RunningCalls:
         self._me = me
         self._clock = clock
         self._progress: BoundedDict[str, Progress] = BoundedDict(MAX_KEPT)
+        self._since: BoundedDict[int, float] = BoundedDict(MAX_CALLS)  # by the places of the requests
         self.changed: Signal[None] = Signal(on_fault=me.client.report)
         me.client.on_message(self._observe, kinds=TELLING)
 
     def all(self) -> list[RunningCall]:
-        """The calls that run and may have an effect, the oldest first; any thread."""
-        return [self._tell(request) for request in self._open()[:MOST]]
+        """The calls that run and may have an effect, the oldest first; any thread.
+
+        Of very many, those that the person sent are told rather than others.
+        """
+        me = self._me.client.id
+        told = sorted(self._open(), key=lambda request: request.sender != me)[:MOST]
+        return [self._tell(request) for request in sorted(told, key=lambda request: request.seq)]
 
     async def cancel(self, id: str) -> str:
         """Cancels the call of that request; returns one sentence, and raises as `cancel` of a participant."""
+        target = ", ".join(middle(name, 40) for name in self._me.find_running(id).to[:3])
         await self._me.cancel(id)
-        return "Cancelled. Its outcome is the answer if one still comes, else it is not known."
+        return (
+            f"{target} was asked to stop. The outcome is its answer if one still comes, else it is not known."
+        )
 
     def _open(self) -> list[Request]:
         waiting = self._me.ledger.calls.requests.open()
@@ -78,23 +89,18 @@ class RunningCalls:
         return RunningCall(
             request.id,
             f"{by}{middle('/'.join([', '.join(request.to[:3]), tool]), 100)}",
-            request.entry.t or self._clock(),
+            request.entry.t or self._since.get(request.seq) or self._clock(),
             self._progress.get(request.id),
-            self._may_cancel(envelope),
+            may_cancel(self._me, envelope),
             frozenset((request.id, *envelope.correlation_id)),
+            tuple(proposal.id for proposal in _fulfilled_by(self._me, envelope)),
         )
 
-    def _may_cancel(self, request: Envelope) -> bool:
-        """Whether this person may send a cancel that the target, where it is one of ours, heeds."""
-        me = self._me
-        if not me.can_send(cancellation_of(request, "")):
-            return False
-        named = [me.proposals.get(id) for id in request.correlation_id]
-        own = any(one.proposer == me.client.id and one.fulfilment == request.id for one in named if one)
-        owns = all(me.can_send("space/kick", {"participant_id": name}) for name in request.to)
-        return request.sender == me.client.id or own or owns
-
     def _observe(self, envelope: Envelope) -> None:
+        request = self._me.ledger.calls.requests.get(envelope.id)
+        if request is not None and request.seq not in self._since and has_effect(request.method):
+            # Only a gateway knows when a request came to it, so its time here is kept.
+            self._since[request.seq] = self._clock()
         if envelope.kind == "mcp/request" and (read := read_progress(envelope.payload)) is not None:
             self._take_progress(envelope, *read)
         self.changed(None)
@@ -104,10 +110,25 @@ class RunningCalls:
         named = [request for id in report.correlation_id if (request := requests.get(id)) is not None]
         if not named and type(token) in (int, str):  # of other peers, that correlate to nothing
             calls = self._open()[:MOST]
-            named = [one for one in calls if token_of(one.payload.get("params")) == token]
+            asking = [one for one in calls if one.sender in report.to or not report.to]
+            named = [one for one in asking if token_of(one.payload.get("params")) == token]
         for request in named:
             if request.state == "waiting" and not unasked(report.sender, request.to):
                 self._progress[request.id] = progress
+
+
+def may_cancel(me: MEWParticipant, request: Envelope) -> bool:
+    """Whether this participant may send a cancel that the target, where it is one of ours, heeds."""
+    if not me.can_send(cancellation_of(request, "")):
+        return False
+    own = any(proposal.proposer == me.client.id for proposal in _fulfilled_by(me, request))
+    owns = all(me.can_send("space/kick", {"participant_id": name}) for name in request.to)
+    return request.sender == me.client.id or own or owns
+
+
+def _fulfilled_by(me: MEWParticipant, request: Envelope) -> list[Proposal]:
+    named = (me.proposals.get(id) for id in request.correlation_id)
+    return [proposal for proposal in named if proposal is not None and proposal.fulfilment == request.id]
 
 
 def concerns(call: RunningCall, only: Set[str]) -> bool:

@@ -1,51 +1,67 @@
 // The calls that run, above the cards: each with its seconds, its progress and a button that cancels it. A call shows once
-// it has run for a second.
+// it has run for a second. What stands below keeps its place while a person may be about to press something there.
 
-import { doer, make, write } from "../ui/elements.js";
+import { cancelButton } from "../ui/cancel.js";
+import { holdsFocus, make, write } from "../ui/elements.js";
 import { elapsedTime } from "../ui/text.js";
 
 const SHOWN_AFTER = 1; // seconds
-
-/**
- * A call as the kernel gives it, from `_running_data` of widget.py.
- * @typedef {{ id: string, text: string, since: number, progress: string, cancel: boolean }} RunningData
- */
 
 // "git/push runs, 0:03 · 2 of 4 · downloading"
 export function runningText(call, now) {
   return [`${call.text} runs, ${elapsedTime(now - call.since)}`, call.progress].filter(Boolean).join(" · ");
 }
 
-// The list; `now()` is the time of the kernel in seconds of the epoch.
-export function runningList({ link, now, toast }) {
+// The list; `now()` is the time of the kernel in seconds of the epoch, `isHeld(node)` whether what stands below must not
+// move now, where `node` stands above it, and `moveOn()` gives the focus to what is open there.
+export function runningList({ link, now, toast, isHeld, moveOn }) {
   const node = make("ul", { class: "mew-running", role: "list", "aria-label": "Calls that run", hidden: true });
-  /** @type {Map<string, { call: RunningData, line: HTMLElement, text: HTMLElement, stop: HTMLElement }>} */
+  /** @type {Map<string, { call: import("../ui/cancel.js").RunningData, line: HTMLElement, text: HTMLElement, stop: HTMLElement, over: boolean }>} */
   const rows = new Map();
   let ticks = null;
 
   function rowOf(call) {
     const text = make("bdi", {});
-    const stop = doer("Cancel", async () => {
-      const done = await link.act("cancel_call", { id: call.id });
-      if (done) toast(done.said);
-    }, { class: "mew-small mew-danger", "aria-label": `Cancel ${call.text}`, hidden: !call.cancel });
-    return { call, line: make("li", { class: "mew-running-call" }, text, make("span", { class: "mew-gap" }), stop), text, stop };
+    const stop = cancelButton(link, call, toast);
+    return { call, line: make("li", { class: "mew-running-call" }, text, make("span", { class: "mew-gap" }), stop), text, stop, over: false };
   }
 
+  // While it is held, the row of a call that has ended stays, and so does the height of the list.
   function tick() {
-    const time = now();
-    for (const { call, line, text } of rows.values()) {
-      write(text, runningText(call, time));
-      if (!line.isConnected && time - call.since >= SHOWN_AFTER) node.append(line);
+    if (link.isOff()) return;
+    const time = now(), held = isHeld(node) || (node.children.length > 1 && node.matches(":hover"));
+    if (!held) node.style.height = "";
+    else if (!node.style.height) node.style.height = `${node.offsetHeight}px`;
+    node.style.overflow = held ? "hidden" : "";
+    for (const [id, { call, line, text, over }] of rows) {
+      if (over && !(held && line.isConnected)) {
+        line.remove();
+        rows.delete(id);
+        continue;
+      }
+      write(text, over ? `${call.text} runs no more` : runningText(call, time));
+      if (!held && !line.isConnected && time - call.since >= SHOWN_AFTER) node.append(line);
     }
-    node.hidden = !node.children.length;
+    if (!held) node.hidden = !node.children.length;
+    if (rows.size) ticks ??= setInterval(tick, 1000);
+    else { clearInterval(ticks); ticks = null; }
+  }
+
+  function finish(row) {
+    const focused = holdsFocus(row.line);
+    row.over = true;
+    row.stop.style.visibility = "hidden";
+    if (!focused) return;
+    const next = [...rows.values()].find((other) => !other.over && !other.stop.hidden && other.line.isConnected);
+    if (next) next.stop.focus({ preventScroll: true });
+    else moveOn();
   }
 
   return {
     node,
     put(calls) {
       const ids = new Set(calls.map((call) => call.id));
-      for (const [id, { line }] of rows) if (!ids.has(id)) { line.remove(); rows.delete(id); }
+      for (const [id, row] of rows) if (!ids.has(id) && !row.over) finish(row);
       for (const call of calls) {
         const row = rows.get(call.id) ?? rowOf(call);
         row.call = call;
@@ -53,8 +69,6 @@ export function runningList({ link, now, toast }) {
         rows.set(call.id, row);
       }
       tick();
-      if (rows.size) ticks ??= setInterval(tick, 1000);
-      else { clearInterval(ticks); ticks = null; }
     },
     end() { clearInterval(ticks); },
   };

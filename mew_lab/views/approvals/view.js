@@ -92,7 +92,7 @@ function render({ model, el }) {
   const kept = keptResults(link);
 
   const questions = questionList({ link, announce, isHeld: () => heldNode() !== null, moveOn: () => moveOn(null, null) });
-  const running = runningList({ link, toast, now: () => Date.now() / 1000 + offset });
+  const running = runningList({ link, toast, now: () => Date.now() / 1000 + offset, isHeld: mayBePressed, moveOn: () => moveOn(null, null) });
   body.insertBefore(running.node, list);
   body.insertBefore(questions.node, list);
   questions.node.addEventListener("pointerleave", release);
@@ -300,6 +300,12 @@ function render({ model, el }) {
   // The last entry in the list that the pointer or the focus is on.
   function heldNode() {
     return [...list.children].filter((node) => node.matches(":hover") || holdsFocus(node)).at(-1) ?? null;
+  }
+
+  // Whether the pointer or the focus is on what can still be decided, or the pointer on `above`, which stands above that.
+  function mayBePressed(above) {
+    const open = [...questions.nodes, ...entriesOf().map((entry) => entry.node)];
+    return open.some((node) => node.matches(":hover") || holdsFocus(node)) || (open.length > 0 && above.matches(":hover"));
   }
 
   function isHeld(node, held) {
@@ -602,7 +608,7 @@ function render({ model, el }) {
       if (around && around !== event.target) {
         event.preventDefault();
         around.focus();
-      } else event.target.blur();
+      } else if (!goBack(root)) event.target.blur();
     }
     if (!writing && event.target.tagName !== "SELECT" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("[role=menu]")) {
       if (event.key === "j") step(1);

@@ -33,7 +33,7 @@ from mew_lab.lab.decisions.cards import BEING_READ, REASONS, Card, Click, Decisi
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.questions import Question, Questions
-from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls, concerns
+from mew_lab.lab.decisions.running_calls import RunningCalls
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
@@ -48,6 +48,7 @@ from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.kept import KeptLoads, Submit
 from mew_lab.views.ui.live import count_while
+from mew_lab.views.ui.running import RunningList
 
 __all__ = ["ApprovalsView", "view_of"]
 
@@ -125,13 +126,13 @@ class ApprovalsView(ActingWidget):
         self._waiting = 0
         self._head: dict[str, Any] = {}
         self._questions: QuestionCards | None = None
-        self._running, self._submit = running, submit
-        self._told_running: list[dict[str, Any]] = []
+        self._running: RunningList | None = None
         super().__init__(**traits)
         self._leave = decisions.subscribe(self._on_change)
-        if running is not None:
-            leave, ended = self._leave, running.changed.add(lambda _: self.wake())
-            self._leave = lambda: (leave(), ended(), None)[-1]
+        if running is not None and submit is not None:
+            calls = self._running = RunningList(running, submit=submit, wake=self.wake, only=self._only)
+            leave = self._leave
+            self._leave = lambda: (leave(), calls.end(), None)[-1]
         if questions is not None:
             self._questions = QuestionCards(questions, self.wake, leave=self._leave, only=self._only)
             self._leave = self._questions.end
@@ -145,6 +146,8 @@ class ApprovalsView(ActingWidget):
         self._take_cards(lambda card: card.id == id)
         if self._questions is not None:
             self._questions.follow(id)
+        if self._running is not None:
+            self._running.renew()
         self.wake()
 
     def _shows(self, card: Card) -> bool:
@@ -218,19 +221,9 @@ class ApprovalsView(ActingWidget):
         self._head = self._heading()
         cards = [card_data(card, me=self._me) for card in self._in_order() if card.id in out]
         questions = self._questions.all() if self._questions else []
-        running = self._told_running = self._tell_running()
+        running = self._running.all() if self._running else []
         now = self.clock().timestamp()
         return {"now": now, "cards": cards, "questions": questions, "running": running} | self._head
-
-    def _tell_running(self) -> list[dict[str, Any]]:
-        calls = self._running.all() if self._running is not None else []
-        return [_running_data(call) for call in calls if concerns(call, self._only)]
-
-    def _cancel_call(self, params: Mapping[str, Any]) -> Future[str]:
-        running, id = self._running, params.get("id")
-        if running is None or self._submit is None or all(call.id != id for call in running.all()):
-            raise MewError("That call does not run any more, so nothing was cancelled.")
-        return self._submit(running.cancel(str(id)))
 
     def _news(self) -> list[dict[str, Any]]:
         with self._book:
@@ -245,10 +238,7 @@ class ApprovalsView(ActingWidget):
             faces = list(self._faces) if paced else []
         items: list[dict[str, Any]] = [{"t": "card", "card": card_data(card, me=self._me)} for card in fresh]
         items += self._questions.news() if self._questions else []
-        running = self._tell_running()
-        if running != self._told_running:
-            self._told_running = running
-            items.append({"t": "running", "calls": running})
+        items += self._running.news() if self._running else []
         while self._values:
             items.append(self._value(*self._values.popleft()))
         items += [self._shown(*face) for face in faces]
@@ -303,7 +293,8 @@ class ApprovalsView(ActingWidget):
         own: dict[str, Act] = {"decide_all": self._decide_all, "again": self._show_again}
         if self._loads:
             own |= self._loads.acts(self._kept_of)
-        own["cancel_call"] = self._cancel_call
+        if self._running:
+            own |= self._running.acts()
         return own | {name: act for acts in more for name, act in acts.items()}
 
     def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:
@@ -559,14 +550,3 @@ def _view(message: Mapping[str, Any]) -> str:
 
 def _same(value: Any, expected: str) -> bool:
     return isinstance(value, str) and hmac.compare_digest(value.encode("utf-8", "replace"), expected.encode())
-
-
-def _running_data(call: RunningCall) -> dict[str, Any]:
-    """A call that runs as a page gets it."""
-    return {
-        "id": call.id,
-        "text": visible(call.text),
-        "since": round(call.since, 1),
-        "progress": "" if call.progress is None else visible(str(call.progress)),
-        "cancel": call.may_cancel,
-    }

@@ -24,7 +24,7 @@ from mew_lab.ledger.chats import CHAT_KINDS, ChatLedger, ChatMessage, ChatReceip
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import MAX_ID, Envelope
 from mew_lab.protocol.kinds import GATEWAY
-from mew_lab.protocol.text import MAX_NAME, cut, cut_names
+from mew_lab.protocol.text import MAX_NAME, count_of, cut, cut_names
 from mew_lab.sdk.chats import QueueChange
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -206,7 +206,7 @@ class ChatModel:
                 ):  # else it was cancelled while an earlier one was sent
                     await self._send_acknowledgement(row, status)
                     done += 1
-        return f"{_count(done)} acknowledged ({status})."
+        return f"{count_of(done, 'message')} acknowledged ({status})."
 
     async def read(self, numbers: Sequence[int]) -> str:
         """Acknowledges messages that the person has had in sight, as read; one that no longer waits is left out.
@@ -222,7 +222,7 @@ class ChatModel:
             if row is not None and row.awaits:
                 await self._send_acknowledgement(row, "read")
                 done += 1
-        return f"{_count(done)} read."
+        return f"{count_of(done, 'message')} read."
 
     async def cancel(self, n: int, reason: str = "handled_elsewhere") -> str:
         """Cancels a message: an own message for all participants, a message of another for this participant alone.
@@ -371,10 +371,6 @@ class ChatModel:
         else:
             self._awaiting.pop(row.n, None)
         self.on_change(row.n)
-
-
-def _count(messages: int) -> str:
-    return f"{messages} message{'' if messages == 1 else 's'}"
 
 
 def _check_label(label: str, field: str) -> str:

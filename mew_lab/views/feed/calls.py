@@ -43,6 +43,7 @@ class CallStates:
 
     def __init__(self) -> None:
         self._states: BoundedDict[int, CallState] = BoundedDict(MOST_STATES)
+        self._waiting: BoundedDict[str, int] = BoundedDict(MOST_STATES)  # the rows of requests, by their ids
         self._changed: deque[int] = deque(maxlen=MOST_STATES)
         self._subscribers: Subscribers[()] = Subscribers()
 
@@ -66,6 +67,8 @@ class CallStates:
             if call.decided:  # a notification waits for nothing
                 return
             state = known._replace(state="waiting", seconds=0.0)
+            if what == "requested":
+                self._waiting[call.id] = call.seq
         elif what == "withdrawn" and known.state == "rejected":  # its proposer gives up
             return
         elif what in ("rejected", "withdrawn", "fulfilled"):
@@ -109,6 +112,12 @@ class CallStates:
     def get(self, seq: int) -> CallState | None:
         """The state of the call in that row; None where the row holds no call."""
         return self._states.get(seq)
+
+    def row_of(self, request: str) -> int:
+        """The row of the request of that id, which waits; 0 where it has none."""
+        seq = self._waiting.get(request, 0)
+        state = self._states.get(seq)
+        return seq if state is not None and state.state == "waiting" else 0
 
     def drain(self) -> list[tuple[int, CallState]]:
         """The calls that have changed since the last time, each once."""

@@ -29,7 +29,8 @@ export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, 
  */
 /**
  * What the text of a cell depends on besides its row.
- * @typedef {{ followed: Map<number, number[]>, began: number, me: string, you: (name: string) => string, needle: string, sign: string }} CellContext
+ * @typedef {{ followed: Map<number, number[]>, began: number, me: string, you: (name: string) => string, needle: string, sign: string,
+ *   stop: (seq: number) => HTMLElement | null }} CellContext `stop` returns the button that cancels the call of a row, where it runs
  */
 
 // The severities of findings by their ranks; a message without a finding has rank 0.
@@ -204,6 +205,8 @@ export function cellsOf({ followed, jump, look }) {
       sentence.append(markText(make("bdi", { class: "mew-text" }), row[WHAT], about.needle));
       line.append(sentence);
       for (const seq of answersOf(row).slice(0, 3)) line.append(make("button", { type: "button", class: "mew-link mew-answered", tabindex: -1, text: `⇠${about.sign}${seq}`, title: `Go to ${about.sign}${seq}, which this one answers`, "aria-label": `Go to ${about.sign}${seq}, which this one answers`, onclick: (event) => { event.stopPropagation(); jump(seq); } }));
+      const stop = about.stop(row[SEQ]);
+      if (stop) line.append(stop);
       cell.append(line);
     },
     route: (cell, row, about) => markText(cell, routeText(row, about.you), about.needle),

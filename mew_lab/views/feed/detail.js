@@ -8,7 +8,7 @@ import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEVERITIES, TIME, WHAT, answers
 
 // `on.jump(seq)` goes to a row, `on.whole(seq)` requests the rest of the text, `on.shut()` closes the pane,
 // `on.act(name, choices)` performs an act in Python, `on.open(part, target)` shows a message in another
-// part, `on.kept(seq, kept)` returns the element of a result that is kept elsewhere, and `on.copied` is the place where it says what was copied.
+// part, `on.kept(seq, kept)` returns the element of a result that is kept elsewhere, `on.stop(seq)` the button that cancels its call, where it runs, and `on.copied` is the place where it says what was copied.
 export function detailPane(on) {
   const pane = make("div", { class: "mew-detail", role: "region", "aria-label": "The opened message", hidden: true });
   let shown = null, tab = "pretty";
@@ -105,10 +105,16 @@ export function detailPane(on) {
     return pane.querySelector(".mew-panes > :not([hidden])");
   }
 
+  function stopOf(seq) {
+    const button = on.stop(seq);
+    return button ? [button] : [];
+  }
+
   function draw(item) {
     const kind = item.row?.[KIND] ?? "";
     const bar = make("div", { class: "mew-bar" },
       make("b", { class: "mew-which", text: on.nameOf(item.seq) }), make("span", { class: "mew-family", text: kind ? family(kind).label : "" }), make("bdi", { class: "mew-code", text: kind }), make("span", { class: "mew-gap" }),
+      make("span", { class: "mew-stop-place" }, ...stopOf(item.seq)),
       ...elsewhere(item.row).map(([text, part, target]) => make("button", { type: "button", class: "mew-quiet", text, onclick: () => on.open(part, target) })),
       doer("Copy as JSON", () => copy("json")), doer("Copy as Python", () => copy("python")),
       make("button", { type: "button", class: "mew-quiet", text: "Close", onclick: on.shut }));
@@ -128,6 +134,12 @@ export function detailPane(on) {
     node: pane,
     get open() { return !pane.hidden; },
     get seq() { return pane.hidden ? 0 : shown.seq; },
+    // The call of the row has begun to run, or has ended.
+    renewStop() {
+      const place = pane.querySelector(".mew-stop-place"), here = holdsFocus(place);
+      place?.replaceChildren(...stopOf(shown.seq));
+      if (here) textNode().focus({ preventScroll: true });
+    },
     // Whether a new row answers one of the rows that are shown.
     concerns: (row) => !pane.hidden && answersOf(row).some((number) => number === shown.seq || shown.effects.some(([seq]) => seq === number)),
     show(item) {

@@ -2,8 +2,9 @@
 // and never because it has painted. The cells, the columns, the order, the filter, the search, the facets and the opened row
 // have modules of their own.
 
+import { cancelButton } from "../ui/cancel.js";
 import { connect } from "../ui/connection.js";
-import { activeOf, announcer, doer, keepKeys, make, write } from "../ui/elements.js";
+import { activeOf, announcer, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
@@ -22,7 +23,7 @@ import { compileFilter, completeFilter, isExpression, joinFilters } from "./filt
 import { isNatural, sortRows } from "./order.js";
 import { findRows, nextMatch } from "./search.js";
 
-const HEIGHTS = { comfortable: 28, compact: 24 }, AROUND = 6, MOST_SELECTED = 2000;
+const HEIGHTS = { comfortable: 28, compact: 24 }, AROUND = 6, MOST_SELECTED = 2000, STILL = 500;  // milliseconds
 const KEYS = [["/", "Filter"], ["F", "Find"], ["Enter", "Open the selected message"], ["Escape", "Close it"], ["↑ ↓", "Previous or next message"], ["←", "The message that this one answers"], ["→", "Its answer"], ["Space", "Add to the selection, or take out of it"], ["Menu", "Filter by a cell (or press the right button on it)"]];
 
 const COPIES = [["jsonl", "JSONL", "One record a line, as a saved log has them"], ["markdown", "Markdown", "For a reader or a language model"], ["mermaid", "Mermaid", "A sequence diagram"], ["python", "Python", "Code that sends the same messages again"]];
@@ -85,7 +86,7 @@ function render({ model, el }) {
   let floor = 0, earlier = 0, total = 0, sign = "#";
   let ring = 20000, log = "lab.log", last = 0, began = null, head = { space: "", members: 0 };
   let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
-  let placed = 0, asking = 0, oldest = 1, offset = 0, height = HEIGHTS.comfortable;
+  let placed = 0, moved = 0, asking = 0, oldest = 1, offset = 0, height = HEIGHTS.comfortable;
   let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null, sorting = null;
   // The filter that the kernel evaluates: its text and number, and the rows that pass it.
   let fields = [], expressed = "", expression = 0, passing = new Set();
@@ -98,7 +99,9 @@ function render({ model, el }) {
   const followed = new Map();
   /** @type {[at: number, rows: number][]} */
   const arrivals = [];
-  const cells = cellsOf({ followed, jump, look: () => ({ began, me, you, needle, sign }) });
+  /** @type {Map<number, import("../ui/cancel.js").RunningData>} */
+  const running = new Map();
+  const cells = cellsOf({ followed, jump, look: () => ({ began, me, you, needle, sign, stop: stopInRow }) });
 
   const sizes = new ResizeObserver(() => paintSoon());
   const link = connect(model, root, {
@@ -126,6 +129,7 @@ function render({ model, el }) {
         oldest = rows[0]?.[SEQ] ?? item.oldest;
         takeCalls(item.calls);
         takeFindings(item.findings);
+        takeRunning(item.running);
         if (filter.value.trim()) {
           expressed = "";  // the kernel may be another one
           refilter();
@@ -135,6 +139,7 @@ function render({ model, el }) {
       else if (item.t === "earlier") precede(item);
       else if (item.t === "calls") takeCalls(item.calls);
       else if (item.t === "findings") takeFindings(item.findings);
+      else if (item.t === "running") takeRunning(item.calls);
       else if (item.t === "head") head = item;
       else if (item.t === "columns") columns.take(item);
       else if (item.t === "loading") kept.item(item);
@@ -158,7 +163,7 @@ function render({ model, el }) {
     off: () => kept.off(),
   });
   const kept = keptResults(link);
-  const pane = detailPane({ kept: (seq, told) => kept.show(seq, told, { seq }), jump, nameOf, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
+  const pane = detailPane({ kept: (seq, told) => kept.show(seq, told, { seq }), stop: (seq) => stopOf(seq), jump, nameOf, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
     async open(part, target) {
       if (!(await openIn(root, part, target))) link.notice(`No ${PART_NAMES[part]} on this page shows this message.`, "status");
     } });
@@ -313,9 +318,44 @@ function render({ model, el }) {
       if (!row) continue;
       row[CALL] = call;
       const line = lines.get(seq);
-      if (line) cells.refresh(line, row, fitted);
+      if (line) refreshLine(line, row);
     }
     if (calls.length && order().by === "took") sortSoon();
+  }
+
+  // The calls that run: a row of one has a button that cancels it, where this person may.
+  function takeRunning(calls) {
+    const before = new Map(running);
+    running.clear();
+    for (const call of calls) if (call.seq && call.cancel) running.set(call.seq, call);
+    for (const seq of new Set([...before.keys(), ...running.keys()])) {
+      if (before.get(seq)?.id === running.get(seq)?.id) continue;
+      const row = rowOf(seq), line = lines.get(seq);
+      if (line && row) refreshLine(line, row);
+      if (seq === pane.seq) pane.renewStop();
+    }
+  }
+
+  function stopOf(seq, attributes = {}, ready = () => true) {
+    const call = running.get(seq);
+    return call ? cancelButton(link, call, (sentence) => link.notice(sentence, "status"), attributes, ready) : null;
+  }
+
+  // New messages move the rows, and a press that was meant for another call cancels none.
+  function stopInRow(seq) {
+    const button = stopOf(seq, { tabindex: -1, class: "mew-link mew-danger mew-cancel-call" }, () => {
+      if (performance.now() - moved >= STILL) return true;
+      link.notice("The rows have just moved, so nothing was cancelled. Press Pause first, or open the message.", "status");
+      return false;
+    });
+    button?.addEventListener("click", (event) => event.stopPropagation());
+    return button;
+  }
+
+  // Draws the changing cells of a row anew. The table takes over the focus of what goes with them.
+  function refreshLine(line, row) {
+    if (holdsFocus(line)) table.focus({ preventScroll: true });
+    cells.refresh(line, row, fitted);
   }
 
   // What the diagnosis finds about rows. A row that is not here yet arrives with its severity.
@@ -330,7 +370,7 @@ function render({ model, el }) {
       // A row with which something is wrong is no plumbing any more.
       if (here && was && !isPlumbing(row)) { plumbings -= 1; kept += 1; }
       const line = lines.get(seq);
-      if (line) cells.refresh(line, row, fitted);
+      if (line) refreshLine(line, row);
       if (seq === pane.seq) refreshDetail();
     }
     columns.setVacant("finding", !findings);
@@ -379,6 +419,7 @@ function render({ model, el }) {
   }
 
   function sift() {
+    moved = performance.now();
     const some = isFiltered() || hidesPlumbing ? rows.filter(matches) : rows;
     shown = isNatural(order()) ? some : sortRows(some, order(), followed);
     wipe();
@@ -585,8 +626,10 @@ function render({ model, el }) {
 
   // A position that was set here is no scroll of the reader.
   function place(top) {
+    const before = scroller.scrollTop;
     scroller.scrollTop = top;
     placed = scroller.scrollTop;
+    if (placed !== before) moved = performance.now();
   }
 
   // Rows are drawn anew when other columns are shown; widths alone change nothing in them.

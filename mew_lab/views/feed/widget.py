@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mew_lab.errors import FilterError, MewError
+from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.rows import LiveRows, Row, Rows
 from mew_lab.lab.session import Session
@@ -46,6 +47,7 @@ from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.kept import KeptLoads, Submit
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.running import RunningList
 
 __all__ = ["Desk", "FeedView", "view_of", "view_of_log"]
 
@@ -101,6 +103,7 @@ def view_of(session: Session, rows: Rows) -> FeedView:
     findings = LiveFindings(session.log, rows, ring=RING, ended=lambda: session.closed)
     view = FeedView(rows, desk=_SessionDesk(session), calls=calls, findings=findings, me=session.me.name)
     view.allow_loads(session.me.participant.results, session.loop.submit)
+    view.allow_cancels(session.decisions.running, session.loop.submit)
     session.loop.call(lambda: session.following.add(calls))
     ended = view._leave
 
@@ -172,6 +175,8 @@ class FeedView(ActingWidget):
         self._me = me
         self._desk = desk
         self._loads: KeptLoads | None = None
+        self._running: RunningList | None = None
+        self._is_unplaced = False  # whether the row of a call that runs was not known when it was told
         # Only the writer moves these: the last row sent, the earlier rows (after, up to) still to be sent, and whether
         # a view has just been given its first ones.
         self._cursor = 0
@@ -225,6 +230,17 @@ class FeedView(ActingWidget):
         """Lets the views load results that were too large for a message."""
         self._loads = KeptLoads(results, submit=submit, post=self.post)
 
+    def allow_cancels(self, running: RunningCalls, submit: Submit) -> None:
+        """Lets the views cancel the calls that run, where this person may."""
+        calls = self._running = RunningList(running, submit=submit, wake=self.wake, place=self._place)
+        leave = self._leave
+        self._leave = lambda: (leave(), calls.end(), None)[-1]
+
+    def _place(self, call: RunningCall) -> dict[str, Any]:
+        seq = self._calls.row_of(call.id)
+        self._is_unplaced = self._is_unplaced or not seq
+        return {"seq": seq}
+
     def _pack_columns(self) -> dict[str, Any]:
         """The columns to show, all columns that there are, and whether code has chosen them."""
         ours = {column.name: column for column in self._columns}
@@ -271,6 +287,7 @@ class FeedView(ActingWidget):
             "findings": self._pack_ranks(self._findings.between(oldest + 1, start))
             if self._findings is not None and start == asked
             else [],
+            "running": self._running.all() if self._running else [],
         } | (self._pack_columns() | self._heading())
 
     def _heading(self) -> dict[str, Any]:
@@ -307,6 +324,10 @@ class FeedView(ActingWidget):
             self.wake()
         if changed := [_pack_call(seq, state) for seq, state in self._calls.drain()]:
             items.append({"t": "calls", "calls": changed})
+            if self._running and self._is_unplaced:
+                self._is_unplaced = False
+                self._running.renew()
+        items += self._running.news() if self._running else []
         if (head := self._source.title()) != self._head:
             self._head = head
             items.append({"t": "head"} | self._heading())
@@ -422,6 +443,7 @@ class FeedView(ActingWidget):
             "save": self._save,
             "condition": self._make_condition,
             **(self._loads.acts(self._kept_of) if self._loads else {}),
+            **(self._running.acts() if self._running else {}),
         }
 
     def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:

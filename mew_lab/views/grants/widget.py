@@ -209,7 +209,7 @@ class GrantsView(ActingWidget):
         rows = [
             row for row in self._holdings.rows if holder in ("", row.holder) and group in ("", _group(row))
         ]
-        return ActResult(_count(len(rows)), [_pack(row) for row in rows[:MOST_ROWS]])
+        return ActResult(count_of(len(rows), "permission"), [_pack(row) for row in rows[:MOST_ROWS]])
 
     # Saved pictures.
 
@@ -266,10 +266,6 @@ def _origin(row: Holding) -> str:
 def _group(row: Holding) -> str:
     """The group under which a view lists a row; one of GROUPS."""
     return "mine" if row.mine else row.origin
-
-
-def _count(permissions: int) -> str:
-    return f"{permissions} permission{'' if permissions == 1 else 's'}"
 
 
 def _pack(row: Holding) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 // One branch for each sequence, in order of arrival, with its steps below it. A sequence that has ended and was in sight
 // folds when the next one begins; nothing else moves by itself.
 
+import { cancelButton } from "../ui/cancel.js";
 import { connect } from "../ui/connection.js";
 import { activeOf, announcer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
@@ -46,6 +47,8 @@ function render({ model, el }) {
   const announce = announcer(root);
   const tail = follower(scroller, follow);
   const branches = new Map();
+  /** @type {Map<string, import("../ui/cancel.js").RunningData>} */
+  const running = new Map();  // by the ids under which the steps have them
   const name = `mew-${Math.random().toString(36).slice(2)}`;
   let offset = 0, reasons = [], ticks = null, here = null, forgotten = 0, items = 0, number = 0;
   let hits = [], hitAt = -1, hitWords = [], hitNode = null, searching = null, searches = 0;
@@ -60,6 +63,7 @@ function render({ model, el }) {
         number = item.no;
         const held = new Set(item.sequences.map((sequence) => sequence.key));
         setSequences(item.sequences, [...branches.keys()].filter((key) => !held.has(key)), item.forgotten, true);
+        setRunning(item.running);
         setSteps(item.steps);
         item.streams.forEach(setStream);
       } else if (item.t === "next") {
@@ -68,6 +72,7 @@ function render({ model, el }) {
         number = item.no;
       } else if (item.t === "sequences") setSequences(item.sequences, item.gone, item.forgotten, false);
       else if (item.t === "steps") setSteps(item.steps);
+      else if (item.t === "running") setRunning(item.calls);
       else if (item.t === "streams") item.streams.forEach(setStream);
     },
     done: tidy,
@@ -303,6 +308,17 @@ function render({ model, el }) {
     tail.arrived(other);
   }
 
+  // The calls that run: the step of one has a button that cancels it, where this person may.
+  function setRunning(calls) {
+    const before = new Map(running);
+    running.clear();
+    for (const call of calls) if (call.cancel) for (const id of call.calls) running.set(id, call);
+    for (const branch of branches.values()) for (const step of branch.steps.values()) {
+      const id = step.data.call?.id;
+      if (step.told && before.get(id)?.id !== running.get(id)?.id) showState(step);
+    }
+  }
+
   function add(branch, data) {
     const group = groupOf(branch, data.path, data.n);
     const level = Number(group.parentNode.getAttribute("aria-level")) + 1;
@@ -375,10 +391,20 @@ function render({ model, el }) {
     step.node.dataset.state = call.state;
     const state = make("span", { class: `mew-fate mew-fate-${call.state}` }, make("span", { "aria-hidden": "true", text: `${sign} ` }), label);
     step.since = make("span", { class: "mew-num" });
+    // The line of the step takes over the focus of a button that goes.
+    if (holdsFocus(step.told)) focusOn(step.node);
     step.told.replaceChildren(state, " ", step.since, make("bdi", { dir: "ltr", text: by }));
+    const runs = running.get(call.id);
+    if (waits && runs) step.told.append(" ", stopButton(runs, step.node));
     if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
     for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · without effect: ${claim}` }));
     write(step.since, waits ? `for ${timeSpan(now() - data.t)}` : `in ${timeSpan(call.ended - data.t)}`);
+  }
+
+  function stopButton(call, node) {
+    const button = cancelButton(link, call, announce, { tabindex: node === here ? 0 : -1 });
+    button.addEventListener("click", (event) => event.stopPropagation());
+    return button;
   }
 
   function wholeButton(branch, n, row) {
@@ -620,7 +646,7 @@ function render({ model, el }) {
   }
 
   function buttonsOf(node) {
-    return node.querySelectorAll(":scope > .mew-row > button, :scope > .mew-row > .mew-jumps > button, :scope > .mew-mirror button");
+    return node.querySelectorAll(":scope > .mew-row > button, :scope > .mew-row > :is(.mew-jumps, .mew-told) > button, :scope > .mew-mirror button");
   }
 
   function visibleItems() {

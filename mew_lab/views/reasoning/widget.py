@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 from mew_lab.errors import MewError
+from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.ledger.reasoning import ReasoningSequence
@@ -31,6 +32,7 @@ from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.markdown import plain
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.running import RunningList
 
 __all__ = ["ReasoningView", "view_of"]
 
@@ -50,7 +52,9 @@ def view_of(session: Session, rows: Rows) -> ReasoningView:
     """Makes the view of this space."""
     me = session.me.participant
     thoughts = ReasoningModel(me)
-    view = ReasoningView(thoughts, submit=session.loop.submit, raw=rows.raw)
+    view = ReasoningView(
+        thoughts, submit=session.loop.submit, raw=rows.raw, running=session.decisions.running
+    )
 
     def join() -> None:
         ends.append(me.client.on_stream_data(thoughts.frame))
@@ -82,6 +86,7 @@ class ReasoningView(ActingWidget):
         *,
         submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]],
         raw: Callable[[int], str] = lambda seq: "",
+        running: RunningCalls | None = None,
         **traits: Any,
     ) -> None:
         self._thoughts = thoughts
@@ -93,12 +98,21 @@ class ReasoningView(ActingWidget):
         self._fresh: dict[int, None] = {}
         self._fresh_steps: dict[tuple[int, int], None] = {}
         self._fresh_streams: dict[int, None] = {}
+        self._running: RunningList | None = None
         super().__init__(**traits)
         thoughts.on_change = self._on_change
+        if running is not None:
+            self._running = RunningList(running, submit=submit, wake=self.wake, place=_place)
 
     def on_close(self, leave: Callable[[], None]) -> None:
         """Sets the function that is called when the view is closed."""
-        self._leave = leave
+
+        def end() -> None:
+            leave()
+            if self._running is not None:
+                self._running.end()
+
+        self._leave = end
 
     def _on_change(self, key: int, n: int) -> None:
         if not self.has_view:
@@ -139,6 +153,7 @@ class ReasoningView(ActingWidget):
             "now": self.clock().timestamp(),
             "forgotten": self._thoughts.forgotten,
             "no": self._number,
+            "running": self._running.all() if self._running else [],
         }
 
     def _news(self) -> list[dict[str, Any]]:
@@ -170,7 +185,7 @@ class ReasoningView(ActingWidget):
         if items:
             self._number += 1
             items.insert(0, {"t": "next", "no": self._number})
-        return items
+        return items + (self._running.news() if self._running else [])
 
     def _pack_sequence(self, row: SequenceRow) -> dict[str, Any]:
         return {
@@ -213,6 +228,7 @@ class ReasoningView(ActingWidget):
             "stream": self._send_stream,
             "search": self._search,
             "locate": self._locate,
+            **(self._running.acts() if self._running else {}),
         }
 
     def _cancel(self, params: Mapping[str, Any]) -> Future[Any]:
@@ -371,8 +387,14 @@ def _pack_step(key: int, step: StepRow) -> dict[str, Any]:
     }
 
 
+def _place(call: RunningCall) -> dict[str, Any]:
+    """The ids under which the steps of a sequence have a call that runs."""
+    return {"calls": [call.id, *call.fulfils]}
+
+
 def _pack_call(call: CallRow) -> dict[str, Any]:
     return {
+        "id": call.id,
         "state": call.state,
         "by": visible(call.by),
         "ended": None if call.ended is None else round(call.ended, 3),

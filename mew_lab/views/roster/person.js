@@ -13,7 +13,7 @@ export function initials(name, you = false) {
   const joined = words.join("");
   if (!joined) return "?";
   if (joined.length <= 3) return joined;
-  const number = joined.match(/\d{1,2}$/)?.[0] ?? "";
+  const number = name.match(/\d{1,2}(?=\D*$)/)?.[0] ?? "";
   if (number) return words.filter((word) => !/^\d/.test(word)).map((word) => word[0]).join("").slice(0, 3 - number.length) + number;
   if (words.length > 1) return words.slice(0, 3).map((word) => word[0]).join("");
   const rest = joined.slice(1), consonants = rest.replace(/[aeiou]/gi, "");

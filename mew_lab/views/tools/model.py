@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.lab.decisions.running_calls import may_cancel
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import CallLedger, Change
@@ -35,7 +36,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.tools.offers import Offer, OfferCatalog, Tab
-from mew_lab.views.tools.runs import ToolRun, ToolRuns
+from mew_lab.views.tools.runs import RUN_ENDED, ToolRun, ToolRuns
 
 __all__ = ["Permission", "ToolCatalog", "ToolCheck", "ToolList", "ToolOwner", "find_tools", "read_arguments"]
 
@@ -224,6 +225,19 @@ class ToolCatalog:
         return self.runs.follow(call, target=target, text=text)
 
     # --- any thread ---
+
+    def stop_word(self, run: ToolRun) -> str:
+        """What this participant may do with a call that waits: `Withdraw`, `Cancel`, or nothing. Spec: R35, R36."""
+        if not run.waits:
+            return ""
+        if run.kind == "mcp/proposal" and run.state != "fulfilled":
+            draft = {"kind": "mcp/withdraw", "correlation_id": [run.id], "payload": {"reason": RUN_ENDED}}
+            return "Withdraw" if self.me.can_send(draft) else ""
+        request = self.runs.request_of(run)
+        proposal = self.me.proposals.get(run.id)
+        if proposal is not None and proposal.request is not None:
+            request = proposal.request.envelope
+        return "Cancel" if request is not None and may_cancel(self.me, request) else ""
 
     def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
         """Calls `on_change` after each change, on the loop's thread; returns the function that ends it."""

@@ -20,15 +20,17 @@ from typing import Any
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.ledger.calls import Change
 from mew_lab.protocol.content import raw_text
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.progress import Progress
 from mew_lab.sdk.results import ToolResult
 
-__all__ = ["MAX_RUNS", "ToolRun", "ToolRuns"]
+__all__ = ["MAX_RUNS", "RUN_ENDED", "ToolRun", "ToolRuns"]
 
 MAX_RUNS = 20
 MAX_RESULT = 1_000_000  # characters of JSON
+RUN_ENDED = "no_longer_needed"  # the reason of a withdraw or a cancel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,11 @@ class ToolRuns:
         """The result of that call as it was received; None when there is none or it is no longer held."""
         return self._results.get(number)
 
+    def request_of(self, run: ToolRun) -> Envelope | None:
+        """The message of a call that waits, as it was sent; None once it has ended."""
+        call, _ = self._waiting.get(run.number, (None, 0.0))
+        return None if call is None else call.envelope
+
     # --- on the loop ---
 
     def check_room(self, action: str) -> None:
@@ -136,13 +143,15 @@ class ToolRuns:
         if call is None:
             raise MewError("That call has ended already, so nothing was cancelled.")
         proposed = call.kind == "mcp/proposal" and call.state == "open"
-        await call.withdraw("no_longer_needed")
-        label = one_line(call.what, 120)
+        await call.withdraw(RUN_ENDED)
+        label, target = one_line(call.what, 120), one_line(", ".join(call.to[:3]), 120)
         if proposed and call.state == "withdrawn":
             return f"The proposal of {label} is withdrawn."
         if call.done:
             return f"{label} is no longer awaited. It may have run already."
-        return f"{label} is cancelled. Its outcome is the answer if one still comes, else it is not known."
+        return (
+            f"{target} was asked to stop. The outcome is its answer if one still comes, else it is not known."
+        )
 
     def take_changes(self, changes: Iterable[Change]) -> None:
         """Updates the rows by changes of calls, some of which may have been sent from here."""

@@ -453,17 +453,13 @@ function render({ model, el }) {
         make("td", { class: "mew-became" }, make("span", { class: "mew-became-text" }), row.progress.node), make("td", { class: "mew-do" }, stop, show, again, rerun));
     }
     const stop = row.querySelector(".mew-stop-row");
-    if (!run.waits && holdsFocus(stop)) row.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
-    stop.hidden = !run.waits;
-    write(stop, stopWord(run));
-    stop.setAttribute("aria-label", `${stopWord(run)} call ${run.number}`);
+    if (!run.stop && holdsFocus(stop)) row.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
+    // A proposal that nobody has decided about is withdrawn; what runs is cancelled.
+    stop.hidden = !run.stop;
+    write(stop, run.stop);
+    stop.setAttribute("aria-label", `${run.stop} call ${run.number}`);
     row.progress.show(run.progress);
     return row;
-  }
-
-  // A proposal that nobody has decided about is withdrawn; what runs is cancelled.
-  function stopWord(run) {
-    return run.proposed && run.state !== "fulfilled" ? "Withdraw" : "Cancel";
   }
 
   async function reveal(number) {
@@ -498,7 +494,7 @@ function render({ model, el }) {
     });
     const head = make("div", { class: `mew-result-head mew-became-${run.state}`, tabindex: -1 }, make("span", { "aria-hidden": true, class: "mew-sign", text: SIGN[run.state] ?? "•" }),
       make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, messages);
-    if (run.waits) head.append(doer(`${stopWord(run)} call`, () => link.act("stop", { run: run.number }), { class: "mew-stop mew-danger" }));
+    if (run.stop) head.append(doer(`${run.stop} call`, () => link.act("stop", { run: run.number }), { class: "mew-stop mew-danger" }));
     const bar = progressBar(run.target);
     bar.show(run.progress);
     head.append(bar.node);

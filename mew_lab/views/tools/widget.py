@@ -132,7 +132,7 @@ class ToolsView(ActingWidget):
     def _snapshot(self, start: int) -> dict[str, Any]:
         self._open(0.0)
         # The state last sent to the other views is kept: their news are still to be sent.
-        runs = [_pack_run(run) for run in self._catalog.runs.all]
+        runs = [self._pack_run(run) for run in self._catalog.runs.all]
         offers = {tab: _pack_offers(listed) for tab, listed in self._catalog.offers.listed.items()}
         catalogue = _pack_catalogue(self._catalog.listed)
         return {
@@ -157,9 +157,12 @@ class ToolsView(ActingWidget):
         runs = self._catalog.runs.all
         if runs is not self._runs:
             known = set(map(id, self._runs))
-            items += [{"t": "run", "run": _pack_run(run)} for run in runs if id(run) not in known]
+            items += [{"t": "run", "run": self._pack_run(run)} for run in runs if id(run) not in known]
             self._runs = runs
         return items
+
+    def _pack_run(self, run: ToolRun) -> dict[str, Any]:
+        return _pack_run(run) | {"stop": self._catalog.stop_word(run)}
 
     # Requests of the views.
 

@@ -25,12 +25,16 @@ export function keptLine(kept) {
   return make("div", { class: "mew-kept" }, make("bdi", { class: "mew-kept-about", text: keptText(kept, Date.now() / 1000) }));
 }
 
-// `show(key, kept, names)` returns the element of a result; `names` tells the kernel which one it is. An element stays
-// the same for its key. `item(item)` gets the reports of what has come; `off()` is for a kernel that falls silent.
+// `show(name, kept, names)` returns the element of a result; `names` tells the kernel which one it is. An element stays
+// the same for its name and what is told of it: a peer may take an id anew, and its ids may be long, so messages have a key.
+// `item(item)` gets the reports of what has come; `off()` is for a kernel that falls silent.
 export function keptResults(link) {
   const shown = new Map();
+  let made = 0;
 
-  function element(key, kept, names) {
+  function element(kept, names) {
+    made += 1;
+    const key = `${link.view} ${made}`;
     const about = make("bdi", { class: "mew-kept-about", title: kept.expires === null ? "" : clockHover(kept.expires) });
     const said = make("bdi", { class: "mew-kept-said", role: "status" });
     const bar = make("progress", { max: kept.bytes, value: 0, hidden: true, "aria-label": `Loading the result of ${kept.size}` });
@@ -66,7 +70,7 @@ export function keptResults(link) {
       if (focused) blocks.focus();
     }
 
-    const entry = { node, viewer, leave: () => {}, report(item) {
+    const entry = { key, node, viewer, leave: () => {}, report(item) {
       if (bar.hidden) return;
       bar.value = item.bytes;
       write(said, `${item.text} of ${kept.size}`);
@@ -76,10 +80,9 @@ export function keptResults(link) {
 
   return {
     show(name, kept, names) {
-      const key = `${link.view} ${name}`;
-      const entry = shown.get(key) ?? element(key, kept, names);
-      shown.delete(key);
-      shown.set(key, entry);
+      const place = JSON.stringify([name, kept]), entry = shown.get(place) ?? element(kept, names);
+      shown.delete(place);
+      shown.set(place, entry);
       for (const [old, { node, viewer }] of shown) {
         if (shown.size <= SHOWN_KEPT) break;
         if (node.isConnected) continue;
@@ -88,7 +91,7 @@ export function keptResults(link) {
       }
       return entry.node;
     },
-    item(item) { shown.get(item.key)?.report(item); },
+    item(item) { [...shown.values()].find((entry) => entry.key === item.key)?.report(item); },
     off() { if (link.isOff()) for (const { leave } of shown.values()) leave(); },
     end() { for (const { viewer } of shown.values()) viewer.end(); },
   };

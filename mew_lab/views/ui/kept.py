@@ -20,6 +20,7 @@ from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.content import Block, for_page, read_parts, size_text
+from mew_lab.protocol.steps import finish
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.kept_results import KeptAnswer, KeptResults, holds_more_values, parse_result
@@ -53,7 +54,7 @@ class KeptLoads:
         self._results = results
         self._submit = submit
         self._post = post
-        self._loading: dict[str, asyncio.Task[str]] = {}  # only the loop's thread uses it
+        self._loading: dict[str, asyncio.Task[bytearray]] = {}  # only the loop's thread uses it
 
     def acts(self, find: Callable[[Mapping[str, Any]], KeptAnswer | None]) -> Mapping[str, Act]:
         """The acts `load` and `stop_load`, both with a `key` that the page makes up for the place of the result.
@@ -86,10 +87,10 @@ class KeptLoads:
                 told = now
                 self._post({"t": "loading", "key": key, "bytes": count, "text": size_text(count)})
 
-        task = asyncio.ensure_future(self._results.load_text(kept.head, by=kept.by, on_bytes=tell))
+        task = asyncio.ensure_future(self._results.load_data(kept.head, by=kept.by, on_bytes=tell))
         self._loading[key] = task
         try:
-            text = await asyncio.shield(task)
+            data = await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.cancelled():
                 task.cancel()
@@ -97,7 +98,7 @@ class KeptLoads:
             raise MewError("Loading was cancelled. The result is still kept; Load begins anew.") from None
         finally:
             del self._loading[key]
-        blocks = await asyncio.to_thread(draw_kept, text, kept)
+        blocks = await asyncio.to_thread(draw_kept, data, kept)
         size = size_text(kept.head.size)
         return ActResult(f"Loaded {size}.", [block._asdict() for block in blocks])
 
@@ -129,7 +130,7 @@ def pack_kept(kept: KeptAnswer) -> dict[str, Any]:
     }
 
 
-def draw_kept(text: str, kept: KeptAnswer) -> list[Block]:
+def draw_kept(data: bytes | bytearray, kept: KeptAnswer) -> list[Block]:
     """A loaded result as a page shows it, and a note on how to get all of it.
 
     Raises:
@@ -137,8 +138,8 @@ def draw_kept(text: str, kept: KeptAnswer) -> list[Block]:
     """
     begin = kept.call[:8] if kept.call.isprintable() else ""
     whole = f"lab.load({begin!r}) gives the whole" if begin else "lab.load(…) gives the whole"
-    if holds_more_values(text, MAX_VALUES):
+    if holds_more_values(data, MAX_VALUES):
         return [Block("note", f"Not drawn, for it holds more than {MAX_VALUES} values. In a cell, {whole}.")]
-    parts = read_parts(parse_result(text), kept.method)
+    parts = read_parts(finish(parse_result(data)), kept.method)
     blocks = for_page(parts, empty="The result is empty.", rest=whole, largest=MAX_PICTURE)
     return [*blocks, Block("note", f"In a cell, {whole}.")]

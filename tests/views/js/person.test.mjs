@@ -5,7 +5,7 @@ import { describeState, initials, isMoving } from "../../../mew_lab/views/roster
 for (const [name, letters] of [
   ["git", "git"], ["clock", "clc"], ["helper", "hlp"], ["bot", "bot"], ["weather-service", "ws"], ["a.b_c-d", "abc"], ["notebook", "ntb"], ["aeiou", "aei"],
   ["\u202e\u202e", "?"], ["", "?"], ["x1", "x1"],
-  ["agent-07", "a07"], ["agent-137", "a37"], ["weather-service-2", "ws2"], ["bot12", "b12"], ["2024", "24"],
+  ["agent-07", "a07"], ["agent-137", "a37"], ["weather-service-2", "ws2"], ["bot12", "b12"], ["2024", "24"], ["worker-07-of-the-second-shift", "w07"],
 ]) test(`“${name}” has the letters ${letters}`, () => assert.equal(initials(name), letters));
 
 test("the reader's own avatar says so", () => assert.equal(initials("human", true), "YOU"));

@@ -1,0 +1,19 @@
+// The button that cancels a call that runs, for every view that shows one. Where no cancel may be sent it is hidden.
+
+import { doer } from "./elements.js";
+
+/**
+ * A call that runs, as ui/running.py packs it; `seq` and `calls` are the places that a view has asked for.
+ * @typedef {{ id: string, text: string, since: number, progress: string, cancel: boolean, seq?: number, calls?: string[] }} RunningData
+ */
+
+// `say(sentence)` shows what became of it; `ready()` may hold a press back.
+/** @type {(link: any, call: RunningData, say: (sentence: string) => void, attributes?: Record<string, any>, ready?: () => boolean) => HTMLButtonElement} */
+export function cancelButton(link, call, say, attributes = {}, ready = () => true) {
+  const label = `Cancel ${call.text}`;
+  return doer("Cancel", async () => {
+    if (!ready()) return;
+    const done = await link.act("cancel_call", { id: call.id });
+    if (done) say(done.said);
+  }, { class: "mew-small mew-danger mew-cancel-call", "aria-label": label, title: label, hidden: !call.cancel, ...attributes });
+}

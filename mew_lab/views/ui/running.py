@@ -1,0 +1,97 @@
+"""Tells the pages of a view which calls run, and cancels one when a person presses its button.
+
+Which calls these are, and whether this person may cancel one, is decided in `lab.decisions.running_calls` alone, so that
+each view tells the same. The page's part is `cancel.js`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from concurrent.futures import Future
+from typing import Any
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls, concerns
+from mew_lab.protocol.visible import visible
+from mew_lab.views.ui.acts import Act
+from mew_lab.views.ui.debounce import Debounce
+from mew_lab.views.ui.kept import Submit
+
+__all__ = ["RunningList"]
+
+TOLD_WITHIN = 0.1  # seconds: under heavy traffic calls begin and end with every message
+
+
+class RunningList:
+    """The calls that run, for one widget.
+
+    Args:
+        submit: Runs a coroutine on the loop.
+        wake: Has the widget send its news, to which `news` belongs.
+        only: The ids of which the widget shows the calls; of none it shows all. It may grow.
+        place: What else the pages get of a call, such as its row.
+    """
+
+    def __init__(
+        self,
+        running: RunningCalls,
+        *,
+        submit: Submit,
+        wake: Callable[[], None],
+        only: Set[str] = frozenset(),
+        place: Callable[[RunningCall], Mapping[str, Any]] = lambda call: {},
+    ) -> None:
+        self._running = running
+        self._submit = submit
+        self._wake = wake
+        self._only = only
+        self._place = place
+        self._told: list[dict[str, Any]] | None = None  # of which all pages were told
+        self._is_stale = False
+        soon = Debounce(self.renew)
+        self.end: Callable[[], None] = running.changed.add(lambda _: soon.within(TOLD_WITHIN))
+
+    def renew(self) -> None:
+        """Has the pages told of what has changed."""
+        self._is_stale = True
+        self._wake()
+
+    def all(self) -> list[dict[str, Any]]:
+        """The calls as a page gets them in its snapshot, which the other pages do not get."""
+        self._told = None
+        return self._pack_all()
+
+    def news(self) -> list[dict[str, Any]]:
+        """The item for the pages; none where nothing has changed for them."""
+        if not self._is_stale:
+            return []
+        self._is_stale = False  # first: a change from now on counts again
+        calls = self._pack_all()
+        if calls == self._told:
+            return []
+        self._told = calls
+        return [{"t": "running", "calls": calls}]
+
+    def acts(self) -> Mapping[str, Act]:
+        """The act `cancel_call`, with the `id` of a call that was told."""
+        return {"cancel_call": self._cancel}
+
+    def _cancel(self, params: Mapping[str, Any]) -> Future[str]:
+        id = params.get("id")
+        if all(call.id != id for call in self._running.all()):
+            raise MewError("That call does not run any more, so nothing was cancelled.")
+        return self._submit(self._running.cancel(str(id)))
+
+    def _pack_all(self) -> list[dict[str, Any]]:
+        return [self._pack(call) for call in self._running.all() if concerns(call, self._only)]
+
+    def _pack(self, call: RunningCall) -> dict[str, Any]:
+        """A call as a page gets it: its `id` to be sent back, all else visible text."""
+        return {
+            "id": call.id,
+            "text": visible(call.text),
+            "since": round(call.since, 1),
+            "progress": "" if call.progress is None else visible(str(call.progress)),
+            "cancel": call.may_cancel,
+            **self._place(call),
+        }

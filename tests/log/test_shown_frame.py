@@ -1,0 +1,82 @@
+"""What the methods of a table of a log make of it prints no control character of a peer."""
+
+from __future__ import annotations
+
+import unicodedata
+import warnings
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mew_lab.log.shown_frame import ShownFrame
+
+UGLY = "a\x1b[31m\u202eb\x07"
+FRAME = ShownFrame(
+    {
+        "from": [UGLY, UGLY, "c"],
+        "n": [1, 2, 3],
+        "t": pd.to_datetime([1, 2, 3]),
+        "to": [[UGLY], [], ["c"]],
+    }
+)
+SUBJECTS = {
+    "table": FRAME,
+    "texts": FRAME[["from"]],
+    "indexed": FRAME.set_index("from")[["n"]],
+    "column": FRAME["from"],
+    "numbers": FRAME.set_index("from")["n"],
+}
+# They draw, write files, need more of pandas, or give an index or an array, which are those of pandas.
+LEFT_OUT = {"plot", "hist", "boxplot", "style", "to_markdown", "to_clipboard", "info"}
+CALLS: dict[str, Any] = {
+    "part": lambda one: one.iloc[:2],
+    "row": lambda one: one.iloc[0],
+    "joined": lambda one: pd.concat([one, one]),
+    "counted": lambda one: one.groupby(level=0).size(),
+    "all": lambda one: one.describe(include="all"),
+}
+
+
+def made_of(subject: Any) -> dict[str, Any]:
+    """What each public method makes that takes no argument."""
+    made = {"": subject}
+    for name in {*dir(subject)} - LEFT_OUT:
+        if name.startswith("_") or name in subject or not callable(method := getattr(subject, name, None)):
+            continue
+        try:
+            made[name] = method()
+        except (
+            AssertionError,
+            AttributeError,
+            ImportError,
+            KeyError,
+            NotImplementedError,
+            TypeError,
+            ValueError,
+        ):
+            continue
+    return made | {name: call(subject) for name, call in CALLS.items()}
+
+
+@pytest.mark.threat(47)
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_no_result_of_a_method_prints_a_control_character(subject: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = made_of(SUBJECTS[subject])
+    tables = {name: one for name, one in made.items() if isinstance(one, pd.DataFrame | pd.Series)}
+    assert len(tables) > 40 and "describe" in tables
+    for name, one in tables.items():
+        html = one._repr_html_() or "" if isinstance(one, pd.DataFrame) else ""  # type: ignore[operator]
+        for text in (str(one), repr(one), one.to_string(), html):
+            wrong = {c for c in text if unicodedata.category(c) in ("Cc", "Cf") and c != "\n"}
+            assert not wrong, (name, text)
+
+
+@pytest.mark.threat(47)
+def test_the_values_are_unchanged_and_those_that_are_unique_print_as_escapes() -> None:
+    unique = FRAME["from"].unique()
+    assert [*unique] == [UGLY, "c"] and FRAME["from"].iloc[0] == UGLY
+    assert str(unique).isprintable() and repr(unique).isprintable()
+    assert [*FRAME["n"].unique()] == [1, 2, 3] and FRAME["from"].nunique() == 2

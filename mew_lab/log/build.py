@@ -316,6 +316,9 @@ class _FilePart:
                 self._run(given, tell)
             except duckdb.InvalidInputException:  # a line is longer than DuckDB reads
                 return self.read_all(tell)
+            if copy is None and not self._is_at(path):  # DuckDB may have read the file that stands there now
+                self.drop()
+                return self.read_all(tell)
         finally:
             if copy is not None:
                 copy.unlink(missing_ok=True)
@@ -396,6 +399,13 @@ class _FilePart:
             raise
         for fault in faults:
             raise fault
+
+    def _is_at(self, path: Path) -> bool:
+        """Whether the file that is read is still the one at the path."""
+        try:
+            return os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
+        except OSError:
+            return False
 
     def _ask(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         return self._connection.execute(sql, parameters).fetchall()

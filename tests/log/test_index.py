@@ -862,6 +862,25 @@ def test_the_rows_of_a_file_are_found_while_the_next_one_is_indexed(tmp_path: Pa
     assert found == sorted(found) and {len(lines[0::3]), len(lines)} <= {*found}
 
 
+def test_a_file_that_takes_the_place_of_a_journal_while_it_is_read_gives_no_rows(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB opens a file by its path, and the digests are those of the file that was opened."""
+    add, forged = build.add_lines, tmp_path / "forged.jsonl"
+    forged.write_bytes(large.read_bytes().replace(b'"chat"', b'"CHAT"'))
+    shutil.copyfile(large, own := tmp_path / "own.jsonl")
+
+    def swap(connection: Any, path: Path, *more: Any) -> Any:
+        if forged.exists():
+            forged.replace(large)
+        return add(connection, path, *more)
+
+    monkeypatch.setattr("mew_lab.log.index.add_lines", swap)
+    index = LogIndex(Files((large,)), keep=False).build()
+    assert not forged.exists()
+    assert rows_of(index) == expected(list(Files((own,)).read([])))
+
+
 def test_an_interrupt_of_the_building_ends_it_and_leaves_no_rows(large: Path) -> None:
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt

@@ -4,6 +4,8 @@ A test by `hypothesis.given`, and one with the mark `drawn`, draws a quarter of 
 `pytest -m slow` runs it again with all of them. A number of examples that a test sets itself goes through `examples`;
 where each example is a test, `seeds` leaves a quarter of them in the first tier. A test with the mark `sampled` has
 many cases of one kind, each of which takes long: every fourth runs in the first tier, the others in the second.
+
+`pytest -m fast` runs what the first tier has of the pure rooms: a minute, for each change of a line.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 HERE = Path(__file__).parent
 LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
+PURE = ("protocol", "space", "ledger", "settings")  # rooms whose tests start nothing
 # The settings of the one who runs the tests are neither read nor changed.
 for variable in ("JUPYTER_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
     os.environ[variable] = tempfile.mkdtemp(prefix="mew-lab-settings-")
@@ -159,6 +162,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         if cases[test] * FEW % ALL:
             item.add_marker("slow")
         cases[test] += 1
+    if item.path.relative_to(HERE).parts[0] in PURE and not item.get_closest_marker("slow"):
+        item.add_marker("fast")
 
 
 @pytest.hookimpl(wrapper=True)

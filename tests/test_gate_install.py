@@ -6,8 +6,10 @@ The source distribution is built here as well.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -145,9 +147,10 @@ async def test_the_lines_of_the_readme_run_with_a_tap_before_the_server(gate: Pa
         human.see("You are human in demo")
         start(bridge.replace("PORT", port).replace("python -m mcp_server_git", tapped))
         human.see("git joined")
-        mcp = add.replace("PORT", port).partition(" -- ")[2].split()
+        *_, server = shlex.split(add.replace("PORT", port))
+        mcp = json.loads(server)
         client = StdioServerParameters(
-            command=str(gate / mcp[0]), args=mcp[1:], env=clean(tmp_path), cwd=tmp_path
+            command=str(gate / mcp["command"]), args=mcp["args"], env=clean(tmp_path), cwd=tmp_path
         )
         async with Client(client, mode="legacy") as coder:
             assert "git_add" in {tool.name for tool in (await coder.list_tools()).tools}

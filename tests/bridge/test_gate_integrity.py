@@ -14,6 +14,7 @@ from mcp import Client, MCPError
 
 from mew_lab.bridge.waiting_calls import call_key
 from mew_lab.errors import MewError, Refused
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import digest
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -55,10 +56,10 @@ class Rewriter:
         return dice.choice(makers)()
 
     def rewrite(self, value: Any) -> Any:
-        """Another value: one that is not the same JSON."""
+        """Another value: one that is not equal as JSON, as 1 and 1.0 are."""
         while True:
             other = self._change(json.loads(json.dumps(value)))
-            if digest(other) != digest(value):
+            if not are_equal(other, value):
                 return other
 
     def _change(self, value: Any) -> Any:

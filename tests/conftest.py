@@ -151,6 +151,12 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("all" if in_second_tier(config) else "few")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Reads no other room for `pytest -m fast`: that would take as long as to run the tests of the pure ones."""
+    room = collection_path.relative_to(HERE).parts if collection_path.is_relative_to(HERE) else ()
+    return True if config.option.markexpr == "fast" and room and room[0] not in PURE else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     drawn = item.get_closest_marker("drawn") or is_hypothesis_test(getattr(item, "obj", None))

@@ -70,6 +70,7 @@ MAX_MODEL_PARTS = 500
 MAX_MODEL_PICTURES = 4  # pictures of one result that a model is shown
 MAX_MODEL_PICTURE = 5_000_000  # characters of base64: usual APIs of models refuse a picture of more
 MAX_TEXT = 50_000  # characters of one block
+META_LEVELS = 6  # from an answer to the resource in a message of a prompt
 MAX_LAID_OUT = 5_000_000  # characters of JSON that are indented before the text is cut
 MAX_PICTURE = 2_000_000  # characters of base64
 MAX_PIXELS = 40_000_000
@@ -165,9 +166,16 @@ def read_parts(raw: Any, method: str = "tools/call", *, most: int | None = None)
             return tuple(last)
     if isinstance(raw, str):
         return (ContentPart("text", raw),)
-    if isinstance(raw, dict) and "_meta" in raw:
-        raw = {key: value for key, value in raw.items() if key != "_meta"}
-    return (ContentPart("structured", value=raw),)
+    return (ContentPart("structured", value=_without_meta(raw)),)
+
+
+def _without_meta(value: Any, levels: int = META_LEVELS) -> Any:
+    """The value without the members `_meta` that an answer of MCP may have, which are for programs alone."""
+    if levels and isinstance(value, dict):
+        return {key: _without_meta(inner, levels - 1) for key, inner in value.items() if key != "_meta"}
+    if levels and isinstance(value, list):
+        return [_without_meta(inner, levels - 1) for inner in value]
+    return value
 
 
 def _first(items: list[Any], most: int | None) -> tuple[list[Any], list[ContentPart]]:

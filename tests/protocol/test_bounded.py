@@ -104,3 +104,9 @@ def test_forgetting_costs_no_pass_over_all_entries() -> None:
         bounded[n] = n
     assert bounded[0] == 0 and len(bounded) == 1000  # the oldest, of another owner, stays
     assert asked < 4 * 3000
+
+
+def test_what_it_does_not_hold_cannot_be_taken_out() -> None:
+    held: BoundedDict[str, int] = BoundedDict(3)
+    with pytest.raises(KeyError):
+        del held["x"]

@@ -393,3 +393,31 @@ def test_a_bomb_of_base64_costs_its_reading_and_is_named() -> None:
     assert len(few) == 51 and for_phrase(few) == "“x”, 49 more texts, 99 950 more parts"
     many = read_parts({"content": [{}] * 100_000})
     assert len(for_model(many).text) < 20_000 and len(for_text(many)) < 2_000 and len(for_page(many)) == 51
+
+
+def test_a_line_has_only_what_has_room() -> None:
+    parts = read_parts({"content": [text(""), text("abcdef"), text("more")]})
+    assert for_line(parts, 4) == "abc…"
+    links = [{"type": "resource_link", "uri": f"t:{n}", "name": "n"} for n in range(9)]
+    assert len(for_line(read_parts({"content": links}), 8)) <= 8
+
+
+def test_a_text_that_only_begins_like_json_does_not_hide_the_structured_value() -> None:
+    shown = blocks({"content": [text("{open")], "structuredContent": {"a": 1}})
+    assert [block.kind for block in shown] == ["text", "json"]
+
+
+def test_pictures_of_one_run_are_bounded_together() -> None:
+    data = text_of(png(2, 3) + bytes(1_400_000))
+    raw = {"content": [{"type": "image", "mimeType": "image/png", "data": data}]}
+    *shown, last = pictures_of([raw] * 5)
+    assert [[block.kind for block in blocks] for blocks in shown] == [["image"]] * 4
+    assert last == [Block("note", "The pictures are not shown: there are too many.")]
+
+
+def test_a_table_that_is_too_long_to_be_laid_out_is_text() -> None:
+    words = "a,b\n" + "1,2\n" * 1_300_000
+    table = {"uri": "t:1", "mimeType": "text/csv", "text": words}
+    assert [block.kind for block in blocks({"content": [{"type": "resource", "resource": table}]})] == [
+        "text"
+    ]

@@ -246,3 +246,27 @@ def test_a_kind_without_a_payload_still_has_one_line(kind: str) -> None:
     for payload in ({}, {"reason": "why", "result": {}}):
         told = describe(kind, payload)
         assert "\n" not in told and len(told) <= LIMIT
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"progress": 2, "total": 4, "message": "loading"}, "Progress: 2 of 4 · loading"),
+        ({"progress": 0.5}, "Progress: 0.5"),
+        ({"progress": True}, "progress=true"),
+        ({"progress": 1e300}, "progress="),
+    ],
+)
+def test_a_report_of_progress_says_how_far_it_is(params: dict[str, Any], said: str) -> None:
+    payload = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+    assert said in describe("mcp/request", payload)
+
+
+def test_a_question_of_a_server_says_what_it_asks_and_what_it_would_open() -> None:
+    def said(**params: Any) -> str:
+        return describe(
+            "mcp/request", {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": params}
+        )
+
+    assert "Asks: “Which colour?”" in said(message="Which colour?")
+    assert "Asks to open https://h/x: “Log in”" in said(message="Log in", mode="url", url="https://h/x")

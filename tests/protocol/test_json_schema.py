@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mew_lab.protocol.json_schema import Validator, members_of, resolve_reference
+from mew_lab.protocol.json_schema import Validator, Violation, members_of, resolve_reference
 
 from ..conftest import examples
 
@@ -570,3 +570,8 @@ def test_a_schema_of_very_many_references_is_looked_through_in_bounds() -> None:
     members_of(schema)
     Validator(schema, of_peer=True).validate({})
     assert time.process_time() - began < 2
+
+
+def test_a_violation_reads_as_a_sentence() -> None:
+    assert str(Violation(("a", 0), "must be an integer")) == "a.0 must be an integer"
+    assert str(Violation((), "must be an object")) == "the arguments must be an object"

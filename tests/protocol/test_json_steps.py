@@ -86,3 +86,17 @@ def test_no_step_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
                 next(steps)
                 longest, begin = max(longest, time.thread_time() - begin), time.thread_time()
         assert longest < 0.05, piece
+
+
+def test_a_number_longer_than_a_step_is_a_fault_and_strings_and_lists_may_be_cut_anywhere() -> None:
+    with pytest.raises(ValueError, match="a number of more than"):
+        finish(parse_steps(b"[" + b"1" * 3 * json_steps.WINDOW + b"]"))
+    for before in range(5):
+        data = json.dumps(["x" * before + "é€😀" * json_steps.WINDOW], ensure_ascii=False).encode()
+        assert finish(parse_steps(data)) == json.loads(data)
+    for before in range(14):
+        pair = json.dumps(["x" * (4 * json_steps.WINDOW - before) + "😀"]).encode()
+        assert finish(parse_steps(pair)) == json.loads(pair)
+    for values in ([["a,b" * 9] * 40], [{"k": "x],y"}] * 40, [[1, 2]] * 90, ['",' * 50] * 9):
+        data = json.dumps(values).encode()
+        assert finish(parse_steps(data)) == json.loads(data)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.protocol.text import ToolNames
+from mew_lab.protocol.text import MAX_CLIENT_NAME, ToolNames, client_names
 
 TAKEN = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
@@ -97,3 +97,20 @@ def test_nobody_can_choose_a_name_that_takes_the_one_of_another(place: int) -> N
     both = ToolNames(["files.local/read", squatter])
     assert both.name[both.wire["files.local/read"]] == "files.local/read"
     assert both.name[both.wire[squatter]] == squatter
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.booleans())
+def test_a_name_for_a_client_is_short_and_plain_and_says_the_participant_unless_it_is_bare(
+    participant: str, tool: str, bare: bool
+) -> None:
+    names = client_names(participant, tool, bare=bare)
+    for name in names:
+        assert len(name) <= MAX_CLIENT_NAME and re.fullmatch(r"[A-Za-z0-9_.-]*", name)
+    assert re.search(r"-[0-9a-f]{8}$", names[-1])
+
+
+def test_a_short_name_is_as_it_is_read_and_a_long_one_has_both_parts_cut() -> None:
+    assert client_names("git", "git_log")[0] == "git_git_log"
+    assert client_names("git", "git_log", bare=True)[0] == "git_log"
+    (long,) = client_names("participant", "t" * 60)
+    assert re.fullmatch(r"particip_t{26}-[0-9a-f]{8}", long)

@@ -397,7 +397,7 @@ def test_a_bomb_of_base64_costs_its_reading_and_is_named() -> None:
 
 def test_a_line_has_only_what_has_room() -> None:
     parts = read_parts({"content": [text(""), text("abcdef"), text("more")]})
-    assert for_line(parts, 4) == "abc…"
+    assert for_line(parts, 4) == "abc…" and describe_part(parts[1]) == "6 characters"
     links = [{"type": "resource_link", "uri": f"t:{n}", "name": "n"} for n in range(9)]
     assert len(for_line(read_parts({"content": links}), 8)) <= 8
 

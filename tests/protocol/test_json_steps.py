@@ -97,6 +97,12 @@ def test_a_number_longer_than_a_step_is_a_fault_and_strings_and_lists_may_be_cut
     for before in range(14):
         pair = json.dumps(["x" * (4 * json_steps.WINDOW - before) + "😀"]).encode()
         assert finish(parse_steps(pair)) == json.loads(pair)
-    for values in ([["a,b" * 9] * 40], [{"k": "x],y"}] * 40, [[1, 2]] * 90, ['",' * 50] * 9):
+    for values in (
+        [["a,b" * 9] * 40],
+        [{"k": "x],y"}] * 40,
+        [[1, 2]] * 90,
+        ['",' * 50] * 9,
+        [1, 'a],b},c",d,' + "e" * 99],
+    ):
         data = json.dumps(values).encode()
         assert finish(parse_steps(data)) == json.loads(data)

@@ -25,6 +25,7 @@ from mew_lab.protocol.envelope import (
     compact,
     complete,
     digest,
+    find_id,
     read_canonical,
     read_strict,
     write_steps,
@@ -496,3 +497,8 @@ def test_what_is_no_json_is_refused_in_steps_as_in_one_piece(value: Any) -> None
     with pytest.raises(ProtocolError, match="cannot be written as JSON") as steps:
         finish(read_canonical(value))
     assert (whole.value.code, steps.value.code) == ("invalid_json", "invalid_json")
+
+
+def test_an_escape_that_json_does_not_know_is_part_of_no_id() -> None:
+    assert find_id(r'{"id":"a\x","kind":"chat","payload":{}}') == ""
+    assert find_id(r'{"\x":"b","id":"a","payload":{}}') == "a"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from typescript import type_faults, typescript
+from npm_tools import PRETTIER, TYPESCRIPT, npm_package, type_faults
 
 from mew_lab.views.ui.front_end import FAMILY_TABLE, VIEWS, family_table, front_end, join_modules
 from mew_lab.views.views import PARTS
@@ -47,7 +48,21 @@ def test_each_module_can_be_loaded_by_itself(node: str, tree: Path) -> None:
 
 @pytest.fixture(scope="session")
 def tsc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return typescript(tmp_path_factory.getbasetemp())
+    return npm_package(tmp_path_factory.getbasetemp(), *TYPESCRIPT) / "lib/tsc.js"
+
+
+def test_the_modules_stand_as_prettier_writes_them(
+    node: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    script = npm_package(tmp_path_factory.getbasetemp(), *PRETTIER) / "bin/prettier.cjs"
+    wrong = tmp_path / "wrong.js"
+    wrong.write_text("const one=1;\n", "utf-8")
+    parts = ["mew_lab/**/*.js", "tests/**/*.mjs", str(wrong)]
+    run = subprocess.run(
+        [node, str(script), "--config", ".prettierrc.json", "--list-different", *parts],
+        cwd=ROOT, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert run.stderr == "" and run.stdout.split() == [os.path.relpath(wrong, ROOT)]
 
 
 def test_the_types_of_the_modules_fit(node: str, tsc: Path, tree: Path) -> None:

@@ -14,7 +14,15 @@ import { markRange, partOf, readerOf } from "./reading.js";
 const ARMING = 500;
 const SHORT = 40;
 const ALL_THE_SAME = "Approve all the same";
-const SIGNS = { fulfilled: "✓", rejected: "✕", withdrawn: "–", done: "✓", unknown: "?", resolved: "✓", lapsed: "–" };
+const SIGNS = {
+  fulfilled: "✓",
+  rejected: "✕",
+  withdrawn: "–",
+  done: "✓",
+  unknown: "?",
+  resolved: "✓",
+  lapsed: "–",
+};
 
 /**
  * An argument as a row, from `argument` of model.py. `folded` is the size of a value whose text is only its beginning, `last`
@@ -79,17 +87,36 @@ export function sentence(data) {
 /** @type {(data: CardData) => HTMLElement} */
 export function titleOf(data) {
   const line = make("span", { class: "mew-says" });
-  line.append(make("bdi", { class: "mew-who", text: data.proposer }), " wants to run ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }));
-  if (data.tool && data.method !== "tools/call") line.append(make("span", { class: "mew-dim", text: ` (${data.method})` }));
+  line.append(
+    make("bdi", { class: "mew-who", text: data.proposer }),
+    " wants to run ",
+    make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }),
+  );
+  if (data.tool && data.method !== "tools/call")
+    line.append(make("span", { class: "mew-dim", text: ` (${data.method})` }));
   return line;
 }
 
 // The second line: where it runs, what the tool says of itself, and `more`.
 /** @type {(data: CardData, ...more: (Node | string)[]) => HTMLElement} */
 export function aboutOf(data, ...more) {
-  const line = make("div", { class: "mew-sub" }, make("span", {}, "on ", make("bdi", { class: "mew-target-name", text: whomOf(data) })));
-  if (data.about) line.append(make("bdi", { class: "mew-about", title: "How the tool describes itself", text: `“${data.about}”` }));
-  for (const hint of data.hints ?? []) line.append(make("span", { class: `mew-hint-${hint.split(" ")[0]} mew-tag`, title: "By the tool's own word (annotations)", text: hint }));
+  const line = make(
+    "div",
+    { class: "mew-sub" },
+    make("span", {}, "on ", make("bdi", { class: "mew-target-name", text: whomOf(data) })),
+  );
+  if (data.about)
+    line.append(
+      make("bdi", { class: "mew-about", title: "How the tool describes itself", text: `“${data.about}”` }),
+    );
+  for (const hint of data.hints ?? [])
+    line.append(
+      make("span", {
+        class: `mew-hint-${hint.split(" ")[0]} mew-tag`,
+        title: "By the tool's own word (annotations)",
+        text: hint,
+      }),
+    );
   line.append(...more);
   return line;
 }
@@ -100,11 +127,16 @@ export function titleFolds(data, face) {
   if ([...data.from].length <= SHORT) return [];
   const text = make("div", { class: "mew-text mew-code", hidden: true });
   face.closed.add("proposer");
-  const open = make("button", { type: "button", class: "mew-open", text: `Expand the proposer's name (${groupDigits(data.from.length)} characters) to approve`, onclick: () => {
-    text.hidden = false;
-    face.closed.delete("proposer");
-    showWhole(face, text, data.from, open, "proposer");
-  } });
+  const open = make("button", {
+    type: "button",
+    class: "mew-open",
+    text: `Expand the proposer's name (${groupDigits(data.from.length)} characters) to approve`,
+    onclick: () => {
+      text.hidden = false;
+      face.closed.delete("proposer");
+      showWhole(face, text, data.from, open, "proposer");
+    },
+  });
   return [make("div", { class: "mew-fold" }, text, open)];
 }
 
@@ -142,17 +174,28 @@ export function isRoutine(argument) {
 // What such a row is, in words, before its place in the request.
 /** @type {(argument: Argument) => string} */
 function routineName(argument) {
-  return make("th", { scope: "row" }, `${argument.what} `, make("span", { class: "mew-code mew-dim", dir: "ltr", text: argument.name }));
+  return make(
+    "th",
+    { scope: "row" },
+    `${argument.what} `,
+    make("span", { class: "mew-code mew-dim", dir: "ltr", text: argument.name }),
+  );
 }
 
 function routineFold(routine, names) {
   if (!names.length) return [];
   const says = `Also sent: ${names.join(", ")}`;
-  const open = make("button", { type: "button", class: "mew-routine", "aria-expanded": "false", text: `${says} ▸`, onclick: () => {
-    routine.hidden = !routine.hidden;
-    open.setAttribute("aria-expanded", String(!routine.hidden));
-    write(open, `${says} ${routine.hidden ? "▸" : "▾"}`);
-  } });
+  const open = make("button", {
+    type: "button",
+    class: "mew-routine",
+    "aria-expanded": "false",
+    text: `${says} ▸`,
+    onclick: () => {
+      routine.hidden = !routine.hidden;
+      open.setAttribute("aria-expanded", String(!routine.hidden));
+      write(open, `${says} ${routine.hidden ? "▸" : "▾"}`);
+    },
+  });
   return [open];
 }
 
@@ -165,7 +208,21 @@ function hintOf() {
 
 export function faceOf(card, name, digest) {
   const node = make("div", { class: `mew-face mew-face-${name}` });
-  return { card, name, digest, node, closed: new Set(), cells: new Map(), others: [], watch: [], reported: null, since: null, hint: hintOf(), still: performance.now(), rect: null };
+  return {
+    card,
+    name,
+    digest,
+    node,
+    closed: new Set(),
+    cells: new Map(),
+    others: [],
+    watch: [],
+    reported: null,
+    since: null,
+    hint: hintOf(),
+    still: performance.now(),
+    rect: null,
+  };
 }
 
 // The parts that must have been in sight before an approval: the title, the content of the face and of its base.
@@ -175,8 +232,16 @@ function requiredParts(face) {
 
 export function lookAt(face, known) {
   if (document.hidden) return;
-  const around = face.card.node, box = around.getBoundingClientRect(), clip = known.get("pane");
-  if (!box.width || box.bottom < clip.top || box.top > clip.bottom || around.checkVisibility?.({ opacityProperty: true, visibilityProperty: true }) === false) return;
+  const around = face.card.node,
+    box = around.getBoundingClientRect(),
+    clip = known.get("pane");
+  if (
+    !box.width ||
+    box.bottom < clip.top ||
+    box.top > clip.bottom ||
+    around.checkVisibility?.({ opacityProperty: true, visibilityProperty: true }) === false
+  )
+    return;
   // A card that is drawn at less than half its size cannot be read.
   if (box.width < around.offsetWidth / 2 || (around.currentCSSZoom ?? 1) < 0.5) return;
   for (const part of requiredParts(face)) if (!part.done) part.look(known, around);
@@ -184,15 +249,19 @@ export function lookAt(face, known) {
 
 // The parts that were not in sight yet, as a sentence; empty when there are none.
 function describeUnseen(face) {
-  const all = requiredParts(face), left = all.filter((part) => !part.done);
+  const all = requiredParts(face),
+    left = all.filter((part) => !part.done);
   if (!left.length) return "";
   const long = left.find((part) => part.says);
-  return long ? long.says() : `Scroll to review all of it (${all.length - left.length} of ${countOf(all.length, "part")} seen)`;
+  return long
+    ? long.says()
+    : `Scroll to review all of it (${all.length - left.length} of ${countOf(all.length, "part")} seen)`;
 }
 
 function describeClosed(face) {
   const names = [...face.closed].map((index) => face.cells.get(index)?.name).filter(Boolean);
-  const name = names[0] ?? "what is cut", more = face.closed.size + (face.card.top?.closed.size ?? 0) - 1;
+  const name = names[0] ?? "what is cut",
+    more = face.closed.size + (face.card.top?.closed.size ?? 0) - 1;
   return `Expand “${shorten(name, 24)}”${more > 0 ? ` and ${more} more` : ""} to approve`;
 }
 
@@ -206,28 +275,35 @@ export function locateButton(face) {
 // the kernel says that it may be approved: a further card takes the time to read it. Meanwhile the button fills.
 export function arm(face, { here, seen } = locateButton(face)) {
   if (!face.primary) return;
-  const card = face.card, now = performance.now(), base = face.base ?? face;
+  const card = face.card,
+    now = performance.now(),
+    base = face.base ?? face;
   if (here !== face.rect || !seen) {
     face.rect = here;
     face.still = now;
   }
-  const still_ = ARMING - (now - Math.max(face.still, base.since ?? now)), left = Math.max(still_, (base.ready ?? 0) - now);
-  let hint = "", still = "";
+  const still_ = ARMING - (now - Math.max(face.still, base.since ?? now)),
+    left = Math.max(still_, (base.ready ?? 0) - now);
+  let hint = "",
+    still = "";
   if (card.desk?.isOff()) hint = "The kernel does not answer";
   else if (card.spoilt) hint = "Cannot be decided here";
-  else if (card.sent) hint = now - card.sent < 3000 ? "Sending…" : "Sent; waiting for the kernel (a cell is running)";
+  else if (card.sent)
+    hint = now - card.sent < 3000 ? "Sending…" : "Sent; waiting for the kernel (a cell is running)";
   else if (card.data?.refusal) hint = "Cannot be approved";
   else if (card.data?.cancelled) hint = "Cancelled by its client";
   else if (face.closed.size || card.top?.closed.size) hint = describeClosed(face);
   else if ((still = face.needs?.() || describeUnseen(face))) hint = still;
-  else if (left > 0 && !base.since && base.reported && now - base.reported > 1000) hint = "Waiting for the kernel to confirm that this is shown";
+  else if (left > 0 && !base.since && base.reported && now - base.reported > 1000)
+    hint = "Waiting for the kernel to confirm that this is shown";
   write(face.hint, hint);
   face.hint.title = hint;
   fill(face, hint ? 0 : left, now);
   // Announced where the keyboard focus is, and not for each tenth of a second.
   if (still !== face.said && holdsFocus(card.node)) card.desk.announce(still || "All of it was in sight.");
   face.said = still;
-  for (const button of face.others) toggle(button, still_ > 0 || card.sent || card.spoilt || card.desk?.isOff());
+  for (const button of face.others)
+    toggle(button, still_ > 0 || card.sent || card.spoilt || card.desk?.isOff());
   toggle(face.primary, hint !== "" || left > 0);
 }
 
@@ -236,8 +312,12 @@ function fill(face, left, now) {
   if (left <= 0) face.filling = null;
   else face.filling ??= { from: now, until: now + left };
   if (face.filling) face.filling.until = now + left;
-  const part = face.filling ? (now - face.filling.from) / Math.max(1, face.filling.until - face.filling.from) : 0, shown = `${Math.round(Math.min(1, part) * 100)}%`;
-  if (face.primary.style.getPropertyValue("--mew-armed") !== shown) face.primary.style.setProperty("--mew-armed", shown);
+  const part = face.filling
+      ? (now - face.filling.from) / Math.max(1, face.filling.until - face.filling.from)
+      : 0,
+    shown = `${Math.round(Math.min(1, part) * 100)}%`;
+  if (face.primary.style.getPropertyValue("--mew-armed") !== shown)
+    face.primary.style.setProperty("--mew-armed", shown);
   const says = left > 600 ? `Ready in ${Math.ceil(left / 1000)} s: the time to read what is new` : "";
   if (face.primary.title !== says) face.primary.title = says;
 }
@@ -250,10 +330,18 @@ export function rearm(face) {
 // A button that decides. It needs a real press while it is armed, and must not have moved since the press began.
 export function decider(face, text, run, attributes) {
   const { key, ...rest } = attributes;
-  const button = make("button", { type: "button", text, "aria-disabled": "true", "aria-describedby": face.hint.id, ...rest });
+  const button = make("button", {
+    type: "button",
+    text,
+    "aria-disabled": "true",
+    "aria-describedby": face.hint.id,
+    ...rest,
+  });
   if (key) button.append(" ", make("kbd", { "aria-hidden": true, "data-key": key }));
   let pressed = null;
-  button.addEventListener("pointerdown", () => { pressed = place(button); });
+  button.addEventListener("pointerdown", () => {
+    pressed = place(button);
+  });
   button.addEventListener("click", (event) => {
     const moved = event.detail > 0 && pressed !== place(button);
     arm(face);
@@ -290,17 +378,58 @@ function unask(face) {
 
 // The usual reasons as a menu, which opens once the button is armed; "Other…" asks for words in `place`. `run` gets the reason.
 export function rejecter(face, text, reasons, run, attributes) {
-  const field = make("input", { type: "text", maxlength: 500, placeholder: "Why it is rejected", "aria-label": "Reason in your own words" });
-  const send = make("button", { type: "button", class: "mew-danger mew-reject-words", text: "Reject", "aria-disabled": "true", onclick: (event) => { arm(face); if (event.isTrusted && !isOff(send)) run(field.value.trim() || "other"); } });
-  const cancel = make("button", { type: "button", class: "mew-quiet", text: "Cancel", onclick: () => { place.hidden = true; button.focus(); } });
+  const field = make("input", {
+    type: "text",
+    maxlength: 500,
+    placeholder: "Why it is rejected",
+    "aria-label": "Reason in your own words",
+  });
+  const send = make("button", {
+    type: "button",
+    class: "mew-danger mew-reject-words",
+    text: "Reject",
+    "aria-disabled": "true",
+    onclick: (event) => {
+      arm(face);
+      if (event.isTrusted && !isOff(send)) run(field.value.trim() || "other");
+    },
+  });
+  const cancel = make("button", {
+    type: "button",
+    class: "mew-quiet",
+    text: "Cancel",
+    onclick: () => {
+      place.hidden = true;
+      button.focus();
+    },
+  });
   const place = make("div", { class: "mew-words", hidden: true }, field, send, cancel);
-  field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) send.focus(); });
-  const ready = (run_) => (event) => { arm(face); if (event.isTrusted && !isOff(button)) run_(); };
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.repeat) send.focus();
+  });
+  const ready = (run_) => (event) => {
+    arm(face);
+    if (event.isTrusted && !isOff(button)) run_();
+  };
   const items = () => [
-    ...describeReasons(reasons()).map(({ code, text, about }) => ({ text, about, run: ready(() => run(code)) })),
-    { text: "Other…", run: ready(() => { place.hidden = false; field.focus(); }) },
+    ...describeReasons(reasons()).map(({ code, text, about }) => ({
+      text,
+      about,
+      run: ready(() => run(code)),
+    })),
+    {
+      text: "Other…",
+      run: ready(() => {
+        place.hidden = false;
+        field.focus();
+      }),
+    },
   ];
-  const button = menuButton(text, items, { "aria-disabled": "true", "aria-describedby": face.hint.id, ...attributes });
+  const button = menuButton(text, items, {
+    "aria-disabled": "true",
+    "aria-describedby": face.hint.id,
+    ...attributes,
+  });
   button.append(" ▾ ", make("kbd", { "aria-hidden": true, "data-key": "R" }));
   return { button, send, place, open: () => openMenu(button, items()) };
 }
@@ -308,7 +437,9 @@ export function rejecter(face, text, reasons, run, attributes) {
 // The usual reasons in words, each with its meaning.
 /** @type {(reasons: [code: string, meaning: string][]) => { code: string, text: string, about: string }[]} */
 export function describeReasons(reasons) {
-  return reasons.filter(([code]) => code !== "other").map(([code, meaning]) => ({ code, text: capitalize(code.replaceAll("_", " ")), about: meaning }));
+  return reasons
+    .filter(([code]) => code !== "other")
+    .map(([code, meaning]) => ({ code, text: capitalize(code.replaceAll("_", " ")), about: meaning }));
 }
 
 // What the line of a decided card leaves out: the addressees, and the digest of what was decided.
@@ -321,7 +452,19 @@ export function describePast(data) {
 export function warnings(list, go) {
   return list.map((warning) => {
     const sentence = make("bdi", { text: capitalize(warning.text) });
-    const what = warning.row === undefined ? sentence : make("button", { type: "button", class: "mew-goto", title: "Show the place in the text", onclick: () => go(warning) }, sentence);
+    const what =
+      warning.row === undefined
+        ? sentence
+        : make(
+            "button",
+            {
+              type: "button",
+              class: "mew-goto",
+              title: "Show the place in the text",
+              onclick: () => go(warning),
+            },
+            sentence,
+          );
     return make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), what);
   });
 }
@@ -351,7 +494,11 @@ export function watchNode(face, node) {
 }
 
 export function nameCell(face, name) {
-  return make("th", { scope: "row", class: "mew-code", dir: "ltr" }, watchNode(face, make("span", { class: "mew-name", text: name })));
+  return make(
+    "th",
+    { scope: "row", class: "mew-code", dir: "ltr" },
+    watchNode(face, make("span", { class: "mew-name", text: name })),
+  );
 }
 
 // The value of an argument. A folded value is requested when the reader opens it, which an approval requires.
@@ -362,7 +509,9 @@ function valueParts(face, argument, index, routine = isRoutine(argument)) {
   if (argument.folded) {
     face.closed.add(index);
     cell.open = make("button", {
-      type: "button", class: "mew-open", text: `Expand all ${argument.folded} to approve`,
+      type: "button",
+      class: "mew-open",
+      text: `Expand all ${argument.folded} to approve`,
       "aria-label": `Expand all ${argument.folded} to approve: ${shorten(argument.name)}`,
       onclick: () => {
         cell.open.textContent = "Loading…";
@@ -395,18 +544,37 @@ export function showWhole(face, text, whole, open, name) {
 
 // The buttons under a long text: the next part that was not in sight yet, and the view at full height.
 export function readerBar(text, read) {
-  const tall = make("button", { type: "button", class: "mew-height", "aria-expanded": "false", text: "Open full view", onclick: () => {
-    const now = text.classList.toggle("mew-tall");
-    tall.setAttribute("aria-expanded", String(now));
-    write(tall, now ? "Close full view" : "Open full view");
-    text.scrollIntoView({ block: "nearest" });
-  } });
-  const next = make("button", { type: "button", class: "mew-next", text: "Next unseen part", onclick: () => read.next() }), count = make("span", { class: "mew-num" });
+  const tall = make("button", {
+    type: "button",
+    class: "mew-height",
+    "aria-expanded": "false",
+    text: "Open full view",
+    onclick: () => {
+      const now = text.classList.toggle("mew-tall");
+      tall.setAttribute("aria-expanded", String(now));
+      write(tall, now ? "Close full view" : "Open full view");
+      text.scrollIntoView({ block: "nearest" });
+    },
+  });
+  const next = make("button", {
+      type: "button",
+      class: "mew-next",
+      text: "Next unseen part",
+      onclick: () => read.next(),
+    }),
+    count = make("span", { class: "mew-num" });
   read.onProgress = (text, done) => {
     write(count, text);
     toggle(next, done);
   };
-  return make("div", { class: "mew-readbar" }, count, tall, next, copyButton(() => text.textContent, "Copy", text));
+  return make(
+    "div",
+    { class: "mew-readbar" },
+    count,
+    tall,
+    next,
+    copyButton(() => text.textContent, "Copy", text),
+  );
 }
 
 export function expandValue(face, index, text) {
@@ -423,32 +591,80 @@ function lastValueCell(argument) {
   const [how, was] = argument.last;
   if (how === "same") return make("td", { class: "mew-last mew-dim", text: "= last time" });
   if (how === "new") return make("td", { class: "mew-last", text: "≠ not there last time" });
-  return make("td", { class: "mew-last" }, "≠ last time: ", make("bdi", { class: "mew-code", dir: "ltr", text: was }));
+  return make(
+    "td",
+    { class: "mew-last" },
+    "≠ last time: ",
+    make("bdi", { class: "mew-code", dir: "ltr", text: was }),
+  );
 }
 
 function frontFace(card) {
-  const { data, desk } = card, face = faceOf(card, "front", data.digest);
-  const body = make("tbody"), routine = make("tbody"), warned = new Set(data.warnings.map((warning) => warning.row));
+  const { data, desk } = card,
+    face = faceOf(card, "front", data.digest);
+  const body = make("tbody"),
+    routine = make("tbody"),
+    warned = new Set(data.warnings.map((warning) => warning.row));
   data.arguments.forEach((argument, index) => {
     // What a warning is about stands in sight.
     const usual = isRoutine(argument) && !warned.has(index);
-    const row = make("tr", {}, usual ? routineName(argument) : nameCell(face, argument.name), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valueParts(face, argument, index, usual)));
+    const row = make(
+      "tr",
+      {},
+      usual ? routineName(argument) : nameCell(face, argument.name),
+      make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valueParts(face, argument, index, usual)),
+    );
     if (argument.last) row.append(lastValueCell(argument));
     (usual ? routine : body).append(row);
   });
   face.node.append(...warnings(data.warnings, goIn(face)).map((warning) => watchNode(face, warning)));
   if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body));
-  for (const gone of data.gone) face.node.append(make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })));
-  if (data.why) face.node.append(watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))));
-  const reject = card.rejecter = data.decided ? null : rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), { class: "mew-reject mew-danger", "aria-label": `Reject: ${card.says}` });
-  face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), { class: "mew-approve mew-primary", key: "A", "aria-label": `Approve: ${card.says}` });
+  for (const gone of data.gone)
+    face.node.append(
+      make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })),
+    );
+  if (data.why)
+    face.node.append(
+      watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))),
+    );
+  const reject = (card.rejecter = data.decided
+    ? null
+    : rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), {
+        class: "mew-reject mew-danger",
+        "aria-label": `Reject: ${card.says}`,
+      }));
+  face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), {
+    class: "mew-approve mew-primary",
+    key: "A",
+    "aria-label": `Approve: ${card.says}`,
+  });
   face.others = reject ? [reject.button, reject.send] : [];
-  const leave = () => make("button", { type: "button", class: "mew-leave", text: "Leave it rejected", "aria-label": `Leave it rejected: ${card.says}`, onclick: () => desk.leave(card) });
-  const line = face.line = make("div", { class: "mew-buttons" }, reject ? reject.button : leave());
-  if (desk.more()) line.append(make("button", { type: "button", class: "mew-edit mew-quiet", text: "Edit", "aria-label": `Edit before approving: ${card.says}`, onclick: (event) => event.isTrusted && editFace(card) }));
+  const leave = () =>
+    make("button", {
+      type: "button",
+      class: "mew-leave",
+      text: "Leave it rejected",
+      "aria-label": `Leave it rejected: ${card.says}`,
+      onclick: () => desk.leave(card),
+    });
+  const line = (face.line = make("div", { class: "mew-buttons" }, reject ? reject.button : leave()));
+  if (desk.more())
+    line.append(
+      make("button", {
+        type: "button",
+        class: "mew-edit mew-quiet",
+        text: "Edit",
+        "aria-label": `Edit before approving: ${card.says}`,
+        onclick: (event) => event.isTrusted && editFace(card),
+      }),
+    );
   if (!data.to.length) {
-    card.picker = make("select", { class: "mew-target", "aria-label": "Who runs it", onchange: () => rearm(face) });
+    card.picker = make("select", {
+      class: "mew-target",
+      "aria-label": "Who runs it",
+      onchange: () => rearm(face),
+    });
     face.needs = () => (card.picker.value ? "" : "Choose who runs it");
     desk.offer(card.picker);
   }
@@ -456,7 +672,12 @@ function frontFace(card) {
   if (card.picker) line.append(card.picker);
   const split = make("span", { class: "mew-split" }, face.primary);
   if (desk.more()) {
-    face.allow = menuButton("▾", () => allowItems(card), { class: "mew-allow mew-primary", "aria-label": `Approve and allow: ${card.says}`, title: "Approve and allow…", hidden: Boolean(data.rejected) });
+    face.allow = menuButton("▾", () => allowItems(card), {
+      class: "mew-allow mew-primary",
+      "aria-label": `Approve and allow: ${card.says}`,
+      title: "Approve and allow…",
+      hidden: Boolean(data.rejected),
+    });
     split.append(face.allow);
   }
   line.append(split);
@@ -466,32 +687,95 @@ function frontFace(card) {
 
 // Ways to approve that also allow later requests. Each shows first what it would allow.
 function allowItems(card) {
-  const tool = card.data.tool || card.data.method, items = [
-    { text: "Approve alike calls for this session", about: `${card.data.proposer} may run ${tool} with these arguments and no others until the lab goes down`, run: () => grantFace(card, { scope: "values", limit: "this session" }) },
-    { text: "Approve and allow for this session", about: `${card.data.proposer} may run ${tool} with any arguments until the lab goes down`, run: () => grantFace(card, { scope: "any", limit: "this session" }) },
-  ];
-  if (card.data.readOnly) items.push({ text: `Always allow read-only tools of ${card.data.readOnly}`, about: "for 1 h, unless you choose another limit", run: () => grantFace(card, { scope: "read-only", limit: "1 h" }) });
-  items.push({ text: "Approve and allow…", about: "choose what, how often and for how long", run: () => grantFace(card) });
+  const tool = card.data.tool || card.data.method,
+    items = [
+      {
+        text: "Approve alike calls for this session",
+        about: `${card.data.proposer} may run ${tool} with these arguments and no others until the lab goes down`,
+        run: () => grantFace(card, { scope: "values", limit: "this session" }),
+      },
+      {
+        text: "Approve and allow for this session",
+        about: `${card.data.proposer} may run ${tool} with any arguments until the lab goes down`,
+        run: () => grantFace(card, { scope: "any", limit: "this session" }),
+      },
+    ];
+  if (card.data.readOnly)
+    items.push({
+      text: `Always allow read-only tools of ${card.data.readOnly}`,
+      about: "for 1 h, unless you choose another limit",
+      run: () => grantFace(card, { scope: "read-only", limit: "1 h" }),
+    });
+  items.push({
+    text: "Approve and allow…",
+    about: "choose what, how often and for how long",
+    run: () => grantFace(card),
+  });
   return items;
 }
 
 // What is rarely needed: what else is sent, the digest, the id, and the ways to other parts. The hint of the card stands
 // beside the button, in room that is there anyway.
 function detailsOf(card, routine, hint) {
-  const { data } = card, digest = make("span", { class: "mew-digest mew-code", title: `sha-256 ${data.digest}`, text: data.short });
-  const go = (part, target, text) => make("button", { type: "button", class: "mew-quiet mew-link-to", text, onclick: async () => {
-    if (!(await openIn(card.node.closest(".mew"), part, target))) card.desk.say(card, `No view in this page shows it. Run %mew ${part} in a cell.`);
-  } });
-  const also = routine.childNodes.length ? [make("div", { text: "Also sent:" }), make("table", { class: "mew-arguments mew-also", "aria-label": "Also sent" }, routine)] : [];
-  const body = make("div", { class: "mew-details", hidden: true }, ...also,
-    make("div", {}, "Digest ", digest, copyButton(() => data.digest, "Copy digest", digest)),
-    make("div", {}, "Proposal ", make("span", { class: "mew-code", text: data.name }), copyButton(() => data.id, "Copy id")),
-    make("div", { class: "mew-links" }, go("feed", { id: data.id }, "Show in messages"), go("timeline", { id: data.id }, "Show in timeline"), go("reasoning", { id: data.id }, "Show its reasoning")));
-  const open = make("button", { type: "button", class: "mew-routine mew-details-open", "aria-expanded": "false", text: "Details ▸", onclick: () => {
-    body.hidden = !body.hidden;
-    open.setAttribute("aria-expanded", String(!body.hidden));
-    write(open, body.hidden ? "Details ▸" : "Details ▾");
-  } });
+  const { data } = card,
+    digest = make("span", {
+      class: "mew-digest mew-code",
+      title: `sha-256 ${data.digest}`,
+      text: data.short,
+    });
+  const go = (part, target, text) =>
+    make("button", {
+      type: "button",
+      class: "mew-quiet mew-link-to",
+      text,
+      onclick: async () => {
+        if (!(await openIn(card.node.closest(".mew"), part, target)))
+          card.desk.say(card, `No view in this page shows it. Run %mew ${part} in a cell.`);
+      },
+    });
+  const also = routine.childNodes.length
+    ? [
+        make("div", { text: "Also sent:" }),
+        make("table", { class: "mew-arguments mew-also", "aria-label": "Also sent" }, routine),
+      ]
+    : [];
+  const body = make(
+    "div",
+    { class: "mew-details", hidden: true },
+    ...also,
+    make(
+      "div",
+      {},
+      "Digest ",
+      digest,
+      copyButton(() => data.digest, "Copy digest", digest),
+    ),
+    make(
+      "div",
+      {},
+      "Proposal ",
+      make("span", { class: "mew-code", text: data.name }),
+      copyButton(() => data.id, "Copy id"),
+    ),
+    make(
+      "div",
+      { class: "mew-links" },
+      go("feed", { id: data.id }, "Show in messages"),
+      go("timeline", { id: data.id }, "Show in timeline"),
+      go("reasoning", { id: data.id }, "Show its reasoning"),
+    ),
+  );
+  const open = make("button", {
+    type: "button",
+    class: "mew-routine mew-details-open",
+    "aria-expanded": "false",
+    text: "Details ▸",
+    onclick: () => {
+      body.hidden = !body.hidden;
+      open.setAttribute("aria-expanded", String(!body.hidden));
+      write(open, body.hidden ? "Details ▸" : "Details ▾");
+    },
+  });
   return make("div", { class: "mew-more" }, open, hint, body);
 }
 
@@ -511,12 +795,22 @@ function show(card, face) {
 }
 
 function addHeading(face, text, ...more) {
-  face.head = make("div", { class: "mew-facehead", role: "heading", "aria-level": 3, tabindex: -1 }, make("b", { text }), ...more);
+  face.head = make(
+    "div",
+    { class: "mew-facehead", role: "heading", "aria-level": 3, tabindex: -1 },
+    make("b", { text }),
+    ...more,
+  );
   face.node.append(face.head);
 }
 
 function back(card) {
-  return make("button", { type: "button", class: "mew-back", text: "Back", onclick: () => show(card, card.front) });
+  return make("button", {
+    type: "button",
+    class: "mew-back",
+    text: "Back",
+    onclick: () => show(card, card.front),
+  });
 }
 
 function requireRunner(card) {
@@ -531,44 +825,101 @@ async function editFace(card) {
   if (card.form) return show(card, card.form);
   const answer = await card.desk.act(card, "form", { id: card.data.id });
   if (!answer || !isOpen(card.data)) return;
-  const face = faceOf(card, "edit", ""), fields = [];
+  const face = faceOf(card, "edit", ""),
+    fields = [];
   card.form = face;
   addHeading(face, "Change the arguments");
   if (answer.value.plan) return showSchemaForm(card, face, answer.value);
   for (const [index, field] of answer.value.fields.entries()) {
-    const area = make("textarea", { class: "mew-code", dir: "ltr", spellcheck: "false", "aria-label": `${field.name}${field.isText ? ", text" : ", JSON"}`, rows: Math.min(10, Math.max(1, field.text.split("\n").length)) });
+    const area = make("textarea", {
+      class: "mew-code",
+      dir: "ltr",
+      spellcheck: "false",
+      "aria-label": `${field.name}${field.isText ? ", text" : ", JSON"}`,
+      rows: Math.min(10, Math.max(1, field.text.split("\n").length)),
+    });
     area.value = field.text;
     const argument = { index, isText: field.isText, area, was: area.value, removed: false };
-    const drop = make("button", { type: "button", text: "Remove", "aria-label": `Remove ${field.name}`, onclick: () => {
-      argument.removed = !argument.removed;
-      write(drop, argument.removed ? "Keep" : "Remove");
-      drop.setAttribute("aria-label", `${drop.textContent} ${field.name}`);
-      area.disabled = argument.removed;
-    } });
+    const drop = make("button", {
+      type: "button",
+      text: "Remove",
+      "aria-label": `Remove ${field.name}`,
+      onclick: () => {
+        argument.removed = !argument.removed;
+        write(drop, argument.removed ? "Keep" : "Remove");
+        drop.setAttribute("aria-label", `${drop.textContent} ${field.name}`);
+        area.disabled = argument.removed;
+      },
+    });
     fields.push(argument);
-    const hint = [field.isText ? "text" : "JSON", field.isText ? field.hint.replace(/^string(, )?/, "") : field.hint].filter(Boolean).join(" · ");
-    face.node.append(make("div", { class: "mew-field" }, make("div", { class: "mew-fieldname" }, make("bdi", { class: "mew-code", dir: "ltr", text: field.name }), make("span", { class: "mew-dim", text: hint })), area, drop));
+    const hint = [
+      field.isText ? "text" : "JSON",
+      field.isText ? field.hint.replace(/^string(, )?/, "") : field.hint,
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    face.node.append(
+      make(
+        "div",
+        { class: "mew-field" },
+        make(
+          "div",
+          { class: "mew-fieldname" },
+          make("bdi", { class: "mew-code", dir: "ltr", text: field.name }),
+          make("span", { class: "mew-dim", text: hint }),
+        ),
+        area,
+        drop,
+      ),
+    );
   }
   const added = [];
-  const add = make("button", { type: "button", class: "mew-add", text: "Add an argument", onclick: () => {
-    const name = make("input", { type: "text", class: "mew-code", maxlength: 200, placeholder: "name", "aria-label": "Name of the new argument" });
-    const area = make("textarea", { class: "mew-code", dir: "ltr", rows: 1, spellcheck: "false", placeholder: 'JSON, such as "text" or 3', "aria-label": "JSON value of the new argument" });
-    added.push({ name, area });
-    add.before(make("div", { class: "mew-field" }, name, area));
-    name.focus();
-  } });
-  const review = doer("Review changes", async () => {
-    const changes = [];
-    for (const field of fields) {
-      if (field.removed) changes.push({ index: field.index, remove: true });
-      else if (field.area.value !== field.was) changes.push({ index: field.index, [field.isText ? "text" : "json"]: field.area.value });
-    }
-    for (const argument of added) if (argument.name.value) changes.push({ name: argument.name.value, json: argument.area.value });
-    if (!changes.length) return card.desk.say(card, "There are no changes yet.");
-    const made = await card.desk.act(card, "review", { id: card.data.id, changes });
-    if (made && isOpen(card.data)) reviewFace(card, made.value, face);
-  }, { class: "mew-review" });
-  face.node.append(add, make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), review));
+  const add = make("button", {
+    type: "button",
+    class: "mew-add",
+    text: "Add an argument",
+    onclick: () => {
+      const name = make("input", {
+        type: "text",
+        class: "mew-code",
+        maxlength: 200,
+        placeholder: "name",
+        "aria-label": "Name of the new argument",
+      });
+      const area = make("textarea", {
+        class: "mew-code",
+        dir: "ltr",
+        rows: 1,
+        spellcheck: "false",
+        placeholder: 'JSON, such as "text" or 3',
+        "aria-label": "JSON value of the new argument",
+      });
+      added.push({ name, area });
+      add.before(make("div", { class: "mew-field" }, name, area));
+      name.focus();
+    },
+  });
+  const review = doer(
+    "Review changes",
+    async () => {
+      const changes = [];
+      for (const field of fields) {
+        if (field.removed) changes.push({ index: field.index, remove: true });
+        else if (field.area.value !== field.was)
+          changes.push({ index: field.index, [field.isText ? "text" : "json"]: field.area.value });
+      }
+      for (const argument of added)
+        if (argument.name.value) changes.push({ name: argument.name.value, json: argument.area.value });
+      if (!changes.length) return card.desk.say(card, "There are no changes yet.");
+      const made = await card.desk.act(card, "review", { id: card.data.id, changes });
+      if (made && isOpen(card.data)) reviewFace(card, made.value, face);
+    },
+    { class: "mew-review" },
+  );
+  face.node.append(
+    add,
+    make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), review),
+  );
   face.first = fields[0]?.area ?? add;
   show(card, face);
 }
@@ -577,42 +928,96 @@ async function editFace(card) {
 function showSchemaForm(card, face, { plan, value }) {
   const form = schemaForm(plan, { changed() {} });
   form.set(value);
-  const review = doer("Review changes", async () => {
-    const text = form.text();
-    if (text === null) return card.desk.say(card, "Correct the marked fields first.");
-    const made = await card.desk.act(card, "review", { id: card.data.id, arguments: text });
-    if (made && isOpen(card.data)) reviewFace(card, made.value, face);
-  }, { class: "mew-review" });
-  face.node.append(form.node, make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), review));
+  const review = doer(
+    "Review changes",
+    async () => {
+      const text = form.text();
+      if (text === null) return card.desk.say(card, "Correct the marked fields first.");
+      const made = await card.desk.act(card, "review", { id: card.data.id, arguments: text });
+      if (made && isOpen(card.data)) reviewFace(card, made.value, face);
+    },
+    { class: "mew-review" },
+  );
+  face.node.append(
+    form.node,
+    make("div", { class: "mew-buttons" }, back(card), make("span", { class: "mew-gap" }), review),
+  );
   face.first = form.node.querySelector("textarea, input, select, button");
   show(card, face);
 }
 
 function reviewFace(card, made, form) {
-  const face = faceOf(card, "review", made.digest), body = make("tbody"), routine = make("tbody", { hidden: true }), names = [];
-  addHeading(face, "This would be sent", make("span", { class: "mew-digest mew-code", title: `sha-256 ${made.digest}`, text: `digest ${made.short}` }));
+  const face = faceOf(card, "review", made.digest),
+    body = make("tbody"),
+    routine = make("tbody", { hidden: true }),
+    names = [];
+  addHeading(
+    face,
+    "This would be sent",
+    make("span", {
+      class: "mew-digest mew-code",
+      title: `sha-256 ${made.digest}`,
+      text: `digest ${made.short}`,
+    }),
+  );
   face.node.append(...warnings(made.warnings, goIn(face)).map((warning) => watchNode(face, warning)));
   const words = { same: "as proposed", added: "added", removed: "removed", changed: "changed" };
   for (const line of made.lines) {
     const value = make("td", { class: "mew-value mew-code", dir: "ltr" });
-    if (line.how === "removed") value.append(watchNode(face, make("del", { class: "mew-text", text: line.was })));
+    if (line.how === "removed")
+      value.append(watchNode(face, make("del", { class: "mew-text", text: line.was })));
     else if (line.how === "changed" && line.lines.length && !line.folded) {
       for (const [sign, text] of line.lines) {
         const tag = { "-": "del", "+": "ins" }[sign] ?? "span";
         value.append(watchNode(face, make("div", { class: "mew-diff" })));
-        value.lastChild.append(make("span", { class: "mew-diffsign", text: `${sign} ` }), make(tag, { class: sign === "…" ? "mew-dim" : "", text }));
+        value.lastChild.append(
+          make("span", { class: "mew-diffsign", text: `${sign} ` }),
+          make(tag, { class: sign === "…" ? "mew-dim" : "", text }),
+        );
       }
     } else {
       if (line.how === "changed") value.append(make("del", { class: "mew-text", text: line.was }));
       value.append(...valueParts(face, line, line.index));
     }
     if (isRoutine(line)) names.push(line.what);
-    (isRoutine(line) ? routine : body).append(make("tr", { class: `mew-how-${line.how}` }, isRoutine(line) ? routineName(line) : nameCell(face, line.name), value, make("td", { class: "mew-last", text: words[line.how] })));
+    (isRoutine(line) ? routine : body).append(
+      make(
+        "tr",
+        { class: `mew-how-${line.how}` },
+        isRoutine(line) ? routineName(line) : nameCell(face, line.name),
+        value,
+        make("td", { class: "mew-last", text: words[line.how] }),
+      ),
+    );
   }
-  face.node.append(make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine), ...routineFold(routine, names));
-  if (card.picker) face.node.append(make("div", { class: "mew-why" }, "run by ", make("bdi", { text: card.picker.selectedOptions[0].textContent })));
-  face.node.append(make("div", { class: "mew-why" }, "The request is marked as edited, and ", make("bdi", { text: card.data.proposer }), " will be informed of your changes."));
-  face.primary = decider(face, "Approve as edited", () => card.desk.decide(card, "approve", { digest: made.digest }), { class: "mew-confirm mew-primary", "aria-label": `Approve as edited: ${card.says}` });
+  face.node.append(
+    make("table", { class: "mew-arguments", "aria-label": "What would be sent" }, body, routine),
+    ...routineFold(routine, names),
+  );
+  if (card.picker)
+    face.node.append(
+      make(
+        "div",
+        { class: "mew-why" },
+        "run by ",
+        make("bdi", { text: card.picker.selectedOptions[0].textContent }),
+      ),
+    );
+  face.node.append(
+    make(
+      "div",
+      { class: "mew-why" },
+      "The request is marked as edited, and ",
+      make("bdi", { text: card.data.proposer }),
+      " will be informed of your changes.",
+    ),
+  );
+  face.primary = decider(
+    face,
+    "Approve as edited",
+    () => card.desk.decide(card, "approve", { digest: made.digest }),
+    { class: "mew-confirm mew-primary", "aria-label": `Approve as edited: ${card.says}` },
+  );
   const again = make("button", { type: "button", text: "Change again", onclick: () => show(card, form) });
   face.node.append(make("div", { class: "mew-buttons" }, back(card), again, face.hint, face.primary));
   show(card, face);
@@ -620,13 +1025,46 @@ function reviewFace(card, made, form) {
 
 function grantFace(card, { scope = null, limit: wanted = null } = {}) {
   if (requireRunner(card) || card.sent) return;
-  const face = Object.assign(faceOf(card, "grant", ""), { base: card.front }), shown = make("div", { class: "mew-offer" });
+  const face = Object.assign(faceOf(card, "grant", ""), { base: card.front }),
+    shown = make("div", { class: "mew-offer" });
   addHeading(face, "Approve, and allow it from now on");
-  let chosen = scope ?? "values", offer = null, requests = 0;
+  let chosen = scope ?? "values",
+    offer = null,
+    requests = 0;
   const name = `mew-values-${card.data.digest.slice(0, 12)}-${Math.floor(performance.now())}`;
-  const choice = (text, value) => make("label", {}, make("input", { type: "radio", name, checked: chosen === value, onchange: () => { chosen = value; ask(); } }), ` ${text}`);
-  const limit = make("select", { "aria-label": "How long, or how often", onchange: () => ask() }, ...card.desk.limits().map((name) => make("option", { value: name, text: name, selected: name === wanted })));
-  const choices = make("div", { class: "mew-choices", role: "group", "aria-label": "What is allowed" }, ...(card.desk.knowsClosed() ? [choice("only these values, nothing else", "values")] : [choice("approve alike calls in this lab", "values"), choice("only these values, and any others beside them", "open")]), choice("any arguments", "any"));
+  const choice = (text, value) =>
+    make(
+      "label",
+      {},
+      make("input", {
+        type: "radio",
+        name,
+        checked: chosen === value,
+        onchange: () => {
+          chosen = value;
+          ask();
+        },
+      }),
+      ` ${text}`,
+    );
+  const limit = make(
+    "select",
+    { "aria-label": "How long, or how often", onchange: () => ask() },
+    ...card.desk
+      .limits()
+      .map((name) => make("option", { value: name, text: name, selected: name === wanted })),
+  );
+  const choices = make(
+    "div",
+    { class: "mew-choices", role: "group", "aria-label": "What is allowed" },
+    ...(card.desk.knowsClosed()
+      ? [choice("only these values, nothing else", "values")]
+      : [
+          choice("approve alike calls in this lab", "values"),
+          choice("only these values, and any others beside them", "open"),
+        ]),
+    choice("any arguments", "any"),
+  );
   if (card.data.readOnly) choices.append(choice(`all read-only tools of ${card.data.readOnly}`, "read-only"));
   choices.append(limit);
   async function ask(aware = false) {
@@ -637,28 +1075,75 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
     shown.replaceChildren(make("div", { class: "mew-dim", text: "Computing what this would allow…" }));
     rearm(face);
     const target = card.picker ? card.picker.value : "";
-    const made = await card.desk.act(card, "offer", { id: card.data.id, values: chosen === "values" || chosen === "open", readOnly: chosen === "read-only", opened: chosen === "open", aware, limit: limit.value, target });
+    const made = await card.desk.act(card, "offer", {
+      id: card.data.id,
+      values: chosen === "values" || chosen === "open",
+      readOnly: chosen === "read-only",
+      opened: chosen === "open",
+      aware,
+      limit: limit.value,
+      target,
+    });
     if (mine !== requests || !isOpen(card.data)) return;
-    if (!made) return shown.replaceChildren(make("div", { class: "mew-dim", text: "This cannot be allowed. Choose other options, or approve the proposal alone." }));
+    if (!made)
+      return shown.replaceChildren(
+        make("div", {
+          class: "mew-dim",
+          text: "This cannot be allowed. Choose other options, or approve the proposal alone.",
+        }),
+      );
     offer = made.value;
     // An offer with a question cannot be taken: the press on the question asks for one that can.
-    const question = offer.ask ? [make("button", { type: "button", class: "mew-aware", text: offer.ask, onclick: () => ask(true) })] : [];
-    const does = offer.here ? ` may have these calls approved in this lab (${offer.limit}):` : ` may send by itself (${offer.limit}):`;
-    const matches = offer.count === 1 ? "1 call or proposal" : `${groupDigits(offer.count)} calls and proposals`;
+    const question = offer.ask
+      ? [make("button", { type: "button", class: "mew-aware", text: offer.ask, onclick: () => ask(true) })]
+      : [];
+    const does = offer.here
+      ? ` may have these calls approved in this lab (${offer.limit}):`
+      : ` may send by itself (${offer.limit}):`;
+    const matches =
+      offer.count === 1 ? "1 call or proposal" : `${groupDigits(offer.count)} calls and proposals`;
     shown.replaceChildren(
       make("div", {}, make("bdi", { class: "mew-who", text: offer.to }), does),
-      make("pre", { class: "mew-code mew-pattern", dir: "ltr", tabindex: 0, "aria-label": "The permission that is given", text: offer.pattern }),
-      make("div", { class: "mew-why" }, `Of the last ${countOf(offer.of, "message")} it matches ${matches} of `, make("bdi", { text: offer.to }), offer.examples.length ? "; the last:" : "."),
+      make("pre", {
+        class: "mew-code mew-pattern",
+        dir: "ltr",
+        tabindex: 0,
+        "aria-label": "The permission that is given",
+        text: offer.pattern,
+      }),
+      make(
+        "div",
+        { class: "mew-why" },
+        `Of the last ${countOf(offer.of, "message")} it matches ${matches} of `,
+        make("bdi", { text: offer.to }),
+        offer.examples.length ? "; the last:" : ".",
+      ),
       ...offer.examples.map((text) => make("div", { class: "mew-example mew-code" }, make("bdi", { text }))),
-      ...offer.remarks.map((text) => make("div", { class: "mew-why", text })), ...question);
+      ...offer.remarks.map((text) => make("div", { class: "mew-why", text })),
+      ...question,
+    );
     if (offer.ask) return rearm(face);
-    face.watch = [readerOf(shown.querySelector("pre"), "what is allowed"), ...Array.from(shown.children, (child) => child.matches("pre") ? null : partOf(child)).filter(Boolean)];
+    face.watch = [
+      readerOf(shown.querySelector("pre"), "what is allowed"),
+      ...Array.from(shown.children, (child) => (child.matches("pre") ? null : partOf(child))).filter(Boolean),
+    ];
     rearm(face);
   }
-  for (const argument of card.data.arguments.keys()) if (card.front.closed.has(argument)) face.closed.add(argument);
-  face.needs = () => (!offer ? "Wait for what this would allow" : offer.ask ? `Confirm first: ${offer.ask}` : "");
-  face.primary = decider(face, "Approve and allow", () => card.desk.decide(card, "approve", { digest: card.data.digest, offer: offer.digest }), { class: "mew-confirm mew-primary", "aria-label": `Approve and allow: ${card.says}` });
-  face.node.append(choices, shown, make("div", { class: "mew-buttons" }, back(card), face.hint, face.primary));
+  for (const argument of card.data.arguments.keys())
+    if (card.front.closed.has(argument)) face.closed.add(argument);
+  face.needs = () =>
+    !offer ? "Wait for what this would allow" : offer.ask ? `Confirm first: ${offer.ask}` : "";
+  face.primary = decider(
+    face,
+    "Approve and allow",
+    () => card.desk.decide(card, "approve", { digest: card.data.digest, offer: offer.digest }),
+    { class: "mew-confirm mew-primary", "aria-label": `Approve and allow: ${card.says}` },
+  );
+  face.node.append(
+    choices,
+    shown,
+    make("div", { class: "mew-buttons" }, back(card), face.hint, face.primary),
+  );
   show(card, face);
   ask();
 }
@@ -687,12 +1172,25 @@ export function unfold(card) {
   card.told = make("div", { class: "mew-told", role: "status" });
   tellNotices(card);
   card.front = card.face = frontFace(card);
-  const line = make("div", { class: "mew-line" }, titleOf(data)), about = aboutOf(data, card.age);
+  const line = make("div", { class: "mew-line" }, titleOf(data)),
+    about = aboutOf(data, card.age);
   card.top.watch.push(partOf(line), partOf(about));
   // The kernel measures from when its title was in sight.
   const title = card.top.watch.slice();
-  card.head = { get done() { return title.every((part) => part.done); } };
-  node.append(card.briefLine, line, about, card.told, ...titleFolds(data, card.top), card.front.node, card.notice);
+  card.head = {
+    get done() {
+      return title.every((part) => part.done);
+    },
+  };
+  node.append(
+    card.briefLine,
+    line,
+    about,
+    card.told,
+    ...titleFolds(data, card.top),
+    card.front.node,
+    card.notice,
+  );
   settle(card, data.state === "deciding");
 }
 
@@ -718,16 +1216,42 @@ export function showAnew(card) {
 
 // What an open card shows while another one is reviewed.
 function briefLine(card) {
-  const { data } = card, first = (argument) => { const [line, ...more] = argument.text.split("\n"); return more.length || argument.folded ? `${line}…` : line; };
-  const values = data.arguments.filter((argument) => !isRoutine(argument)).map(first).join(", ");
-  return briefLineOf(data, `${data.tool || data.method}(${shorten(values, 120)})`, data.warnings.length, "Review", card);
+  const { data } = card,
+    first = (argument) => {
+      const [line, ...more] = argument.text.split("\n");
+      return more.length || argument.folded ? `${line}…` : line;
+    };
+  const values = data.arguments
+    .filter((argument) => !isRoutine(argument))
+    .map(first)
+    .join(", ");
+  return briefLineOf(
+    data,
+    `${data.tool || data.method}(${shorten(values, 120)})`,
+    data.warnings.length,
+    "Review",
+    card,
+  );
 }
 
 /** @type {(data: CardData, text: string, risks: number, review: string, card: any) => HTMLElement} */
 export function briefLineOf(data, text, risks, review, card) {
-  const line = make("div", { class: "mew-brief-line", hidden: true }, make("bdi", { class: "mew-who", text: data.proposer }), make("bdi", { class: "mew-brief-call mew-code", dir: "ltr", text }));
+  const line = make(
+    "div",
+    { class: "mew-brief-line", hidden: true },
+    make("bdi", { class: "mew-who", text: data.proposer }),
+    make("bdi", { class: "mew-brief-call mew-code", dir: "ltr", text }),
+  );
   if (risks) line.append(make("span", { class: "mew-brief-warning", text: countOf(risks, "warning") }));
-  line.append(make("button", { type: "button", class: "mew-review-open", text: review, "aria-label": `Review: ${card.says}`, onclick: () => card.desk.review(card) }));
+  line.append(
+    make("button", {
+      type: "button",
+      class: "mew-review-open",
+      text: review,
+      "aria-label": `Review: ${card.says}`,
+      onclick: () => card.desk.review(card),
+    }),
+  );
   return line;
 }
 
@@ -756,27 +1280,76 @@ function resultOf(data) {
 
 // The way past a rejection: it shows the whole card once more, whose button then asks for two presses.
 export function againButton(card) {
-  return doer(`${ALL_THE_SAME}…`, () => card.desk.again(card), { class: "mew-again", "aria-label": `${ALL_THE_SAME}…: ${card.says}`, title: `${capitalize(card.data.rejected)}. Shows it in full once more.` });
+  return doer(`${ALL_THE_SAME}…`, () => card.desk.again(card), {
+    class: "mew-again",
+    "aria-label": `${ALL_THE_SAME}…: ${card.says}`,
+    title: `${capitalize(card.data.rejected)}. Shows it in full once more.`,
+  });
 }
 
 // A decided card is one line: the call, the decision and its author, and the result, which is another thing.
 export function collapse(card) {
-  const focused = holdsFocus(card.node), data = card.data, result = resultOf(data);
+  const focused = holdsFocus(card.node),
+    data = card.data,
+    result = resultOf(data);
   // A form in which somebody writes what she found out stays while the outcome does.
-  const found = data.state !== "unknown" ? null : (card.node.querySelector(".mew-found") ?? foundOut(`What happened? ${card.says}`, (happened, note) => card.desk.act(card, "found_out", { id: data.id, happened, note })));
+  const found =
+    data.state !== "unknown"
+      ? null
+      : (card.node.querySelector(".mew-found") ??
+        foundOut(`What happened? ${card.says}`, (happened, note) =>
+          card.desk.act(card, "found_out", { id: data.id, happened, note }),
+        ));
   const held = found && holdsFocus(found) ? activeOf(card.node) : null;
   const again = data.rejected && !data.refusal ? againButton(card) : null;
-  const when = data.at === null ? "" : clockTime(data.at), failed = data.failed;
+  const when = data.at === null ? "" : clockTime(data.at),
+    failed = data.failed;
   card.past = [data.decision, result].filter(Boolean).join(" · ");
   card.node.className = `mew-card mew-past${failed ? " mew-failed" : ""}`;
   card.node.setAttribute("aria-label", `${card.says}: ${card.past}`);
-  const outcome = make("span", { class: "mew-outcome", title: [card.past, data.at === null ? "" : clockHover(data.at)].filter(Boolean).join("\n") }, make("bdi", { text: data.decision }));
+  const outcome = make(
+    "span",
+    {
+      class: "mew-outcome",
+      title: [card.past, data.at === null ? "" : clockHover(data.at)].filter(Boolean).join("\n"),
+    },
+    make("bdi", { text: data.decision }),
+  );
   if (result) outcome.append(make("bdi", { class: "mew-result", text: ` · ${result}` }));
   card.node.replaceChildren(
-    make("span", { class: `mew-sign mew-sign-${failed ? "failed" : data.state}`, "aria-hidden": true, text: failed ? "!" : (SIGNS[data.state] ?? "•") }),
-    make("span", { class: "mew-says", title: describePast(data) }, make("bdi", { class: "mew-who", text: data.proposer }), " · ", make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method })),
-    outcome, make("span", { class: "mew-when mew-num", title: data.at === null ? "" : clockHover(data.at), text: when }),
-    ...(found ? [found] : []), ...(data.kept ? [card.desk.kept(data)] : []), ...(again ? [make("span", { class: "mew-past-rejection" }, again)] : []));
-  card.top = card.head = card.face = card.front = card.form = card.picker = card.age = card.told = card.notice = card.briefLine = card.rejecter = null;
+    make("span", {
+      class: `mew-sign mew-sign-${failed ? "failed" : data.state}`,
+      "aria-hidden": true,
+      text: failed ? "!" : (SIGNS[data.state] ?? "•"),
+    }),
+    make(
+      "span",
+      { class: "mew-says", title: describePast(data) },
+      make("bdi", { class: "mew-who", text: data.proposer }),
+      " · ",
+      make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }),
+    ),
+    outcome,
+    make("span", {
+      class: "mew-when mew-num",
+      title: data.at === null ? "" : clockHover(data.at),
+      text: when,
+    }),
+    ...(found ? [found] : []),
+    ...(data.kept ? [card.desk.kept(data)] : []),
+    ...(again ? [make("span", { class: "mew-past-rejection" }, again)] : []),
+  );
+  card.top =
+    card.head =
+    card.face =
+    card.front =
+    card.form =
+    card.picker =
+    card.age =
+    card.told =
+    card.notice =
+    card.briefLine =
+    card.rejecter =
+      null;
   if (focused) (held ?? card.node).focus();
 }

@@ -4,11 +4,27 @@ import { atHand, doer, make } from "../ui/elements.js";
 
 // `run(happened, note)` records it in the kernel, which then changes the line of the card.
 export function foundOut(label, run) {
-  const opener = make("button", { type: "button", "aria-expanded": "false", "aria-label": label, text: "What happened?", onclick: () => (form.hidden ? open() : close()) });
-  const note = make("input", { type: "text", maxlength: 1000, placeholder: "what you found out, and how (optional)", "aria-label": "What you found out" });
+  const opener = make("button", {
+    type: "button",
+    "aria-expanded": "false",
+    "aria-label": label,
+    text: "What happened?",
+    onclick: () => (form.hidden ? open() : close()),
+  });
+  const note = make("input", {
+    type: "text",
+    maxlength: 1000,
+    placeholder: "what you found out, and how (optional)",
+    "aria-label": "What you found out",
+  });
   const answer = (text, happened) => doer(text, () => run(happened, note.value.trim()));
-  const form = make("span", { class: "mew-found-form", role: "group", "aria-label": label, hidden: true },
-    answer("It took effect", true), answer("It did not", false), note);
+  const form = make(
+    "span",
+    { class: "mew-found-form", role: "group", "aria-label": label, hidden: true },
+    answer("It took effect", true),
+    answer("It did not", false),
+    note,
+  );
   function open() {
     form.hidden = false;
     opener.setAttribute("aria-expanded", "true");

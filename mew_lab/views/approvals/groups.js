@@ -4,15 +4,42 @@
 
 import { make, write } from "../ui/elements.js";
 import { countOf, shorten } from "../ui/text.js";
-import { aboutOf, againButton, arm, briefLineOf, decider, faceOf, goIn, insists, isOff, isOpen, isRoutine, lookAt, nameCell, rearm, rejecter, showWhole, spot, titleFolds, titleOf, warnings, watchNode } from "./cards.js";
+import {
+  aboutOf,
+  againButton,
+  arm,
+  briefLineOf,
+  decider,
+  faceOf,
+  goIn,
+  insists,
+  isOff,
+  isOpen,
+  isRoutine,
+  lookAt,
+  nameCell,
+  rearm,
+  rejecter,
+  showWhole,
+  spot,
+  titleFolds,
+  titleOf,
+  warnings,
+  watchNode,
+} from "./cards.js";
 
 const ALIKE = 3;
 
 export function groupOf(cards, desk) {
-  const sorted = [...cards].sort((a, b) => b.data.warnings.length - a.data.warnings.length || a.data.seq - b.data.seq);
-  const first = sorted[0], valuesOf = (card) => new Map(card.data.arguments.map((argument) => [argument.pointer, argument]));
+  const sorted = [...cards].sort(
+    (a, b) => b.data.warnings.length - a.data.warnings.length || a.data.seq - b.data.seq,
+  );
+  const first = sorted[0],
+    valuesOf = (card) => new Map(card.data.arguments.map((argument) => [argument.pointer, argument]));
   // An argument is left out only where it is routine in all of them.
-  const names = first.data.arguments.map((argument) => argument.pointer).filter((at) => sorted.some((card) => !isRoutine(valuesOf(card).get(at))));
+  const names = first.data.arguments
+    .map((argument) => argument.pointer)
+    .filter((at) => sorted.some((card) => !isRoutine(valuesOf(card).get(at))));
   const differ = names.filter((at) => new Set(sorted.map((card) => valuesOf(card).get(at).key)).size > 1);
   const equal = names.filter((at) => !differ.includes(at));
   const nameOf = (at) => valuesOf(first).get(at).name;
@@ -22,13 +49,35 @@ export function groupOf(cards, desk) {
   const face = faceOf({ node, desk, top: { watch: [], closed: new Set() } }, "group", "");
   group.face = face;
   // What was asked about is not what would be sent: other rows, or a row that somebody has rejected since.
-  const unask = () => { if (face.asked) face.forgetAsked(); };
+  const unask = () => {
+    if (face.asked) face.forgetAsked();
+  };
 
   const count = make("span", { class: "mew-tool" });
-  const toBe = watchNode(face, make("div", { class: "mew-line" }, count, titleOf(first.data))), about = watchNode(face, aboutOf(first.data));
+  const toBe = watchNode(face, make("div", { class: "mew-line" }, count, titleOf(first.data))),
+    about = watchNode(face, aboutOf(first.data));
   const same = make("tbody");
-  const table = make("table", { class: sorted.some((card) => card.data.warnings.length || card.data.rejected) ? "mew-arguments mew-rows" : "mew-arguments mew-rows mew-nowarning", "aria-label": "Proposals" });
-  const head = make("tr", {}, make("th", { scope: "col", "aria-label": "Included" }), make("th", { scope: "col", text: "#" }), ...differ.map((at) => make("th", { scope: "col", class: "mew-code", dir: "ltr" }, watchNode(face, make("span", { class: "mew-name", text: nameOf(at) })))), make("th", { scope: "col", class: "mew-rowwarnings", text: "Warnings" }), make("th", { scope: "col", class: "mew-rowdigest", text: "Digest" }));
+  const table = make("table", {
+    class: sorted.some((card) => card.data.warnings.length || card.data.rejected)
+      ? "mew-arguments mew-rows"
+      : "mew-arguments mew-rows mew-nowarning",
+    "aria-label": "Proposals",
+  });
+  const head = make(
+    "tr",
+    {},
+    make("th", { scope: "col", "aria-label": "Included" }),
+    make("th", { scope: "col", text: "#" }),
+    ...differ.map((at) =>
+      make(
+        "th",
+        { scope: "col", class: "mew-code", dir: "ltr" },
+        watchNode(face, make("span", { class: "mew-name", text: nameOf(at) })),
+      ),
+    ),
+    make("th", { scope: "col", class: "mew-rowwarnings", text: "Warnings" }),
+    make("th", { scope: "col", class: "mew-rowdigest", text: "Digest" }),
+  );
   const body = make("tbody");
   table.append(make("thead", {}, head), body);
 
@@ -37,13 +86,27 @@ export function groupOf(cards, desk) {
   const unshown = new Set();
   function cell(members, at, row) {
     const argument = valuesOf(members[0]).get(at);
-    const text = make("div", { class: "mew-text", text: argument.text }), parts = [text];
+    const text = make("div", { class: "mew-text", text: argument.text }),
+      parts = [text];
     const part = { text, open: null, reader: null, goal: null };
     if (argument.folded) {
-      part.open = make("button", { type: "button", class: "mew-open", text: `Expand all ${argument.folded} to approve`, "aria-label": `Expand all ${argument.folded} to approve: ${shorten(argument.name)}`, onclick: () => {
-        part.open.textContent = "Loading…";
-        for (const card of members) if (isOpen(card.data)) desk.link.send({ t: "value", id: card.data.id, digest: card.data.digest, index: indexOf(card, at) });
-      } });
+      part.open = make("button", {
+        type: "button",
+        class: "mew-open",
+        text: `Expand all ${argument.folded} to approve`,
+        "aria-label": `Expand all ${argument.folded} to approve: ${shorten(argument.name)}`,
+        onclick: () => {
+          part.open.textContent = "Loading…";
+          for (const card of members)
+            if (isOpen(card.data))
+              desk.link.send({
+                t: "value",
+                id: card.data.id,
+                digest: card.data.digest,
+                index: indexOf(card, at),
+              });
+        },
+      });
       parts.push(part.open);
       unshown.add(members);
       const show = (whole) => {
@@ -62,56 +125,124 @@ export function groupOf(cards, desk) {
   const goOf = (card) => goIn({ cells: { get: (index) => cells.get(`${card.data.id} ${index}`) } });
   const indexOf = (card, at) => card.data.arguments.findIndex((argument) => argument.pointer === at);
 
-  for (const at of equal) same.append(make("tr", {}, nameCell(face, nameOf(at)), make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, at))));
+  for (const at of equal)
+    same.append(
+      make(
+        "tr",
+        {},
+        nameCell(face, nameOf(at)),
+        make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell(sorted, at)),
+      ),
+    );
   const rowsByValue = new Map();
   sorted.forEach((card, n) => {
-    const tick = make("input", { type: "checkbox", checked: true, "aria-label": `Include row ${n + 1}`, onchange: () => { line.classList.toggle("mew-rowoff", !tick.checked); unask(); retitle(); rearm(face); } });
-    const number = make("td", { class: "mew-num", text: String(n + 1) }), line = make("tr", {}, make("td", {}, tick), number);
+    const tick = make("input", {
+      type: "checkbox",
+      checked: true,
+      "aria-label": `Include row ${n + 1}`,
+      onchange: () => {
+        line.classList.toggle("mew-rowoff", !tick.checked);
+        unask();
+        retitle();
+        rearm(face);
+      },
+    });
+    const number = make("td", { class: "mew-num", text: String(n + 1) }),
+      line = make("tr", {}, make("td", {}, tick), number);
     const row = { line, watch: [], tick, number: n + 1, told: null };
     const values = differ.map((at) => valuesOf(card).get(at).key).join(" ");
-    if (rowsByValue.has(values)) number.append(make("div", { class: "mew-same", text: `same as ${rowsByValue.get(values)}` }));
+    if (rowsByValue.has(values))
+      number.append(make("div", { class: "mew-same", text: `same as ${rowsByValue.get(values)}` }));
     else rowsByValue.set(values, n + 1);
-    for (const at of differ) line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], at, row)));
-    const state = row.state = make("td", { class: "mew-rowwarnings" }, ...warnings(card.data.warnings, goOf(card)).map((warning) => watchNode(row, warning)));
+    for (const at of differ)
+      line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], at, row)));
+    const state = (row.state = make(
+      "td",
+      { class: "mew-rowwarnings" },
+      ...warnings(card.data.warnings, goOf(card)).map((warning) => watchNode(row, warning)),
+    ));
     watchNode(row, number);
     tellRow(card, row);
-    line.append(state, make("td", { class: "mew-digest mew-code mew-rowdigest", title: `sha-256 ${card.data.digest}`, text: card.data.short }));
+    line.append(
+      state,
+      make("td", {
+        class: "mew-digest mew-code mew-rowdigest",
+        title: `sha-256 ${card.data.digest}`,
+        text: card.data.short,
+      }),
+    );
     body.append(line);
     group.rows.set(card, row);
     card.group = group;
     card.node.hidden = true;
   });
 
-  const rejecting = rejecter(face, "", desk.reasons, (reason) => send("reject", reason), { class: "mew-reject-all mew-danger" }), reject = rejecting.button;
+  const rejecting = rejecter(face, "", desk.reasons, (reason) => send("reject", reason), {
+      class: "mew-reject-all mew-danger",
+    }),
+    reject = rejecting.button;
   const rejectText = document.createTextNode("");
   reject.prepend(rejectText);
   face.primary = decider(face, "", () => send("approve"), { class: "mew-approve-all mew-primary", key: "A" });
   const approveText = document.createTextNode("");
   face.primary.prepend(approveText);
   face.others = [reject, rejecting.send];
-  const unfold = make("button", { type: "button", class: "mew-unfold mew-quiet", text: "Show as cards", onclick: () => desk.unfold(group) });
-  const details = make("button", { type: "button", class: "mew-routine mew-details-open", "aria-expanded": "false", text: "Details ▸", onclick: () => {
-    const on = table.classList.toggle("mew-digests");
-    details.setAttribute("aria-expanded", String(on));
-    write(details, on ? "Details ▾" : "Details ▸");
-  } });
+  const unfold = make("button", {
+    type: "button",
+    class: "mew-unfold mew-quiet",
+    text: "Show as cards",
+    onclick: () => desk.unfold(group),
+  });
+  const details = make("button", {
+    type: "button",
+    class: "mew-routine mew-details-open",
+    "aria-expanded": "false",
+    text: "Details ▸",
+    onclick: () => {
+      const on = table.classList.toggle("mew-digests");
+      details.setAttribute("aria-expanded", String(on));
+      write(details, on ? "Details ▾" : "Details ▸");
+    },
+  });
   group.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
   const risks = sorted.reduce((sum, card) => sum + card.data.warnings.length, 0);
-  group.briefLine = briefLineOf(first.data, `${first.data.tool || first.data.method} ×${sorted.length} similar`, risks, `Review ${sorted.length}`, group);
+  group.briefLine = briefLineOf(
+    first.data,
+    `${first.data.tool || first.data.method} ×${sorted.length} similar`,
+    risks,
+    `Review ${sorted.length}`,
+    group,
+  );
   node.append(group.briefLine, toBe, about, ...titleFolds(first.data, face.card.top));
-  if (equal.length) node.append(make("table", { class: "mew-arguments", "aria-label": "What is equal in all" }, same));
-  node.append(make("div", { class: "mew-scroll", role: "region", tabindex: 0, "aria-label": "The proposals, a row each" }, table), make("div", { class: "mew-more" }, details, face.hint), group.notice, rejecting.place,
-    make("div", { class: "mew-buttons" }, reject, unfold, make("span", { class: "mew-gap" }), face.primary));
+  if (equal.length)
+    node.append(make("table", { class: "mew-arguments", "aria-label": "What is equal in all" }, same));
+  node.append(
+    make(
+      "div",
+      { class: "mew-scroll", role: "region", tabindex: 0, "aria-label": "The proposals, a row each" },
+      table,
+    ),
+    make("div", { class: "mew-more" }, details, face.hint),
+    group.notice,
+    rejecting.place,
+    make("div", { class: "mew-buttons" }, reject, unfold, make("span", { class: "mew-gap" }), face.primary),
+  );
 
-  const open = () => [...group.rows.keys()].filter((card) => isOpen(card.data)), ticked = () => open().filter((card) => group.rows.get(card).tick.checked);
+  const open = () => [...group.rows.keys()].filter((card) => isOpen(card.data)),
+    ticked = () => open().filter((card) => group.rows.get(card).tick.checked);
   face.needs = () => {
     if (!ticked().length) return "Tick at least one row";
     const cancelled = ticked().find((card) => card.data.cancelled);
     if (cancelled) return `Row ${group.rows.get(cancelled).number} was cancelled by its client; untick it`;
-    const rows = ticked().map((card) => group.rows.get(card)), left = rows.filter((row) => row.watch.some((part) => !part.done));
-    const long = left.flatMap((row) => row.watch).find((part) => !part.done && part.says && part.node.getClientRects().length);
+    const rows = ticked().map((card) => group.rows.get(card)),
+      left = rows.filter((row) => row.watch.some((part) => !part.done));
+    const long = left
+      .flatMap((row) => row.watch)
+      .find((part) => !part.done && part.says && part.node.getClientRects().length);
     if (long && left.length === 1) return long.says();
-    return left.length ? `Scroll to review all ${countOf(rows.length, "row")} (${rows.length - left.length} seen)${long ? `: ${long.says()}` : ""}` : "";
+    return left.length
+      ? `Scroll to review all ${countOf(rows.length, "row")} (${rows.length - left.length} seen)${long ? `: ${long.says()}` : ""}`
+      : "";
   };
 
   group.press = (decision) => {
@@ -122,22 +253,36 @@ export function groupOf(cards, desk) {
   async function send(decision, reason) {
     const wanted = ticked().map((card) => [card.data.id, card.data.digest]);
     if (!wanted.length) return;
-    const despite = decision === "approve" && ticked().some((card) => card.data.rejected) ? { despite: "rejected" } : {};
+    const despite =
+      decision === "approve" && ticked().some((card) => card.data.rejected) ? { despite: "rejected" } : {};
     if (despite.despite && !insists(group)) return;
     group.own = decision;
     desk.hold();
     face.card.sent = performance.now();
     arm(face);
-    const choices = { view: desk.link.view, cards: wanted, decision, ...despite, ...(decision === "reject" ? { reason } : {}) };
-    const done = await desk.link.act("decide_all", choices, (text) => { group.notice.hidden = false; group.notice.textContent = text; });
+    const choices = {
+      view: desk.link.view,
+      cards: wanted,
+      decision,
+      ...despite,
+      ...(decision === "reject" ? { reason } : {}),
+    };
+    const done = await desk.link.act("decide_all", choices, (text) => {
+      group.notice.hidden = false;
+      group.notice.textContent = text;
+    });
     face.card.sent = null;
     if (done) desk.announce(done.said);
   }
 
   group.arm = (known) => {
-    const wanted = ticked(), names = new Map();
-    for (const card of wanted) for (const index of card.front.closed) names.set(`${card.data.id} ${index}`, { name: card.data.arguments[index]?.name });
-    for (const members of unshown) if (members.some((card) => wanted.includes(card))) names.set(members, { name: "the value" });
+    const wanted = ticked(),
+      names = new Map();
+    for (const card of wanted)
+      for (const index of card.front.closed)
+        names.set(`${card.data.id} ${index}`, { name: card.data.arguments[index]?.name });
+    for (const members of unshown)
+      if (members.some((card) => wanted.includes(card))) names.set(members, { name: "the value" });
     face.closed = new Set(names.keys());
     face.cells = names;
     if (known) {
@@ -158,7 +303,10 @@ export function groupOf(cards, desk) {
   group.changed = (card) => {
     const row = group.rows.get(card);
     if (row) {
-      row.state.replaceChildren(make("bdi", { text: card.past }), ...(card.data.rejected && !card.data.refusal ? [" ", againButton(card)] : []));
+      row.state.replaceChildren(
+        make("bdi", { text: card.past }),
+        ...(card.data.rejected && !card.data.refusal ? [" ", againButton(card)] : []),
+      );
       row.tick.disabled = true;
       row.line.classList.add("mew-rowpast");
       table.classList.remove("mew-nowarning");
@@ -194,13 +342,18 @@ export function groupOf(cards, desk) {
     row.told = row.toldPart = null;
     const { rejected, notices } = card.data;
     if (!rejected) return;
-    row.told = make("div", { class: "mew-rowtold" }, ...notices.map((text) => make("div", {}, make("bdi", { text }))));
+    row.told = make(
+      "div",
+      { class: "mew-rowtold" },
+      ...notices.map((text) => make("div", {}, make("bdi", { text }))),
+    );
     row.state.append(row.told);
     watchNode(row, row.told);
     row.toldPart = row.watch.at(-1);
   }
   function retitle() {
-    const left = open().length, chosen = ticked().length;
+    const left = open().length,
+      chosen = ticked().length;
     write(count, `${left} similar:`);
     approveText.data = chosen === left ? `Approve all ${left}` : `Approve ${chosen}`;
     rejectText.data = chosen === left ? `Reject all ${left}` : `Reject ${chosen}`;
@@ -213,7 +366,8 @@ export function groupOf(cards, desk) {
 export function findAlike(cards) {
   const shapes = new Map();
   for (const card of cards) {
-    if (!isOpen(card.data) || card.data.decided || card.group || card.picker || card.face !== card.front) continue;
+    if (!isOpen(card.data) || card.data.decided || card.group || card.picker || card.face !== card.front)
+      continue;
     const key = card.data.shape;
     shapes.set(key, [...(shapes.get(key) ?? []), card]);
   }

@@ -24,7 +24,11 @@ export function placeEntries(now, wanted, held) {
 /** @type {<E extends Entry>(entries: E[], mayGrow?: (entry: E) => boolean) => Set<E>} */
 export function chooseFull(entries, mayGrow = () => true) {
   const few = entries.length <= MOST_FULL;
-  const full = new Set(entries.filter((entry) => entry.brief === false || (few && (entry.brief === undefined || mayGrow(entry)))));
+  const full = new Set(
+    entries.filter(
+      (entry) => entry.brief === false || (few && (entry.brief === undefined || mayGrow(entry))),
+    ),
+  );
   if (!full.size && entries.length) full.add(entries.find(mayGrow) ?? entries[0]);
   return full;
 }

@@ -9,7 +9,12 @@ import { arm, decider, faceOf, isOff, lookAt, readerBar, rearm, watchNode } from
 import { readerOf } from "./reading.js";
 
 const LONG = { lines: 16, characters: 1500 }; // above which a text has a scroller of its own
-const ACCEPT = { form: "Send answer", url: "I have opened it", sampling: "Let the model reply", start: "Allow and start" };
+const ACCEPT = {
+  form: "Send answer",
+  url: "I have opened it",
+  sampling: "Let the model reply",
+  start: "Allow and start",
+};
 const ENDS = { accepted: "Answered", declined: "Declined", cancelled: "Dismissed", ended: "Ended" };
 
 /**
@@ -20,7 +25,12 @@ const ENDS = { accepted: "Answered", declined: "Declined", cancelled: "Dismissed
 // The list; `tools` has `link`, `announce`, `isHeld()`, whether the list below must not move now, and `moveOn()`, which gives
 // the focus to what is open still.
 export function questionList({ link, announce, isHeld, moveOn }) {
-  const node = make("ul", { class: "mew-questions", role: "list", "aria-label": "Questions of servers", hidden: true });
+  const node = make("ul", {
+    class: "mew-questions",
+    role: "list",
+    "aria-label": "Questions of servers",
+    hidden: true,
+  });
   const questions = new Map();
 
   function put(data) {
@@ -39,11 +49,20 @@ export function questionList({ link, announce, isHeld, moveOn }) {
   }
 
   return {
-    node, put,
+    node,
+    put,
     // Only the open ones of a snapshot are open; the others ended while messages were lost.
-    keep(ids) { for (const [id, one] of questions) if (one.isOpen() && !ids.has(id)) one.end("Ended"); },
-    get open() { return [...questions.values()].filter((one) => one.isOpen()).length; },
-    get nodes() { return [...questions.values()].filter((one) => one.isOpen() && one.node.isConnected).map((one) => one.node); },
+    keep(ids) {
+      for (const [id, one] of questions) if (one.isOpen() && !ids.has(id)) one.end("Ended");
+    },
+    get open() {
+      return [...questions.values()].filter((one) => one.isOpen()).length;
+    },
+    get nodes() {
+      return [...questions.values()]
+        .filter((one) => one.isOpen() && one.node.isConnected)
+        .map((one) => one.node);
+    },
     // Adds and removes while nothing is held that would move.
     update() {
       if (isHeld()) return;
@@ -56,7 +75,9 @@ export function questionList({ link, announce, isHeld, moveOn }) {
       }
       node.hidden = !node.children.length;
     },
-    look(known) { for (const one of questions.values()) if (one.isOpen() && one.node.isConnected) one.look(known); },
+    look(known) {
+      for (const one of questions.values()) if (one.isOpen() && one.node.isConnected) one.look(known);
+    },
   };
 }
 
@@ -64,12 +85,20 @@ export function questionList({ link, announce, isHeld, moveOn }) {
 function questionOf(data, link, announce) {
   const node = make("li", { class: "mew-card mew-question", tabindex: 0, "aria-label": data.title });
   // What the gate of cards.js reads of a card.
-  const card = { node, data: {}, desk: { isOff: () => link.isOff(), announce }, top: { watch: [], closed: new Set() }, sent: null, spoilt: false };
+  const card = {
+    node,
+    data: {},
+    desk: { isOff: () => link.isOff(), announce },
+    top: { watch: [], closed: new Set() },
+    sent: null,
+    spoilt: false,
+  };
   const face = faceOf(card, "question", data.digest);
   const part = (made) => watchNode(face, made);
   // A long text is scrolled in a window of its own, with a button that leads to what was not in sight yet.
   function reading(shown, name) {
-    const value = shown.textContent, read = readerOf(shown, name);
+    const value = shown.textContent,
+      read = readerOf(shown, name);
     face.watch.push(read);
     if (value.length <= LONG.characters && value.split("\n").length <= LONG.lines) return shown;
     shown.classList.add("mew-whole");
@@ -78,11 +107,24 @@ function questionOf(data, link, announce) {
     shown.setAttribute("aria-label", `All of ${shorten(name)}`);
     return make("div", { class: "mew-long" }, shown, readerBar(shown, read));
   }
-  const text = (name, value, kind = "") => reading(make("div", { class: `${kind} mew-asked-text`.trim(), dir: "auto", text: value }), name);
-  const title = part(make("div", { class: "mew-says", text: data.title })), head = face.watch[0];
+  const text = (name, value, kind = "") =>
+    reading(make("div", { class: `${kind} mew-asked-text`.trim(), dir: "auto", text: value }), name);
+  const title = part(make("div", { class: "mew-says", text: data.title })),
+    head = face.watch[0];
   node.append(title);
-  for (const call of data.calls) node.append(make("div", { class: "mew-why" }, "For ", make("bdi", { text: call })));
-  for (const warning of data.warnings) node.append(part(make("div", { class: "mew-warning" }, make("span", { "aria-hidden": "true", text: "⚠" }), make("bdi", { text: warning }))));
+  for (const call of data.calls)
+    node.append(make("div", { class: "mew-why" }, "For ", make("bdi", { text: call })));
+  for (const warning of data.warnings)
+    node.append(
+      part(
+        make(
+          "div",
+          { class: "mew-warning" },
+          make("span", { "aria-hidden": "true", text: "⚠" }),
+          make("bdi", { text: warning }),
+        ),
+      ),
+    );
   if (data.message) node.append(text("the question", data.message, data.kind === "start" ? "mew-code" : ""));
   for (const value of data.form) node.append(text("the form", value));
   let form = null;
@@ -92,25 +134,51 @@ function questionOf(data, link, announce) {
   } else if (data.kind === "start") node.append(part(make("div", { class: "mew-why", text: data.sent })));
   else if (data.kind === "url") {
     node.append(
-      make("div", { class: "mew-why" }, "Host ", make("b", {}, part(make("bdi", { class: "mew-code mew-asked-host", text: data.host })))),
-      reading(make("div", { class: "mew-code mew-asked-text mew-asked-url", dir: "ltr", text: data.url }), "the address"),
-      make("div", { class: "mew-why", text: "Nothing is opened here. Open it yourself if you trust it." }));
+      make(
+        "div",
+        { class: "mew-why" },
+        "Host ",
+        make("b", {}, part(make("bdi", { class: "mew-code mew-asked-host", text: data.host }))),
+      ),
+      reading(
+        make("div", { class: "mew-code mew-asked-text mew-asked-url", dir: "ltr", text: data.url }),
+        "the address",
+      ),
+      make("div", { class: "mew-why", text: "Nothing is opened here. Open it yourself if you trust it." }),
+    );
   } else {
-    for (const [role, value] of data.prompt) node.append(make("div", { class: "mew-why", text: role }), text(role, value, "mew-code"));
-    node.append(make("div", { class: "mew-why", text: "This is sent to the model, and its reply to the server." }));
+    for (const [role, value] of data.prompt)
+      node.append(make("div", { class: "mew-why", text: role }), text(role, value, "mew-code"));
+    node.append(
+      make("div", { class: "mew-why", text: "This is sent to the model, and its reply to the server." }),
+    );
   }
-  for (const [name, value] of data.more) node.append(text(name, `Also in the question: ${name} ${value}`, "mew-why"));
+  for (const [name, value] of data.more)
+    node.append(text(name, `Also in the question: ${name} ${value}`, "mew-why"));
   const notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
   const other = (action, label, kind) => {
-    const button = make("button", { type: "button", class: kind, text: label, "aria-disabled": "true", onclick: (event) => { arm(face); if (event.isTrusted && !isOff(button)) answer(action); } });
+    const button = make("button", {
+      type: "button",
+      class: kind,
+      text: label,
+      "aria-disabled": "true",
+      onclick: (event) => {
+        arm(face);
+        if (event.isTrusted && !isOff(button)) answer(action);
+      },
+    });
     return button;
   };
-  const decline = other("decline", "Decline", "mew-decline"), dismiss = other("cancel", "Dismiss", "mew-dismiss mew-quiet");
-  face.primary = decider(face, ACCEPT[data.kind], () => answer("accept"), { class: "mew-accept mew-primary" });
+  const decline = other("decline", "Decline", "mew-decline"),
+    dismiss = other("cancel", "Dismiss", "mew-dismiss mew-quiet");
+  face.primary = decider(face, ACCEPT[data.kind], () => answer("accept"), {
+    class: "mew-accept mew-primary",
+  });
   face.others = [decline, dismiss];
   const buttons = make("div", { class: "mew-buttons" }, face.primary, face.hint, dismiss, decline);
   node.append(notice, buttons);
-  let isOpen = true, asked = false;
+  let isOpen = true,
+    asked = false;
 
   function say(words) {
     notice.hidden = !words;

@@ -15,7 +15,12 @@ export function runningText(call, now) {
 // The list; `now()` is the time of the kernel in seconds of the epoch, `isHeld(node)` whether what stands below must not
 // move now, where `node` stands above it, and `moveOn()` gives the focus to what is open there.
 export function runningList({ link, now, toast, isHeld, moveOn }) {
-  const node = make("ul", { class: "mew-running", role: "list", "aria-label": "Calls that run", hidden: true });
+  const node = make("ul", {
+    class: "mew-running",
+    role: "list",
+    "aria-label": "Calls that run",
+    hidden: true,
+  });
   /** @type {Map<string, { call: import("../ui/cancel.js").RunningData, line: HTMLElement, text: HTMLElement, stop: HTMLElement, over: boolean }>} */
   const rows = new Map();
   let ticks = null;
@@ -23,13 +28,20 @@ export function runningList({ link, now, toast, isHeld, moveOn }) {
   function rowOf(call) {
     const text = make("bdi", {});
     const stop = cancelButton(link, call, toast);
-    return { call, line: make("li", { class: "mew-running-call" }, text, make("span", { class: "mew-gap" }), stop), text, stop, over: false };
+    return {
+      call,
+      line: make("li", { class: "mew-running-call" }, text, make("span", { class: "mew-gap" }), stop),
+      text,
+      stop,
+      over: false,
+    };
   }
 
   // While it is held, the row of a call that has ended stays, and so does the height of the list.
   function tick() {
     if (link.isOff()) return;
-    const time = now(), held = isHeld(node) || (node.children.length > 1 && node.matches(":hover"));
+    const time = now(),
+      held = isHeld(node) || (node.children.length > 1 && node.matches(":hover"));
     if (!held) node.style.height = "";
     else if (!node.style.height) node.style.height = `${node.offsetHeight}px`;
     node.style.overflow = held ? "hidden" : "";
@@ -44,7 +56,10 @@ export function runningList({ link, now, toast, isHeld, moveOn }) {
     }
     if (!held) node.hidden = !node.children.length;
     if (rows.size) ticks ??= setInterval(tick, 1000);
-    else { clearInterval(ticks); ticks = null; }
+    else {
+      clearInterval(ticks);
+      ticks = null;
+    }
   }
 
   function finish(row) {
@@ -52,7 +67,9 @@ export function runningList({ link, now, toast, isHeld, moveOn }) {
     row.over = true;
     row.stop.style.visibility = "hidden";
     if (!focused) return;
-    const next = [...rows.values()].find((other) => !other.over && !other.stop.hidden && other.line.isConnected);
+    const next = [...rows.values()].find(
+      (other) => !other.over && !other.stop.hidden && other.line.isConnected,
+    );
     if (next) next.stop.focus({ preventScroll: true });
     else moveOn();
   }
@@ -70,6 +87,8 @@ export function runningList({ link, now, toast, isHeld, moveOn }) {
       }
       tick();
     },
-    end() { clearInterval(ticks); },
+    end() {
+      clearInterval(ticks);
+    },
   };
 }

@@ -10,18 +10,40 @@ import { keptResults } from "../ui/kept.js";
 import { onOpen } from "../ui/links.js";
 import { clockHover, clockTime, countOf, elapsedTime, groupDigits, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
-import { arm, cardOf, collapse, expandValue, insists, isOff, isOpen, locateButton, lookAt, setBrief, sentence, settle, showAnew, unfold, whomOf } from "./cards.js";
+import {
+  arm,
+  cardOf,
+  collapse,
+  expandValue,
+  insists,
+  isOff,
+  isOpen,
+  locateButton,
+  lookAt,
+  setBrief,
+  sentence,
+  settle,
+  showAnew,
+  unfold,
+  whomOf,
+} from "./cards.js";
 import { findAlike, groupOf } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { questionList } from "./questions.js";
 import { frameWatch } from "./reading.js";
 import { runningList } from "./running.js";
 
-const KEPT = 200, RECENT = 5, SETTLE = 300;
+const KEPT = 200;
+const RECENT = 5;
+const SETTLE = 300;
 const UNTOLD = "its outcome was lost";
 const KEYS = [
-  ["A", "Approve the focused card, once its button is armed"], ["R", "Reject the focused card: opens the reasons"], ["J", "Next open card or question"], ["K", "Previous open card or question"],
-  ["Enter", "Review the focused card in full"], ["Esc", "Back to the card"],
+  ["A", "Approve the focused card, once its button is armed"],
+  ["R", "Reject the focused card: opens the reasons"],
+  ["J", "Next open card or question"],
+  ["K", "Previous open card or question"],
+  ["Enter", "Review the focused card in full"],
+  ["Esc", "Back to the card"],
 ];
 
 function render({ model, el }) {
@@ -29,21 +51,66 @@ function render({ model, el }) {
   const header = makeHeader({ title: "Approvals", keys: KEYS });
   const counts = make("span", { class: "mew-counts" });
   const risky = make("button", { type: "button", class: "mew-risky", hidden: true, onclick: () => jump() });
-  const together = make("button", { type: "button", class: "mew-together", hidden: true, onclick: (event) => { if (event.isTrusted) fold(); } });
-  const past = make("button", { type: "button", class: "mew-history mew-quiet", "aria-expanded": "false", hidden: true, onclick: () => toggleHistory(!showHistory) });
-  const ledger = make("div", { class: "mew-ledger", hidden: true, role: "region", tabindex: 0, "aria-label": "Decisions so far" });
+  const together = make("button", {
+    type: "button",
+    class: "mew-together",
+    hidden: true,
+    onclick: (event) => {
+      if (event.isTrusted) fold();
+    },
+  });
+  const past = make("button", {
+    type: "button",
+    class: "mew-history mew-quiet",
+    "aria-expanded": "false",
+    hidden: true,
+    onclick: () => toggleHistory(!showHistory),
+  });
+  const ledger = make("div", {
+    class: "mew-ledger",
+    hidden: true,
+    role: "region",
+    tabindex: 0,
+    "aria-label": "Decisions so far",
+  });
   const banner = make("div", { class: "mew-banner", role: "note", hidden: true });
   const hurry = make("div", { class: "mew-banner mew-hurry", role: "status", hidden: true });
   const list = make("ul", { class: "mew-cards", role: "list", "aria-label": "Open requests" });
-  const readings = make("ul", { class: "mew-cards", role: "list", "aria-label": "Requests that are being read", hidden: true });
+  const readings = make("ul", {
+    class: "mew-cards",
+    role: "list",
+    "aria-label": "Requests that are being read",
+    hidden: true,
+  });
   const empty = emptyState("Nothing to approve. Requests that need you appear here.");
-  const all = make("button", { type: "button", class: "mew-earlier mew-quiet", onclick: () => toggleHistory(true) });
+  const all = make("button", {
+    type: "button",
+    class: "mew-earlier mew-quiet",
+    onclick: () => toggleHistory(true),
+  });
   const decided = make("ul", { class: "mew-decided", role: "list", "aria-label": "Recent decisions" });
   const latest = make("span", { class: "mew-past mew-latest" });
-  const toggle = make("button", { type: "button", class: "mew-recent-toggle mew-quiet", onclick: () => showDecided(!showRecent) }, make("b", { text: "Recent" }), counts, latest);
-  const recent = make("section", { class: "mew-recent mew-none", "aria-label": "Decided requests" }, make("div", { class: "mew-recent-head" }, toggle, all), decided, ledger);
-  const notices = make("div", { class: "mew-notices" }), state = make("span", { role: "status" });
-  const keys = make("span", { class: "mew-keys-hint", text: "Click or Tab here for keys", onclick: () => reveal({ first: true }) });
+  const toggle = make(
+    "button",
+    { type: "button", class: "mew-recent-toggle mew-quiet", onclick: () => showDecided(!showRecent) },
+    make("b", { text: "Recent" }),
+    counts,
+    latest,
+  );
+  const recent = make(
+    "section",
+    { class: "mew-recent mew-none", "aria-label": "Decided requests" },
+    make("div", { class: "mew-recent-head" }, toggle, all),
+    decided,
+    ledger,
+  );
+  const notices = make("div", { class: "mew-notices" }),
+    state = make("span", { role: "status" });
+  const keys = make("span", {
+    class: "mew-keys-hint",
+    text: "Click or Tab here for keys",
+    onclick: () => reveal({ first: true }),
+  });
   const waits = make("div", { class: "mew-waits", hidden: true }, state, keys);
   header.filter.append(risky, together);
   header.actions.append(past);
@@ -51,10 +118,25 @@ function render({ model, el }) {
   root.append(header.node, body, recent, notices);
   el.replaceChildren(root);
   keepKeys(root);
-  const announce = announcer(root), toast = makeToaster(root);
+  const announce = announcer(root),
+    toast = makeToaster(root);
 
-  const cards = new Map(), groups = new Set(), unfolded = new Set(), unread = new Map();
-  let nonce = null, known = { targets: [], reasons: [], limits: [], closed: true, more: 0 }, offset = 0, inLedger = [], showHistory = false, showRecent = !root.closest(".mew-panel"), watch = null, ticks = null, pings = null, looks = 0, later = null, moves = false;
+  const cards = new Map(),
+    groups = new Set(),
+    unfolded = new Set(),
+    unread = new Map();
+  let nonce = null,
+    known = { targets: [], reasons: [], limits: [], closed: true, more: 0 },
+    offset = 0,
+    inLedger = [],
+    showHistory = false,
+    showRecent = !root.closest(".mew-panel"),
+    watch = null,
+    ticks = null,
+    pings = null,
+    looks = 0,
+    later = null,
+    moves = false;
 
   const frame = frameWatch(root);
   const link = connect(model, root, {
@@ -76,7 +158,19 @@ function render({ model, el }) {
         const ids = new Set(item.cards.map((card) => card.id));
         for (const id of [...unread.keys()]) if (!ids.has(id)) dropUnread(id);
         // These were decided, and dropped since, while messages were lost.
-        for (const { data } of [...cards.values()]) if (isOpen(data) && !ids.has(data.id)) put({ ...data, state: "lapsed", decision: "Expired", at: item.now, by: "", onScreen: null, outcome: UNTOLD, failed: false, call: "" });
+        for (const { data } of [...cards.values()])
+          if (isOpen(data) && !ids.has(data.id))
+            put({
+              ...data,
+              state: "lapsed",
+              decision: "Expired",
+              at: item.now,
+              by: "",
+              onScreen: null,
+              outcome: UNTOLD,
+              failed: false,
+              call: "",
+            });
       } else if (item.t === "card") put(item.card);
       else if (item.t === "question") questions.put(item.question);
       else if (item.t === "running") running.put(item.calls);
@@ -91,27 +185,44 @@ function render({ model, el }) {
   });
   const kept = keptResults(link);
 
-  const questions = questionList({ link, announce, isHeld: () => heldNode() !== null, moveOn: () => moveOn(null, null) });
-  const running = runningList({ link, toast, now: () => Date.now() / 1000 + offset, isHeld: mayBePressed, moveOn: () => moveOn(null, null) });
+  const questions = questionList({
+    link,
+    announce,
+    isHeld: () => heldNode() !== null,
+    moveOn: () => moveOn(null, null),
+  });
+  const running = runningList({
+    link,
+    toast,
+    now: () => Date.now() / 1000 + offset,
+    isHeld: mayBePressed,
+    moveOn: () => moveOn(null, null),
+  });
   body.insertBefore(running.node, list);
   body.insertBefore(questions.node, list);
   questions.node.addEventListener("pointerleave", release);
   questions.node.addEventListener("focusout", release);
 
   const desk = {
-    link, announce, say,
+    link,
+    announce,
+    say,
     isOff: () => link.isOff(),
     kept: (data) => kept.show(data.id, data.kept, { id: data.id }),
     reasons: () => known.reasons,
     limits: () => known.limits,
     knowsClosed: () => known.closed,
     more: () => known.limits.length > 0,
-    act: (card, name, choices) => link.act(name, choices, (text) => (isOpen(card.data) ? say(card, text) : link.notice(text))),
+    act: (card, name, choices) =>
+      link.act(name, choices, (text) => (isOpen(card.data) ? say(card, text) : link.notice(text))),
     offer(picker) {
       const wanted = ["", ...known.targets.map((pair) => pair[0])];
       if (Array.from(picker.options, (option) => option.value).join("\n") === wanted.join("\n")) return;
       const chosen = picker.value;
-      picker.replaceChildren(make("option", { value: "", text: "Choose who runs it" }), ...known.targets.map(([id, shown]) => make("option", { value: id, text: shown })));
+      picker.replaceChildren(
+        make("option", { value: "", text: "Choose who runs it" }),
+        ...known.targets.map(([id, shown]) => make("option", { value: id, text: shown })),
+      );
       picker.value = wanted.includes(chosen) ? chosen : "";
     },
     // The kernel measures from the message that a face is shown; without that message a face decides nothing.
@@ -125,7 +236,17 @@ function render({ model, el }) {
       const again = decision === "approve" && card.data.rejected ? { despite: "rejected" } : {};
       if (again.despite && !insists(card)) return;
       const target = decision !== "reject" && card.picker ? { target: card.picker.value } : {};
-      const message = { t: "decide", id: card.data.id, digest: card.data.digest, decision, nonce, view: link.view, ...more, ...again, ...target };
+      const message = {
+        t: "decide",
+        id: card.data.id,
+        digest: card.data.digest,
+        decision,
+        nonce,
+        view: link.view,
+        ...more,
+        ...again,
+        ...target,
+      };
       if (!link.send(message)) return;
       desk.hold();
       card.sent = performance.now();
@@ -135,7 +256,9 @@ function render({ model, el }) {
     },
     // After a decision the kernel tells anew from when each card may be approved; until then none is.
     hold() {
-      for (const { front, face } of cards.values()) for (const one of front ? new Set([front, face]) : []) one.ready = Math.max(one.ready ?? 0, performance.now() + 1000);
+      for (const { front, face } of cards.values())
+        for (const one of front ? new Set([front, face]) : [])
+          one.ready = Math.max(one.ready ?? 0, performance.now() + 1000);
     },
     // What was rejected and not withdrawn is shown in full once more, in this page alone; a decision of anybody ends that.
     async again(card) {
@@ -189,7 +312,9 @@ function render({ model, el }) {
 
   // A proposal whose id was taken by another one gets another id; its card keeps its place.
   function moveCard(data) {
-    const old = [...cards.values()].find((card) => card.data.seq === data.seq && card.data.digest === data.digest);
+    const old = [...cards.values()].find(
+      (card) => card.data.seq === data.seq && card.data.digest === data.digest,
+    );
     if (!old) return undefined;
     cards.delete(old.data.id);
     cards.set(data.id, old);
@@ -198,7 +323,8 @@ function render({ model, el }) {
 
   function put(data) {
     if (data.state === "reading") return putUnread(data);
-    const line = unread.get(data.id), focused = Boolean(line && holdsFocus(line));
+    const line = unread.get(data.id),
+      focused = Boolean(line && holdsFocus(line));
     dropUnread(data.id);
     putRead(data);
     if (focused) {
@@ -209,9 +335,15 @@ function render({ model, el }) {
 
   // A proposal that is being read: a line that decides nothing, until its card comes.
   function putUnread(data) {
-    const says = sentence(data), told = data.notices.map((text) => make("div", {}, make("bdi", { text })));
-    const line = unread.get(data.id) ?? make("li", { class: "mew-card", tabindex: 0, "aria-label": `${says}: being read` });
-    line.replaceChildren(make("div", { class: "mew-line" }, make("bdi", { text: says })), make("div", { class: "mew-told" }, ...told));
+    const says = sentence(data),
+      told = data.notices.map((text) => make("div", {}, make("bdi", { text })));
+    const line =
+      unread.get(data.id) ??
+      make("li", { class: "mew-card", tabindex: 0, "aria-label": `${says}: being read` });
+    line.replaceChildren(
+      make("div", { class: "mew-line" }, make("bdi", { text: says })),
+      make("div", { class: "mew-told" }, ...told),
+    );
     if (!unread.has(data.id)) announce(`${says}, being read`);
     unread.set(data.id, line);
     readings.append(line);
@@ -226,7 +358,8 @@ function render({ model, el }) {
 
   function putRead(data) {
     let old = cards.get(data.id) ?? moveCard(data);
-    if (old && !old.data.digest && data.digest) { // it ended while it was being read, and was read since
+    if (old && !old.data.digest && data.digest) {
+      // it ended while it was being read, and was read since
       old.node.remove();
       old = undefined;
     }
@@ -244,7 +377,12 @@ function render({ model, el }) {
     const was = old.data;
     // A line of what was decided stays one until the next decision: another page, or a command, approves it all the same.
     if (isOpen(data) && !old.front) return;
-    old.data = { ...data, arguments: was.arguments, gone: was.gone, ...(isOpen(data) && was.decided ? { decided: was.decided } : {}) };
+    old.data = {
+      ...data,
+      arguments: was.arguments,
+      gone: was.gone,
+      ...(isOpen(data) && was.decided ? { decided: was.decided } : {}),
+    };
     if (isOpen(data) && data.notices.join("\n") !== was.notices.join("\n")) {
       showAnew(old);
       announce(`${old.says}: ${data.notices.join("; ") || "its client asks again"}`);
@@ -257,15 +395,23 @@ function render({ model, el }) {
   // A card that was decided goes to the list below. Where another person decided it, above what is held or on it, its line
   // stays in its place and at its height until nothing is held any more.
   function finish(card) {
-    const group = card.group, held = heldNode(), node = group?.node ?? card.node, focused = holdsFocus(node);
-    const stays = !(group ?? card).own && isHeld(node, held), height = node.getBoundingClientRect().height;
+    const group = card.group,
+      held = heldNode(),
+      node = group?.node ?? card.node,
+      focused = holdsFocus(node);
+    const stays = !(group ?? card).own && isHeld(node, held),
+      height = node.getBoundingClientRect().height;
     moves ||= Boolean((group ?? card).own);
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
     collapse(card);
     announce(`${card.says}: ${card.past}`);
     if (card.data.state === "rejected" && (group ?? card).own === "reject") {
       const who = shorten(card.data.proposer);
-      toast(card.data.rejected ? `Rejected. Its line can approve it all the same until ${who} withdraws it.` : `Rejected. This cannot be undone, but ${who} may propose it again.`);
+      toast(
+        card.data.rejected
+          ? `Rejected. Its line can approve it all the same until ${who} withdraws it.`
+          : `Rejected. This cannot be undone, but ${who} may propose it again.`,
+      );
     }
     const ends = group && !group.changed(card);
     if (ends && stays) group.ended = true;
@@ -305,24 +451,44 @@ function render({ model, el }) {
   // Whether the pointer or the focus is on what can still be decided, or the pointer on `above`, which stands above that.
   function mayBePressed(above) {
     const open = [...questions.nodes, ...entriesOf().map((entry) => entry.node)];
-    return open.some((node) => node.matches(":hover") || holdsFocus(node)) || (open.length > 0 && above.matches(":hover"));
+    return (
+      open.some((node) => node.matches(":hover") || holdsFocus(node)) ||
+      (open.length > 0 && above.matches(":hover"))
+    );
   }
 
   function isHeld(node, held) {
-    return Boolean(held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING));
+    return Boolean(
+      held && (held === node || held.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING),
+    );
   }
 
   // An entry is a table of cards, or a card that is in none.
   function entriesOf() {
     const open = [...cards.values()].filter((card) => isOpen(card.data) && !card.group);
     return sortEntries([
-      ...open.map((card) => ({ node: card.node, card, warnings: card.data.warnings.length, seq: card.data.seq, brief: card.brief })),
-      ...[...groups].filter((group) => !group.ended).map((group) => ({ node: group.node, card: group, brief: group.brief, warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)), seq: group.data.seq })),
+      ...open.map((card) => ({
+        node: card.node,
+        card,
+        warnings: card.data.warnings.length,
+        seq: card.data.seq,
+        brief: card.brief,
+      })),
+      ...[...groups]
+        .filter((group) => !group.ended)
+        .map((group) => ({
+          node: group.node,
+          card: group,
+          brief: group.brief,
+          warnings: Math.max(...[...group.rows.keys()].map((card) => card.data.warnings.length)),
+          seq: group.data.seq,
+        })),
     ]);
   }
 
   function place() {
-    const entries = entriesOf(), held = heldNode();
+    const entries = entriesOf(),
+      held = heldNode();
     for (const card of cards.values()) {
       if (!card.kept || isHeld(card.node, held)) continue;
       card.kept = false;
@@ -334,14 +500,18 @@ function render({ model, el }) {
       groups.delete(group);
       group.leave();
     }
-    const wanted = entries.map((entry) => entry.node), now = [...list.children];
+    const wanted = entries.map((entry) => entry.node),
+      now = [...list.children];
     const order = placeEntries(now, wanted, held);
     // A text that moves in the page would lose the place to which it is scrolled.
     const scrolled = [...list.querySelectorAll(".mew-whole")].map((node) => [node, node.scrollTop]);
     for (const node of now) if (!order.includes(node)) node.remove();
-    order.forEach((node, n) => { if (list.children[n] !== node) list.insertBefore(node, list.children[n] ?? null); });
+    order.forEach((node, n) => {
+      if (list.children[n] !== node) list.insertBefore(node, list.children[n] ?? null);
+    });
     for (const [node, top] of scrolled) if (node.scrollTop !== top) node.scrollTop = top;
-    const at = held ? order.indexOf(held) : -1, full = chooseFull(entries, (entry) => order.indexOf(entry.node) >= at);
+    const at = held ? order.indexOf(held) : -1,
+      full = chooseFull(entries, (entry) => order.indexOf(entry.node) >= at);
     for (const entry of entries) setBrief(entry.card, !full.has(entry));
   }
 
@@ -371,7 +541,8 @@ function render({ model, el }) {
    */
   function reveal({ id, first }) {
     if (first) {
-      const [entry] = entriesOf(), [question] = questions.nodes;
+      const [entry] = entriesOf(),
+        [question] = questions.nodes;
       if (question) {
         question.focus({ preventScroll: true });
         question.scrollIntoView({ block: "nearest" });
@@ -397,18 +568,25 @@ function render({ model, el }) {
   }
 
   function granted(item) {
-    toast(item.text, { action: { text: "Undo", run: async () => {
-      const done = await link.act("take_back", { grant: item.grant });
-      if (done) toast(done.said);
-    } } });
+    toast(item.text, {
+      action: {
+        text: "Undo",
+        run: async () => {
+          const done = await link.act("take_back", { grant: item.grant });
+          if (done) toast(done.said);
+        },
+      },
+    });
   }
 
   function openValue(item) {
     const card = cards.get(item.proposal);
     if (!card || !isOpen(card.data)) return;
-    for (const face of new Set([card.front, card.face])) if (face.digest === item.digest) expandValue(face, item.index, item.text);
+    for (const face of new Set([card.front, card.face]))
+      if (face.digest === item.digest) expandValue(face, item.index, item.text);
     if (card.face.name === "grant") card.face.closed.delete(item.index);
-    for (const whole of card.whole ?? []) if (whole.index === item.index && item.digest === card.data.digest) whole.show(item.text);
+    for (const whole of card.whole ?? [])
+      if (whole.index === item.index && item.digest === card.data.digest) whole.show(item.text);
   }
 
   function confirmShown(item) {
@@ -429,7 +607,9 @@ function render({ model, el }) {
 
   function notice(item) {
     const card = cards.get(item.proposal);
-    if (item.again) for (const face of card?.front ? new Set([card.front, card.face]) : []) face.reported = face.since = null;
+    if (item.again)
+      for (const face of card?.front ? new Set([card.front, card.face]) : [])
+        face.reported = face.since = null;
     if (card && isOpen(card.data) && !card.group) {
       say(card, item.text);
       return settle(card, false);
@@ -465,7 +645,8 @@ function render({ model, el }) {
 
   function jump() {
     const risks = entriesOf().filter((entry) => entry.warnings);
-    const nodes = risks.map((entry) => entry.node), here = nodes.findIndex((node) => holdsFocus(node) || node.dataset.here);
+    const nodes = risks.map((entry) => entry.node),
+      here = nodes.findIndex((node) => holdsFocus(node) || node.dataset.here);
     for (const node of nodes) delete node.dataset.here;
     const next = risks[(here + 1) % risks.length];
     setBrief(next.card, false);
@@ -475,7 +656,8 @@ function render({ model, el }) {
   }
 
   function step(by) {
-    const nodes = entriesOf().map((entry) => entry.node), shown = [...list.children].filter((node) => nodes.includes(node));
+    const nodes = entriesOf().map((entry) => entry.node),
+      shown = [...list.children].filter((node) => nodes.includes(node));
     shown.unshift(...questions.nodes);
     const here = shown.findIndex((node) => holdsFocus(node));
     const next = shown[here < 0 ? 0 : Math.min(shown.length - 1, Math.max(0, here + by))];
@@ -502,26 +684,79 @@ function render({ model, el }) {
     counts.hidden = !showRecent;
     latest.hidden = showRecent || !done.length;
     if (!latest.hidden) {
-      latest.replaceChildren(...[...done.at(-1).node.children].filter((node) => !node.matches(".mew-found, .mew-kept, .mew-past-rejection")).map((node) => node.cloneNode(true)));
+      latest.replaceChildren(
+        ...[...done.at(-1).node.children]
+          .filter((node) => !node.matches(".mew-found, .mew-kept, .mew-past-rejection"))
+          .map((node) => node.cloneNode(true)),
+      );
       latest.classList.toggle("mew-failed", done.at(-1).data.failed);
     }
     if (!showHistory) return;
-    const columns = ["Time", "Request", "From", "Decision", "Result"], listed = done.reverse().slice(0, KEPT);
+    const columns = ["Time", "Request", "From", "Decision", "Result"],
+      listed = done.reverse().slice(0, KEPT);
     // Not made anew while it is the same: a press that has begun on one of its buttons would be lost.
     if (listed.length === inLedger.length && listed.every((card, n) => card.data === inLedger[n])) return;
     inLedger = listed.map((card) => card.data);
     // The way to the line of a card that has a button.
-    const opener = (card) => make("button", { type: "button", class: "mew-to-line mew-quiet", text: "Open…", "aria-label": `Open: ${card.says}`, onclick: () => { toggleHistory(false); reveal({ id: card.data.id }); } });
-    const body = listed.map((card) => [card, card.data]).map(([card, data]) => make("tr", { class: data.failed ? "mew-failed" : "" },
-      make("td", { class: "mew-num", title: data.at === null ? "" : clockHover(data.at), text: data.at === null ? "" : clockTime(data.at) }),
-      make("th", { scope: "row", class: "mew-code", dir: "ltr", text: `${whomOf(data)}/${data.call || data.tool || data.method}` }),
-      make("td", {}, make("bdi", { text: data.proposer })), make("td", {}, make("bdi", { text: data.decision })), make("td", { class: "mew-result" }, make("bdi", { text: data.failed ? `tool failed: ${data.outcome}` : data.state === "unknown" ? `not known whether it took effect: ${data.outcome}` : data.outcome }), ...(card.node.querySelector(".mew-found, .mew-kept, .mew-again") ? [" ", opener(card)] : []))));
-    ledger.replaceChildren(make("table", { class: "mew-arguments", "aria-label": "Decisions" }, make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))), make("tbody", {}, ...body)));
+    const opener = (card) =>
+      make("button", {
+        type: "button",
+        class: "mew-to-line mew-quiet",
+        text: "Open…",
+        "aria-label": `Open: ${card.says}`,
+        onclick: () => {
+          toggleHistory(false);
+          reveal({ id: card.data.id });
+        },
+      });
+    const body = listed
+      .map((card) => [card, card.data])
+      .map(([card, data]) =>
+        make(
+          "tr",
+          { class: data.failed ? "mew-failed" : "" },
+          make("td", {
+            class: "mew-num",
+            title: data.at === null ? "" : clockHover(data.at),
+            text: data.at === null ? "" : clockTime(data.at),
+          }),
+          make("th", {
+            scope: "row",
+            class: "mew-code",
+            dir: "ltr",
+            text: `${whomOf(data)}/${data.call || data.tool || data.method}`,
+          }),
+          make("td", {}, make("bdi", { text: data.proposer })),
+          make("td", {}, make("bdi", { text: data.decision })),
+          make(
+            "td",
+            { class: "mew-result" },
+            make("bdi", {
+              text: data.failed
+                ? `tool failed: ${data.outcome}`
+                : data.state === "unknown"
+                  ? `not known whether it took effect: ${data.outcome}`
+                  : data.outcome,
+            }),
+            ...(card.node.querySelector(".mew-found, .mew-kept, .mew-again") ? [" ", opener(card)] : []),
+          ),
+        ),
+      );
+    ledger.replaceChildren(
+      make(
+        "table",
+        { class: "mew-arguments", "aria-label": "Decisions" },
+        make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))),
+        make("tbody", {}, ...body),
+      ),
+    );
   }
 
   // In the order of deciding.
   function decidedCards() {
-    return [...cards.values()].filter((card) => !isOpen(card.data)).sort((a, b) => (a.data.at ?? 0) - (b.data.at ?? 0));
+    return [...cards.values()]
+      .filter((card) => !isOpen(card.data))
+      .sort((a, b) => (a.data.at ?? 0) - (b.data.at ?? 0));
   }
 
   // Keeps as many decided cards as the kernel does; the earliest decisions go first.
@@ -539,7 +774,9 @@ function render({ model, el }) {
     forget();
     place();
     questions.update();
-    const shown = [...cards.values()].filter((card) => isOpen(card.data)), done = decidedCards(), open = shown.filter((card) => !card.data.decided);
+    const shown = [...cards.values()].filter((card) => isOpen(card.data)),
+      done = decidedCards(),
+      open = shown.filter((card) => !card.data.decided);
     const dangerous = open.filter((card) => card.data.warnings.length).length;
     header.setCounts([
       { text: open.length ? `${groupDigits(open.length + (known.more || 0))} open` : "", tone: "wait" },
@@ -555,19 +792,26 @@ function render({ model, el }) {
     history();
     empty.hidden = shown.length > 0 || unread.size > 0 || questions.open > 0 || known.only;
     waits.hidden = !known.only;
-    write(state, open.length ? "Waiting for approval." : unread.size ? "Being read before you can approve it." : "");
+    write(
+      state,
+      open.length ? "Waiting for approval." : unread.size ? "Being read before you can approve it." : "",
+    );
     keys.hidden = !shown.length;
     const last = done.reverse();
     last.forEach((card, n) => {
-      card.node.hidden = Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !holdsFocus(card.node));
-      if (!card.kept && !card.group && decided.children[n] !== card.node && !holdsFocus(card.node)) decided.insertBefore(card.node, decided.children[n] ?? null);
+      card.node.hidden =
+        Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !holdsFocus(card.node));
+      if (!card.kept && !card.group && decided.children[n] !== card.node && !holdsFocus(card.node))
+        decided.insertBefore(card.node, decided.children[n] ?? null);
     });
     root.dataset.open = open.length;
     for (const card of shown) if (card.age && !card.age.textContent) age(card);
     if (link.isOff()) stop();
     else if ((shown.length || questions.open) && !watch) {
       watch = setInterval(look, 100);
-      ticks = setInterval(() => { for (const card of cards.values()) if (isOpen(card.data)) age(card); }, 1000);
+      ticks = setInterval(() => {
+        for (const card of cards.values()) if (isOpen(card.data)) age(card);
+      }, 1000);
     } else if (!shown.length && !questions.open) stop();
   }
 
@@ -602,7 +846,8 @@ function render({ model, el }) {
   // A held key decides nothing: it may have been pressed for something else.
   root.addEventListener("keydown", (event) => {
     const writing = ["INPUT", "TEXTAREA"].includes(event.target.tagName);
-    if (event.repeat && ["Enter", " ", "a", "r"].includes(event.key) && !writing) return event.preventDefault();
+    if (event.repeat && ["Enter", " ", "a", "r"].includes(event.key) && !writing)
+      return event.preventDefault();
     if (event.key === "Escape") {
       const around = event.target.closest(".mew-card");
       if (around && around !== event.target) {
@@ -610,7 +855,14 @@ function render({ model, el }) {
         around.focus();
       } else if (!goBack(root)) event.target.blur();
     }
-    if (!writing && event.target.tagName !== "SELECT" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("[role=menu]")) {
+    if (
+      !writing &&
+      event.target.tagName !== "SELECT" &&
+      !event.ctrlKey &&
+      !event.metaKey &&
+      !event.altKey &&
+      !event.target.closest("[role=menu]")
+    ) {
       if (event.key === "j") step(1);
       if (event.key === "k") step(-1);
     }

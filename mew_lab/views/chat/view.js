@@ -13,7 +13,27 @@ import { whyForm } from "../ui/reason_form.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
 import { makeReader } from "./reading.js";
 
-const MARKS = new Set(["p", "strong", "em", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "a", "table", "thead", "tbody", "tr", "th", "td"]);
+const MARKS = new Set([
+  "p",
+  "strong",
+  "em",
+  "s",
+  "code",
+  "pre",
+  "ul",
+  "ol",
+  "li",
+  "blockquote",
+  "hr",
+  "br",
+  "a",
+  "table",
+  "thead",
+  "tbody",
+  "tr",
+  "th",
+  "td",
+]);
 const HELD = 600;
 
 function grow(nodes, into) {
@@ -29,8 +49,16 @@ function grow(nodes, into) {
     }
     const made = make(tag);
     if (tag === "a" && /^(https?|mailto):/i.test(attributes.href ?? ""))
-      for (const [name, value] of [["href", attributes.href], ["title", describeAddress(attributes.href)], ["target", "_blank"], ["rel", "noopener noreferrer nofollow"], ["referrerpolicy", "no-referrer"]]) made.setAttribute(name, value);
-    if (tag === "ol" && /^\d{1,9}$/.test(attributes.start ?? "")) made.setAttribute("start", attributes.start);
+      for (const [name, value] of [
+        ["href", attributes.href],
+        ["title", describeAddress(attributes.href)],
+        ["target", "_blank"],
+        ["rel", "noopener noreferrer nofollow"],
+        ["referrerpolicy", "no-referrer"],
+      ])
+        made.setAttribute(name, value);
+    if (tag === "ol" && /^\d{1,9}$/.test(attributes.start ?? ""))
+      made.setAttribute("start", attributes.start);
     grow(children, made);
     into.append(made);
   }
@@ -47,21 +75,41 @@ function describeAddress(href) {
   }
 }
 
-const CHAT_KEYS = [["Enter", "Send the message"], ["Shift+Enter", "Begin a new line"], ["@", "Mention a participant"], ["Enter, Shift+Enter", "Next and previous match, in the search"]];
+const CHAT_KEYS = [
+  ["Enter", "Send the message"],
+  ["Shift+Enter", "Begin a new line"],
+  ["@", "Mention a participant"],
+  ["Enter, Shift+Enter", "Next and previous match, in the search"],
+];
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-chat", "aria-label": "Chat" });
   const header = makeHeader({ title: "Chat", keys: CHAT_KEYS });
   const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
-  const all = doer("Mark all as read", () => perform("acknowledge all", { status: "received", until: last }), { class: "mew-quiet", hidden: true });
-  const needle = make("input", { type: "search", class: "mew-search", "aria-label": "Search in the messages", placeholder: "Search" });
+  const all = doer(
+    "Mark all as read",
+    () => perform("acknowledge all", { status: "received", until: last }),
+    { class: "mew-quiet", hidden: true },
+  );
+  const needle = make("input", {
+    type: "search",
+    class: "mew-search",
+    "aria-label": "Search in the messages",
+    placeholder: "Search",
+  });
   const matches = make("span", { class: "mew-dim mew-num", role: "status" });
   header.filter.append(needle, matches);
   header.actions.append(follow, all);
   const earlier = doer("Show earlier messages", showEarlier, { class: "mew-earlier", hidden: true });
   const list = make("ol", { class: "mew-said", role: "list", "aria-label": "Messages" });
   const empty = emptyState("No messages yet. Write one below.", { code: 'lab.chat("hello")' });
-  const scroller = make("div", { class: "mew-talk", tabindex: 0, role: "region", "aria-label": "Conversation" }, earlier, empty, list);
+  const scroller = make(
+    "div",
+    { class: "mew-talk", tabindex: 0, role: "region", "aria-label": "Conversation" },
+    earlier,
+    empty,
+    list,
+  );
   root.append(header.node, scroller);
   el.replaceChildren(root);
   keepKeys(root);
@@ -75,13 +123,24 @@ function render({ model, el }) {
   const messages = new Map();
   // Whether messages came faster than they can be shown, while the reader had scrolled away.
   let behind = false;
-  let last = 0, head = null, offset = 0, reasons = [], statuses = [], found = -1, ticks = null, noEarlier = false, number = 0;
+  let last = 0,
+    head = null,
+    offset = 0,
+    reasons = [],
+    statuses = [],
+    found = -1,
+    ticks = null,
+    noEarlier = false,
+    number = 0;
 
   // What was in sight is acknowledged as read. What could not be sent is not tried again, and stays unread.
-  const reader = makeReader((node) => isWhole(messages.get(Number(node.dataset.n))), (nodes) => {
-    const ns = nodes.map((node) => Number(node.dataset.n)).filter((n) => messages.get(n)?.data.awaits);
-    if (ns.length && !link.isOff()) link.act("read", { ns }, () => {});
-  });
+  const reader = makeReader(
+    (node) => isWhole(messages.get(Number(node.dataset.n))),
+    (nodes) => {
+      const ns = nodes.map((node) => Number(node.dataset.n)).filter((n) => messages.get(n)?.data.awaits);
+      if (ns.length && !link.isOff()) link.act("read", { ns }, () => {});
+    },
+  );
   const leave = onOpen(root, "chat", ({ id }) => {
     const message = [...messages.values()].find((message) => message.data.id === id);
     if (message) go(message.data.n);
@@ -133,7 +192,11 @@ function render({ model, el }) {
 
   // Whether all of a message is in its box: not folded, and not cut.
   function isWhole(message) {
-    return Boolean(message) && !message.body.classList.contains("mew-folded") && !message.node.querySelector(".mew-rest");
+    return (
+      Boolean(message) &&
+      !message.body.classList.contains("mew-folded") &&
+      !message.node.querySelector(".mew-rest")
+    );
   }
 
   function restart(shown, newest) {
@@ -156,14 +219,23 @@ function render({ model, el }) {
     else for (const message of news) add(message);
     last = news.at(-1).n;
     const other = news.filter((message) => !message.mine);
-    if (other.length) announce(other.length === 1 ? `${other[0].from} says: ${(other[0].text || "a formatted message").slice(0, 200)}` : `${other.length} new messages`);
+    if (other.length)
+      announce(
+        other.length === 1
+          ? `${other[0].from} says: ${(other[0].text || "a formatted message").slice(0, 200)}`
+          : `${other.length} new messages`,
+      );
     tail.arrived(other.length);
   }
 
   function add(data) {
     if (messages.has(data.n)) return setStates([data]);
-    const message = build(data), numberOf = (node) => Number(node?.dataset.n ?? 0);
-    const later = numberOf(list.lastElementChild) < data.n ? null : [...list.children].find((node) => numberOf(node) > data.n);
+    const message = build(data),
+      numberOf = (node) => Number(node?.dataset.n ?? 0);
+    const later =
+      numberOf(list.lastElementChild) < data.n
+        ? null
+        : [...list.children].find((node) => numberOf(node) > data.n);
     messages.set(data.n, message);
     list.insertBefore(message.node, later ?? null);
   }
@@ -186,40 +258,96 @@ function render({ model, el }) {
 
   function setHead(item) {
     const may = item.may["chat/acknowledge"];
-    if (may && !head?.may["chat/acknowledge"]) for (const message of messages.values()) if (message.data.awaits) reader.follow(message.node);
+    if (may && !head?.may["chat/acknowledge"])
+      for (const message of messages.values()) if (message.data.awaits) reader.follow(message.node);
     head = item;
     compose.people(item);
   }
 
   function build(data) {
-    const node = make("li", { class: `mew-message${data.mine ? " mew-mine" : ""}${data.addressed ? " mew-to-me" : ""}`, tabindex: -1, "data-n": data.n });
-    const line = make("div", { class: "mew-line" }, make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
+    const node = make("li", {
+      class: `mew-message${data.mine ? " mew-mine" : ""}${data.addressed ? " mew-to-me" : ""}`,
+      tabindex: -1,
+      "data-n": data.n,
+    });
+    const line = make(
+      "div",
+      { class: "mew-line" },
+      make("bdi", { class: "mew-who", dir: "ltr", text: data.from }),
+    );
     if (data.mine) line.append(make("span", { class: "mew-dim", text: "(you)" }));
     const to = make("span", { class: "mew-to" });
     if (data.to.length) {
       to.append("to ");
-      data.to.forEach((name, n) => to.append(n ? ", " : "", make("bdi", { class: "mew-code", dir: "ltr", text: name })));
+      data.to.forEach((name, n) =>
+        to.append(n ? ", " : "", make("bdi", { class: "mew-code", dir: "ltr", text: name })),
+      );
       if (data.others) to.append(` and ${data.others} more`);
     }
     line.append(to);
     if (data.answers) {
       const answered = messages.get(data.answers)?.data;
-      const text = answered ? `answers ${answered.mine ? "you" : answered.from}` : "answers an earlier message";
-      line.append(make("button", { type: "button", class: "mew-link", text: `⇠ ${text}`, onclick: () => go(data.answers) }));
+      const text = answered
+        ? `answers ${answered.mine ? "you" : answered.from}`
+        : "answers an earlier message";
+      line.append(
+        make("button", {
+          type: "button",
+          class: "mew-link",
+          text: `⇠ ${text}`,
+          onclick: () => go(data.answers),
+        }),
+      );
     }
-    if (data.context) line.append(make("span", { class: "mew-dim mew-code", dir: "ltr", title: `context ${data.context}`, text: `in ${data.context}` }));
-    line.append(make("span", { class: "mew-gap" }), make("time", { class: "mew-dim mew-num", datetime: new Date(data.t * 1000).toISOString(), title: clockHover(data.t), text: clockTime(data.t) }));
+    if (data.context)
+      line.append(
+        make("span", {
+          class: "mew-dim mew-code",
+          dir: "ltr",
+          title: `context ${data.context}`,
+          text: `in ${data.context}`,
+        }),
+      );
+    line.append(
+      make("span", { class: "mew-gap" }),
+      make("time", {
+        class: "mew-dim mew-num",
+        datetime: new Date(data.t * 1000).toISOString(),
+        title: clockHover(data.t),
+        text: clockTime(data.t),
+      }),
+    );
     const body = make("div", { class: "mew-body", dir: data.nodes ? "auto" : "ltr" });
     if (data.nodes) grow(data.nodes, body).classList.add("mew-marked");
     else if (data.links) grow(data.links, body);
     else body.textContent = data.text;
     const foot = make("div", { class: "mew-foot" });
     const message = { data, node, body, foot };
-    line.append(make("span", { class: "mew-toolbar" }, copyButton(() => body.textContent, "Copy", body),
-      menuButton("⋯", () => getItems(message), { class: "mew-quiet mew-message-menu", "aria-label": `Actions on ${describe(data)}` })));
+    line.append(
+      make(
+        "span",
+        { class: "mew-toolbar" },
+        copyButton(() => body.textContent, "Copy", body),
+        menuButton("⋯", () => getItems(message), {
+          class: "mew-quiet mew-message-menu",
+          "aria-label": `Actions on ${describe(data)}`,
+        }),
+      ),
+    );
     node.append(line, body);
-    if (data.unformatted) node.append(make("div", { class: "mew-dim", text: "The author asks for Markdown, but the message is too long or too deeply nested, so its source is shown." }));
-    if (data.text.length > 1500 || data.text.split("\n").length > 16 || (data.nodes && JSON.stringify(data.nodes).length > 3000)) fold(message);
+    if (data.unformatted)
+      node.append(
+        make("div", {
+          class: "mew-dim",
+          text: "The author asks for Markdown, but the message is too long or too deeply nested, so its source is shown.",
+        }),
+      );
+    if (
+      data.text.length > 1500 ||
+      data.text.split("\n").length > 16 ||
+      (data.nodes && JSON.stringify(data.nodes).length > 3000)
+    )
+      fold(message);
     else if (data.more) node.append(rest(message));
     node.append(foot);
     drawFoot(message);
@@ -227,21 +355,43 @@ function render({ model, el }) {
   }
 
   function describe(data) {
-    return data.mine ? `your message${data.to.length ? ` to ${data.to.join(", ")}` : ""}` : `the message of ${data.from}`;
+    return data.mine
+      ? `your message${data.to.length ? ` to ${data.to.join(", ")}` : ""}`
+      : `the message of ${data.from}`;
   }
 
   function getItems(message) {
-    const { data, node } = message, items = [];
+    const { data, node } = message,
+      items = [];
     const opener = node.querySelector(".mew-message-menu");
-    if (!data.mine && data.sender) items.push({ text: "Reply", about: `writes to ${data.from}`, run: () => compose.reply(data.sender) });
-    if (data.id) items.push({ text: "Show in Messages", about: "the exact text, and what came of it", run: () => openIn(root, "feed", { id: data.id }) });
-    if (data.awaits && head.may["chat/acknowledge"]) for (const [code, meaning] of statuses)
-      items.push({ text: `Mark as ${code}`, about: `tells ${data.from}: ${meaning}`, run: () => perform("acknowledge", { n: data.n, status: code }) });
+    if (!data.mine && data.sender)
+      items.push({ text: "Reply", about: `writes to ${data.from}`, run: () => compose.reply(data.sender) });
+    if (data.id)
+      items.push({
+        text: "Show in Messages",
+        about: "the exact text, and what came of it",
+        run: () => openIn(root, "feed", { id: data.id }),
+      });
+    if (data.awaits && head.may["chat/acknowledge"])
+      for (const [code, meaning] of statuses)
+        items.push({
+          text: `Mark as ${code}`,
+          about: `tells ${data.from}: ${meaning}`,
+          run: () => perform("acknowledge", { n: data.n, status: code }),
+        });
     // One may call off one's own message for all, and set aside what one was asked oneself. Others' talk is theirs.
-    if (!data.cancelled && data.first && head.may["chat/cancel"] && (data.mine || data.addressed)) items.push({
-      text: data.mine ? "Cancel…" : "Dismiss…", about: data.mine ? "withdraws it for everybody" : `tells ${data.from} that you do not handle it`, danger: data.mine,
-      run: () => { whyForm(opener, node, reasons, data.mine ? "Cancel the message" : "Dismiss the message", (reason) => perform("cancel", { n: data.n, reason })); node.scrollIntoView({ block: "nearest" }); },
-    });
+    if (!data.cancelled && data.first && head.may["chat/cancel"] && (data.mine || data.addressed))
+      items.push({
+        text: data.mine ? "Cancel…" : "Dismiss…",
+        about: data.mine ? "withdraws it for everybody" : `tells ${data.from} that you do not handle it`,
+        danger: data.mine,
+        run: () => {
+          whyForm(opener, node, reasons, data.mine ? "Cancel the message" : "Dismiss the message", (reason) =>
+            perform("cancel", { n: data.n, reason }),
+          );
+          node.scrollIntoView({ block: "nearest" });
+        },
+      });
     return items;
   }
 
@@ -256,22 +406,32 @@ function render({ model, el }) {
       reader.restart(node);
       tail.hold();
     };
-    const button = make("button", { type: "button", class: "mew-link", "aria-expanded": "false", text: `▸ show ${lines}`, onclick: () => message.turn(!body.classList.contains("mew-folded")) });
+    const button = make("button", {
+      type: "button",
+      class: "mew-link",
+      "aria-expanded": "false",
+      text: `▸ show ${lines}`,
+      onclick: () => message.turn(!body.classList.contains("mew-folded")),
+    });
     node.append(button);
     if (data.more) node.append(rest(message));
   }
 
   function rest(message) {
-    const button = doer(`Show the rest, ${countOf(message.data.more, "character")}`, async () => {
-      const done = await link.act("whole", { n: message.data.n });
-      if (!done) return;
-      message.body.textContent = done.value.text;
-      const focused = atHand(button);
-      button.remove();
-      if (focused) message.node.focus({ preventScroll: true });
-      reader.restart(message.node);
-      message.turn ? message.turn(false) : tail.hold();
-    }, { class: "mew-link mew-rest" });
+    const button = doer(
+      `Show the rest, ${countOf(message.data.more, "character")}`,
+      async () => {
+        const done = await link.act("whole", { n: message.data.n });
+        if (!done) return;
+        message.body.textContent = done.value.text;
+        const focused = atHand(button);
+        button.remove();
+        if (focused) message.node.focus({ preventScroll: true });
+        reader.restart(message.node);
+        message.turn ? message.turn(false) : tail.hold();
+      },
+      { class: "mew-link mew-rest" },
+    );
     return button;
   }
 
@@ -283,16 +443,40 @@ function render({ model, el }) {
     message.marks ??= make("span", { class: "mew-marks" });
     if (!message.marks.isConnected) foot.append(message.marks);
     const marks = data.seen.map(([by, how, t]) => mark(message, `✓ ${by}: ${how || "acknowledged"}`, t));
-    if (data.seen_by > data.seen.length) marks.push(make("span", { text: `and ${data.seen_by - data.seen.length} more` }));
-    if (data.missing.length && !data.cancelled) marks.push(make("span", { text: `not read yet by ${data.missing.join(", ")}` }));
-    if (data.cancelled) marks.push(make("span", { class: "mew-off", text: `cancelled by ${data.cancelled}${data.reason ? `: ${data.reason.replaceAll("_", " ")}` : ""}` }));
-    for (const name of data.claims) marks.push(make("span", { class: "mew-off", text: `${name} tried to cancel it, but only its author can` }));
+    if (data.seen_by > data.seen.length)
+      marks.push(make("span", { text: `and ${data.seen_by - data.seen.length} more` }));
+    if (data.missing.length && !data.cancelled)
+      marks.push(make("span", { text: `not read yet by ${data.missing.join(", ")}` }));
+    if (data.cancelled)
+      marks.push(
+        make("span", {
+          class: "mew-off",
+          text: `cancelled by ${data.cancelled}${data.reason ? `: ${data.reason.replaceAll("_", " ")}` : ""}`,
+        }),
+      );
+    for (const name of data.claims)
+      marks.push(
+        make("span", { class: "mew-off", text: `${name} tried to cancel it, but only its author can` }),
+      );
     message.marks.replaceChildren(...marks.flatMap((mark, n) => (n ? [" · ", mark] : [mark])));
     if (data.awaits && head?.may["chat/acknowledge"]) reader.follow(node);
     else if (!data.awaits) reader.leave(node);
     // What is read by being in sight needs no button.
     message.long ||= !isWhole(message);
-    offer(message, "acknowledge", data.awaits && data.first && message.long && head?.may["chat/acknowledge"] !== false, () => doer("Mark as read", () => perform("acknowledge", { n: data.n, status: "read" }).then((done) => { if (done && atHand(node)) node.focus({ preventScroll: true }); }), { "aria-label": `Mark ${describe(data)} as read`, class: "mew-quiet" }));
+    offer(
+      message,
+      "acknowledge",
+      data.awaits && data.first && message.long && head?.may["chat/acknowledge"] !== false,
+      () =>
+        doer(
+          "Mark as read",
+          () =>
+            perform("acknowledge", { n: data.n, status: "read" }).then((done) => {
+              if (done && atHand(node)) node.focus({ preventScroll: true });
+            }),
+          { "aria-label": `Mark ${describe(data)} as read`, class: "mew-quiet" },
+        ),
+    );
   }
 
   function offer(message, name, wanted, makeButton) {
@@ -306,21 +490,32 @@ function render({ model, el }) {
   }
 
   function mark(message, text, t) {
-    const node = make("bdi", { class: "mew-mark", dir: "ltr", "data-t": t, "data-text": text, title: clockHover(t) });
+    const node = make("bdi", {
+      class: "mew-mark",
+      dir: "ltr",
+      "data-t": t,
+      "data-text": text,
+      title: clockHover(t),
+    });
     drawAge(node);
     return node;
   }
 
   function drawAge(node) {
-    const t = Number(node.dataset.t), since = Date.now() / 1000 + offset - t;
-    write(node, `${node.dataset.text} · ${since < 60 ? `${Math.max(0, Math.floor(since))} s` : clockTime(t)}`);
+    const t = Number(node.dataset.t),
+      since = Date.now() / 1000 + offset - t;
+    write(
+      node,
+      `${node.dataset.text} · ${since < 60 ? `${Math.max(0, Math.floor(since))} s` : clockTime(t)}`,
+    );
     node.classList.toggle("mew-young", since < 60);
   }
 
   async function showEarlier() {
     const done = await link.act("earlier", { before: firstHeld() });
     if (!done) return;
-    const height = scroller.scrollHeight, focused = atHand(earlier);
+    const height = scroller.scrollHeight,
+      focused = atHand(earlier);
     for (const message of [...done.value.messages].reverse()) add(message);
     scroller.scrollTop += scroller.scrollHeight - height;
     noEarlier = !done.value.more;
@@ -351,18 +546,26 @@ function render({ model, el }) {
     root.dataset.waiting = String(head.waiting);
     header.setCounts([
       { text: last ? countOf(last, "message") : "" },
-      { text: head.waiting ? `${groupDigits(head.waiting)} unread` : "", hover: head.addressed ? `${groupDigits(head.addressed)} addressed to you` : "", tone: "wait" },
+      {
+        text: head.waiting ? `${groupDigits(head.waiting)} unread` : "",
+        hover: head.addressed ? `${groupDigits(head.addressed)} addressed to you` : "",
+        tone: "wait",
+      },
     ]);
     all.hidden = head.waiting === 0 || !head.may["chat/acknowledge"];
     tail.settle();
-    ticks ??= setInterval(() => { if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) drawAge(node); }, 1000);
+    ticks ??= setInterval(() => {
+      if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) drawAge(node);
+    }, 1000);
   }
 
   // Search in what the list holds.
 
   function seek(step) {
     const wanted = needle.value.trim().toLowerCase();
-    const hits = wanted ? [...list.children].filter((node) => node.textContent.toLowerCase().includes(wanted)) : [];
+    const hits = wanted
+      ? [...list.children].filter((node) => node.textContent.toLowerCase().includes(wanted))
+      : [];
     for (const node of list.querySelectorAll(".mew-found")) node.classList.remove("mew-found");
     if (!hits.length) {
       found = -1;
@@ -378,31 +581,77 @@ function render({ model, el }) {
     tail.hold();
     write(matches, `${groupDigits(hits.length - to)} of ${groupDigits(hits.length)}`);
   }
-  needle.addEventListener("input", () => { found = -1; seek(1); });
+  needle.addEventListener("input", () => {
+    found = -1;
+    seek(1);
+  });
   needle.addEventListener("keydown", (event) => {
     if (event.key === "Enter") seek(event.shiftKey ? -1 : 1);
-    else if (event.key === "Escape") { needle.value = ""; seek(1); }
-    else return;
+    else if (event.key === "Escape") {
+      needle.value = "";
+      seek(1);
+    } else return;
     event.preventDefault();
   });
 
   // The box for the next message: its text, its recipients, its format.
   function composer() {
     const chosen = new Set();
-    let people = [], may = true, active = -1, sending = false;
+    let people = [],
+      may = true,
+      active = -1,
+      sending = false;
     const id = `mew-${Math.random().toString(36).slice(2)}`;
-    const text = make("textarea", { rows: 2, "aria-label": "Message", placeholder: "Message (@ to mention)", maxlength: 262144, dir: "auto", "aria-autocomplete": "list", "aria-controls": `${id}-names` });
-    const names = make("div", { class: "mew-names", role: "listbox", id: `${id}-names`, "aria-label": "Participants", hidden: true });
-    const boxes = make("fieldset", { class: "mew-recipients", id: `${id}-to`, hidden: true }, make("legend", { text: "Recipients (none selected: everybody)" }));
-    const whom = make("button", { type: "button", class: "mew-whom", "aria-expanded": "false", "aria-controls": `${id}-to`, onclick: () => {
-      boxes.hidden = !boxes.hidden;
-      whom.setAttribute("aria-expanded", String(!boxes.hidden));
-    } });
+    const text = make("textarea", {
+      rows: 2,
+      "aria-label": "Message",
+      placeholder: "Message (@ to mention)",
+      maxlength: 262144,
+      dir: "auto",
+      "aria-autocomplete": "list",
+      "aria-controls": `${id}-names`,
+    });
+    const names = make("div", {
+      class: "mew-names",
+      role: "listbox",
+      id: `${id}-names`,
+      "aria-label": "Participants",
+      hidden: true,
+    });
+    const boxes = make(
+      "fieldset",
+      { class: "mew-recipients", id: `${id}-to`, hidden: true },
+      make("legend", { text: "Recipients (none selected: everybody)" }),
+    );
+    const whom = make("button", {
+      type: "button",
+      class: "mew-whom",
+      "aria-expanded": "false",
+      "aria-controls": `${id}-to`,
+      onclick: () => {
+        boxes.hidden = !boxes.hidden;
+        whom.setAttribute("aria-expanded", String(!boxes.hidden));
+      },
+    });
     const markdown = make("input", { type: "checkbox" });
     const say = doer("Send", send, { class: "mew-say mew-primary", title: "Enter" });
     const hint = make("span", { class: "mew-dim" });
-    const node = make("div", { class: "mew-compose" }, text, names, boxes,
-      make("div", { class: "mew-buttons" }, whom, make("label", { class: "mew-dim" }, markdown, " Markdown"), hint, make("span", { class: "mew-gap" }), say));
+    const node = make(
+      "div",
+      { class: "mew-compose" },
+      text,
+      names,
+      boxes,
+      make(
+        "div",
+        { class: "mew-buttons" },
+        whom,
+        make("label", { class: "mew-dim" }, markdown, " Markdown"),
+        hint,
+        make("span", { class: "mew-gap" }),
+        say,
+      ),
+    );
 
     async function send() {
       if (sending || !may) return;
@@ -418,10 +667,27 @@ function render({ model, el }) {
     function drawBoxes() {
       const before = new Map([...boxes.querySelectorAll("input")].map((box) => [box.value, box.parentNode]));
       boxes.querySelector(".mew-nobody")?.remove();
-      if (!people.length) boxes.append(make("span", { class: "mew-dim mew-nobody", text: "No other participant is here." }));
+      if (!people.length)
+        boxes.append(make("span", { class: "mew-dim mew-nobody", text: "No other participant is here." }));
       let place = boxes.firstChild;
       for (const [id, shown] of people) {
-        const label = before.get(id) ?? make("label", {}, make("input", { type: "checkbox", value: id, onchange: (event) => { if (event.target.checked) chosen.add(id); else chosen.delete(id); drawLabels(); } }), " ", make("bdi", { class: "mew-code", dir: "ltr", text: shown }));
+        const label =
+          before.get(id) ??
+          make(
+            "label",
+            {},
+            make("input", {
+              type: "checkbox",
+              value: id,
+              onchange: (event) => {
+                if (event.target.checked) chosen.add(id);
+                else chosen.delete(id);
+                drawLabels();
+              },
+            }),
+            " ",
+            make("bdi", { class: "mew-code", dir: "ltr", text: shown }),
+          );
         if (!before.delete(id)) place.after(label);
         place = label;
       }
@@ -429,28 +695,53 @@ function render({ model, el }) {
     }
 
     function drawLabels() {
-      const shown = [...chosen].map((id) => people.find((pair) => pair[0] === id)?.[1] ?? `${id.slice(0, 40)} (has left)`);
-      write(whom, `to: ${shown.length ? shown.slice(0, 3).join(", ") + (shown.length > 3 ? ` and ${shown.length - 3} more` : "") : "everybody"} ▾`);
+      const shown = [...chosen].map(
+        (id) => people.find((pair) => pair[0] === id)?.[1] ?? `${id.slice(0, 40)} (has left)`,
+      );
+      write(
+        whom,
+        `to: ${shown.length ? shown.slice(0, 3).join(", ") + (shown.length > 3 ? ` and ${shown.length - 3} more` : "") : "everybody"} ▾`,
+      );
       for (const box of boxes.querySelectorAll("input")) box.checked = chosen.has(box.value);
     }
 
     function typedName() {
       const before = text.value.slice(0, text.selectionStart);
-      return text.selectionStart === text.selectionEnd ? before.match(/(?:^|\s)@([\w.-]*)$/)?.[1] ?? null : null;
+      return text.selectionStart === text.selectionEnd
+        ? (before.match(/(?:^|\s)@([\w.-]*)$/)?.[1] ?? null)
+        : null;
     }
 
     function suggest() {
       const typed = typedName();
-      const matches = typed === null ? [] : people.filter(([id]) => id.toLowerCase().startsWith(typed.toLowerCase())).slice(0, 6);
+      const matches =
+        typed === null
+          ? []
+          : people.filter(([id]) => id.toLowerCase().startsWith(typed.toLowerCase())).slice(0, 6);
       names.hidden = !matches.length;
       active = matches.length ? 0 : -1;
-      names.replaceChildren(...matches.map(([id, shown], n) => make("div", { role: "option", id: `${names.id}-${n}`, "aria-selected": String(n === 0), "data-id": id, text: shown, onmousedown: (event) => { event.preventDefault(); take(id); } })));
+      names.replaceChildren(
+        ...matches.map(([id, shown], n) =>
+          make("div", {
+            role: "option",
+            id: `${names.id}-${n}`,
+            "aria-selected": String(n === 0),
+            "data-id": id,
+            text: shown,
+            onmousedown: (event) => {
+              event.preventDefault();
+              take(id);
+            },
+          }),
+        ),
+      );
       if (active < 0) text.removeAttribute("aria-activedescendant");
       else text.setAttribute("aria-activedescendant", `${names.id}-0`);
     }
 
     function take(id) {
-      const at = text.selectionStart, typed = typedName() ?? "";
+      const at = text.selectionStart,
+        typed = typedName() ?? "";
       text.setRangeText(`${id} `, at - typed.length, at, "end");
       chosen.add(id);
       names.hidden = true;
@@ -459,7 +750,9 @@ function render({ model, el }) {
     }
 
     text.addEventListener("input", suggest);
-    text.addEventListener("blur", () => { names.hidden = true; });
+    text.addEventListener("blur", () => {
+      names.hidden = true;
+    });
     text.addEventListener("keydown", (event) => {
       // While an input method composes a word, Enter takes the word.
       if (event.isComposing) return;

@@ -4,11 +4,17 @@ import { make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { clockTime, countOf, duration, groupDigits } from "../ui/text.js";
 
-const NARROW = 800, LEAST_WHAT = 144, LEAST_ROUTE = 72;
+const NARROW = 800;
+const LEAST_WHAT = 144;
+const LEAST_ROUTE = 72;
 // The space beside a number, the width of a digit, and the characters that are shown of a number: a tooltip has all.
-const PADDING = 18, DIGIT = 8, MOST_NUMBER = 12;
-export const LEAST_WIDTH = 32, MOST_WIDTH = 800;
-export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, ALSO, ID, TOOL, FLAGS, CALL] = /** @type {const} */ ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+const PADDING = 18;
+const DIGIT = 8;
+const MOST_NUMBER = 12;
+export const LEAST_WIDTH = 32;
+export const MOST_WIDTH = 800;
+export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, ALSO, ID, TOOL, FLAGS, CALL] =
+  /** @type {const} */ ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
 
 /**
  * What became of the call of a row: "waiting", "answered", …; after how many seconds; 1 where the row is an approval.
@@ -35,7 +41,8 @@ export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, 
 
 // The severities of findings by their ranks; a message without a finding has rank 0.
 export const SEVERITIES = ["", "note", "warn", "error", "fatal"];
-const RANK_BITS = 7 << 2, ERROR_RANK = 3;
+const RANK_BITS = 7 << 2;
+const ERROR_RANK = 3;
 
 // The rank of the highest severity that the diagnosis found about a row.
 /** @type {(row: Row) => number} */
@@ -70,7 +77,17 @@ export function answersOf(row) {
   return [...(row[ANSWERS] ? [row[ANSWERS]] : []), ...(row[ALSO] ?? [])];
 }
 
-const STATES = { waiting: "No answer yet", refused: "Its proposal was decided before, so it is not executed", answered: "Answered after", failed: "Failed after", unknown: "It was sent. Whether it took effect is not known.", resolved: "It was unknown whether it took effect; a person found out", approved: "Approved after", rejected: "Rejected after", withdrawn: "Withdrawn after" };
+const STATES = {
+  waiting: "No answer yet",
+  refused: "Its proposal was decided before, so it is not executed",
+  answered: "Answered after",
+  failed: "Failed after",
+  unknown: "It was sent. Whether it took effect is not known.",
+  resolved: "It was unknown whether it took effect; a person found out",
+  approved: "Approved after",
+  rejected: "Rejected after",
+  withdrawn: "Withdrawn after",
+};
 
 const WORDS = new Set(["waiting", "refused", "unknown", "resolved"]); // the states that stand in the place of a duration
 
@@ -85,7 +102,8 @@ export function tookText(row) {
 function tookHover(row) {
   const [state, took] = row[CALL] ?? ["", 0];
   if (!state) return "";
-  if (state === "failed" && row[KIND] === "mcp/proposal") return `Approved after ${duration(took)}; the tool failed`;
+  if (state === "failed" && row[KIND] === "mcp/proposal")
+    return `Approved after ${duration(took)}; the tool failed`;
   return WORDS.has(state) ? STATES[state] : `${STATES[state] ?? state} ${duration(took)}`;
 }
 
@@ -98,8 +116,11 @@ export function prefixOf(row, me) {
 
 /** @type {(row: Row, you?: (name: string) => string) => string} */
 export function routeText(row, you = (name) => name) {
-  const to = row[TO].split(", "), [first] = to;
-  return row[TO] ? `${you(row[FROM])} → ${you(first)}${to.length > 1 ? ` +${to.length - 1}` : ""}` : you(row[FROM]);
+  const to = row[TO].split(", "),
+    [first] = to;
+  return row[TO]
+    ? `${you(row[FROM])} → ${you(first)}${to.length > 1 ? ` +${to.length - 1}` : ""}`
+    : you(row[FROM]);
 }
 
 // The text of a column or a tooltip for a row, by the names of columns.py.
@@ -108,7 +129,8 @@ const VALUES = {
   seq: (row, { sign }) => `${sign}${row[SEQ]}`,
   time: (row) => clockTime(row[TIME]),
   elapsed: (row, { began }) => Math.max(0, row[TIME] - began).toFixed(2),
-  moment: (row) => `${new Date(row[TIME] * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC · ${countOf(row[SIZE], "byte")}`,
+  moment: (row) =>
+    `${new Date(row[TIME] * 1000).toISOString().replace("T", " ").slice(0, 19)} UTC · ${countOf(row[SIZE], "byte")}`,
   route: (row, { you }) => routeText(row, you),
   from: (row) => row[FROM],
   to: (row) => row[TO],
@@ -124,7 +146,10 @@ const VALUES = {
 /** @type {Record<string, (row: Row, about: CellContext) => string>} */
 const HOVERS = {
   route: (row) => `${row[FROM]} → ${row[TO] || "everybody"}`,
-  what: (row, { me }) => [isDenied(row) ? `Denied: ${row[VERDICT].slice(2)}` : prefixOf(row, me), row[WHAT]].filter(Boolean).join(" · "),
+  what: (row, { me }) =>
+    [isDenied(row) ? `Denied: ${row[VERDICT].slice(2)}` : prefixOf(row, me), row[WHAT]]
+      .filter(Boolean)
+      .join(" · "),
   took: tookHover,
 };
 
@@ -137,7 +162,9 @@ export function readNames(own, known, standard) {
 // The widths that the settings hold, without those that are none, and within the bounds of a drag.
 export function readWidths(kept) {
   const pairs = Object.entries(kept ?? {}).filter(([, width]) => Number.isFinite(width));
-  return Object.fromEntries(pairs.map(([name, width]) => [name, Math.round(Math.min(MOST_WIDTH, Math.max(LEAST_WIDTH, width)))]));
+  return Object.fromEntries(
+    pairs.map(([name, width]) => [name, Math.round(Math.min(MOST_WIDTH, Math.max(LEAST_WIDTH, width)))]),
+  );
 }
 
 // The columns that fit into so many pixels; equal choices have equal `key`s. With the standard columns, what a message says
@@ -149,11 +176,16 @@ export function fitting(columns, room, { widths = {}, longest = 0 } = {}) {
   const list = columns.filter((column) => room >= column.least);
   const numbers = PADDING + Math.min(longest, MOST_NUMBER) * DIGIT;
   const standard = (column) => (narrow && column.narrow) || column.width;
-  const given = (column) => widths[column.name] ?? (column.name === "seq" ? Math.max(standard(column), numbers) : standard(column));
+  const given = (column) =>
+    widths[column.name] ?? (column.name === "seq" ? Math.max(standard(column), numbers) : standard(column));
   const fixed = list.reduce((sum, column) => sum + (column.name === "route" ? 0 : given(column)), 0);
-  const width = (column) => column.name !== "route" || widths["route"] ? given(column) : Math.max(LEAST_ROUTE, Math.min(given(column), Math.floor(room / 2 - fixed)));
+  const width = (column) =>
+    column.name !== "route" || widths["route"]
+      ? given(column)
+      : Math.max(LEAST_ROUTE, Math.min(given(column), Math.floor(room / 2 - fixed)));
   return {
-    list, width,
+    list,
+    width,
     key: list.map((column) => column.name).join(" "),
     least: list.reduce((sum, column) => sum + (width(column) || LEAST_WHAT), 0),
   };
@@ -184,10 +216,25 @@ export function cellsOf({ followed, jump, look }) {
   function fillFollows(cell, seq) {
     const answers = followed.get(seq);
     if (!answers) return;
-    const go = cell.querySelector("button") ?? cell.appendChild(make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: (event) => { event.stopPropagation(); jump(followed.get(seq)?.[0] ?? seq); } }));
+    const go =
+      cell.querySelector("button") ??
+      cell.appendChild(
+        make("button", {
+          type: "button",
+          class: "mew-link",
+          tabindex: -1,
+          onclick: (event) => {
+            event.stopPropagation();
+            jump(followed.get(seq)?.[0] ?? seq);
+          },
+        }),
+      );
     if (go.textContent !== groupDigits(answers.length)) go.textContent = groupDigits(answers.length);
     const first = `${look().sign}${answers[0]}`;
-    const label = answers.length === 1 ? `Go to ${first}, which answers this one` : `Go to ${first}, the first of ${answers.length} that answer this one`;
+    const label =
+      answers.length === 1
+        ? `Go to ${first}, which answers this one`
+        : `Go to ${first}, the first of ${answers.length} that answer this one`;
     go.title = label;
     go.setAttribute("aria-label", label);
   }
@@ -196,15 +243,35 @@ export function cellsOf({ followed, jump, look }) {
   /** @type {Record<string, (cell: HTMLElement, row: Row, about: CellContext) => unknown>} */
   const FILL = {
     what(cell, row, about) {
-      const { label } = family(row[KIND]), said = `${label} · ${row[KIND] || "unreadable"}`;
+      const { label } = family(row[KIND]),
+        said = `${label} · ${row[KIND] || "unreadable"}`;
       const line = make("div", { class: "mew-said" });
-      if (row[CONTEXT]) for (const _ of row[CONTEXT].split("/").slice(0, 6)) line.append(make("span", { class: "mew-level", "aria-hidden": true, title: `context ${row[CONTEXT]}` }));
+      if (row[CONTEXT])
+        for (const _ of row[CONTEXT].split("/").slice(0, 6))
+          line.append(
+            make("span", { class: "mew-level", "aria-hidden": true, title: `context ${row[CONTEXT]}` }),
+          );
       line.append(make("span", { class: "mew-dot", role: "img", "aria-label": label, title: said }));
-      const prefix = prefixOf(row, about.me), sentence = make("span", { class: "mew-sentence" });
+      const prefix = prefixOf(row, about.me),
+        sentence = make("span", { class: "mew-sentence" });
       if (prefix) sentence.append(make("bdi", { class: "mew-prefix", text: prefix }), " · ");
       sentence.append(markText(make("bdi", { class: "mew-text" }), row[WHAT], about.needle));
       line.append(sentence);
-      for (const seq of answersOf(row).slice(0, 3)) line.append(make("button", { type: "button", class: "mew-link mew-answered", tabindex: -1, text: `⇠${about.sign}${seq}`, title: `Go to ${about.sign}${seq}, which this one answers`, "aria-label": `Go to ${about.sign}${seq}, which this one answers`, onclick: (event) => { event.stopPropagation(); jump(seq); } }));
+      for (const seq of answersOf(row).slice(0, 3))
+        line.append(
+          make("button", {
+            type: "button",
+            class: "mew-link mew-answered",
+            tabindex: -1,
+            text: `⇠${about.sign}${seq}`,
+            title: `Go to ${about.sign}${seq}, which this one answers`,
+            "aria-label": `Go to ${about.sign}${seq}, which this one answers`,
+            onclick: (event) => {
+              event.stopPropagation();
+              jump(seq);
+            },
+          }),
+        );
       const stop = about.stop(row[SEQ]);
       if (stop) line.append(stop);
       cell.append(line);
@@ -238,7 +305,9 @@ export function cellsOf({ followed, jump, look }) {
     /** @type {(line: HTMLElement, row: Row, fit: Pick<Fit, "list">) => void} */
     fill(line, row, { list }) {
       for (const column of list) {
-        const cell = make("td", { class: `mew-${column.name}${column.align === "right" ? " mew-num" : ""}${column.code ? " mew-code" : ""}` });
+        const cell = make("td", {
+          class: `mew-${column.name}${column.align === "right" ? " mew-num" : ""}${column.code ? " mew-code" : ""}`,
+        });
         fillCell(cell, column, row);
         line.append(cell);
       }

@@ -6,7 +6,8 @@ import { menuButton } from "../ui/menu.js";
 import { LEAST_WIDTH, MOST_WIDTH, fitting, readNames, readWidths } from "./cells.js";
 import { isNatural, nextOrder, readOrder } from "./order.js";
 
-const STEP = 8, ECHO = 1000;
+const STEP = 8;
+const ECHO = 1000;
 
 // `room()` is the width of the view, `longest()` the length of its longest number, `changed(what)` is called after a change of "order", "columns" or "widths", and
 // `keep(value)` keeps the reader's choice, and `empty` are the columns that have nothing to show yet.
@@ -14,11 +15,13 @@ const STEP = 8, ECHO = 1000;
 /** @typedef {"order" | "columns" | "widths"} ColumnChange */
 /** @param {{ table: HTMLTableElement, room: () => number, longest: () => number, changed: (what: ColumnChange) => void, keep: (value: KeptColumns) => void, empty: string[] }} on */
 export function columnSet({ table, room, longest, changed, keep, empty }) {
-  const widths = make("colgroup"), heads = make("tr", { "aria-rowindex": 1 });
+  const widths = make("colgroup"),
+    heads = make("tr", { "aria-rowindex": 1 });
   /** @type {import("./cells.js").Column[]} */
   let known = [];
   /** @type {string[]} */
-  let names = [], standard = [];
+  let names = [],
+    standard = [];
   /** @type {string[] | null} */
   let own = null;
   /** @type {Record<string, number>} */
@@ -26,13 +29,22 @@ export function columnSet({ table, room, longest, changed, keep, empty }) {
   /** @type {import("./cells.js").Fit | null} */
   let fit = null;
   const vacant = new Set(empty);
-  let byCode = false, order = readOrder(null), drawn = "", storedAt = -Infinity, fittedRoom = -1, fittedLongest = 0;
+  let byCode = false,
+    order = readOrder(null),
+    drawn = "",
+    storedAt = -Infinity,
+    fittedRoom = -1,
+    fittedLongest = 0;
 
   const byName = (name) => known.find((column) => column.name === name);
   const shownNames = () => readNames(own, known, names).filter((name) => own || byCode || !vacant.has(name));
 
   function store() {
-    const value = { ...(own ? { shown: own } : {}), ...(Object.keys(sizes).length ? { widths: sizes } : {}), ...(isNatural(order) ? {} : { sort: order }) };
+    const value = {
+      ...(own ? { shown: own } : {}),
+      ...(Object.keys(sizes).length ? { widths: sizes } : {}),
+      ...(isNatural(order) ? {} : { sort: order }),
+    };
     storedAt = performance.now();
     keep(value);
   }
@@ -67,10 +79,19 @@ export function columnSet({ table, room, longest, changed, keep, empty }) {
     changed("order");
   }
 
-  const menu = menuButton("Columns", () => [
-    ...known.map((column) => ({ text: column.title, about: column.about, checked: shownNames().includes(column.name), run: () => setShown(column.name, !shownNames().includes(column.name)) })),
-    { text: "Standard columns", about: "Columns, widths and order as they were", run: reset },
-  ], { class: "mew-quiet", title: "Which columns are shown" });
+  const menu = menuButton(
+    "Columns",
+    () => [
+      ...known.map((column) => ({
+        text: column.title,
+        about: column.about,
+        checked: shownNames().includes(column.name),
+        run: () => setShown(column.name, !shownNames().includes(column.name)),
+      })),
+      { text: "Standard columns", about: "Columns, widths and order as they were", run: reset },
+    ],
+    { class: "mew-quiet", title: "Which columns are shown" },
+  );
 
   function setWidth(column, width) {
     if (width === null) delete sizes[column.name];
@@ -81,14 +102,28 @@ export function columnSet({ table, room, longest, changed, keep, empty }) {
   // The line between two columns. Right of the column that takes the remaining width, the line is at the left.
   function separator(column, before) {
     const way = before ? -1 : 1;
-    const node = make("span", { class: before ? "mew-sep mew-before" : "mew-sep", role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": `Width of ${column.title}`, "aria-valuemin": LEAST_WIDTH, "aria-valuemax": MOST_WIDTH, title: "Drag to resize; double-click for the standard width" });
+    const node = make("span", {
+      class: before ? "mew-sep mew-before" : "mew-sep",
+      role: "separator",
+      tabindex: 0,
+      "aria-orientation": "vertical",
+      "aria-label": `Width of ${column.title}`,
+      "aria-valuemin": LEAST_WIDTH,
+      "aria-valuemax": MOST_WIDTH,
+      title: "Drag to resize; double-click for the standard width",
+    });
     node.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       event.preventDefault();
       event.stopPropagation();
-      const from = event.clientX, width = fit.width(column);
+      const from = event.clientX,
+        width = fit.width(column);
       const move = (moved) => setWidth(column, width + way * (moved.clientX - from));
-      const end = () => { node.removeEventListener("pointermove", move); store(); changed("widths"); };
+      const end = () => {
+        node.removeEventListener("pointermove", move);
+        store();
+        changed("widths");
+      };
       node.setPointerCapture(event.pointerId);
       node.addEventListener("pointermove", move);
       node.addEventListener("lostpointercapture", end, { once: true });
@@ -100,13 +135,34 @@ export function columnSet({ table, room, longest, changed, keep, empty }) {
       setWidth(column, steps === undefined ? null : fit.width(column) + steps * STEP);
       store();
     });
-    node.addEventListener("dblclick", () => { setWidth(column, null); store(); });
+    node.addEventListener("dblclick", () => {
+      setWidth(column, null);
+      store();
+    });
     return node;
   }
 
   function heading(column, before) {
-    const sort = make("button", { type: "button", class: "mew-sort", title: `Sort by ${column.title}`, onclick: () => { const { by, desc } = nextOrder(order, column.name); setOrder(by, desc); } }, make("span", { text: column.title }), make("span", { class: "mew-arrow", "aria-hidden": true }));
-    return make("th", { scope: "col", "data-name": column.name, class: column.align === "right" ? "mew-num" : null }, sort, ...(column.width ? [separator(column, before)] : []));
+    const sort = make(
+      "button",
+      {
+        type: "button",
+        class: "mew-sort",
+        title: `Sort by ${column.title}`,
+        onclick: () => {
+          const { by, desc } = nextOrder(order, column.name);
+          setOrder(by, desc);
+        },
+      },
+      make("span", { text: column.title }),
+      make("span", { class: "mew-arrow", "aria-hidden": true }),
+    );
+    return make(
+      "th",
+      { scope: "col", "data-name": column.name, class: column.align === "right" ? "mew-num" : null },
+      sort,
+      ...(column.width ? [separator(column, before)] : []),
+    );
   }
 
   function paintOrder() {
@@ -117,13 +173,15 @@ export function columnSet({ table, room, longest, changed, keep, empty }) {
     }
   }
 
-  const fitNow = () => fitting(shownNames().map(byName).filter(Boolean), room(), { widths: sizes, longest: longest() });
+  const fitNow = () =>
+    fitting(shownNames().map(byName).filter(Boolean), room(), { widths: sizes, longest: longest() });
 
   // Gives the columns their widths.
   function place() {
     fit = fitNow();
     fit.list.forEach((column, n) => {
-      const width = fit.width(column), col = widths.children[n];
+      const width = fit.width(column),
+        col = widths.children[n];
       if (col) col.style.width = width ? `${width}px` : "auto";
       heads.children[n]?.querySelector(".mew-sep")?.setAttribute("aria-valuenow", String(width));
     });
@@ -131,8 +189,12 @@ export function columnSet({ table, room, longest, changed, keep, empty }) {
   }
 
   return {
-    widths, heads, menu,
-    get order() { return order; },
+    widths,
+    heads,
+    menu,
+    get order() {
+      return order;
+    },
     setOrder,
     // The columns that fit now; their headings are drawn anew when others do.
     fit() {
@@ -177,13 +239,15 @@ export function columnSet({ table, room, longest, changed, keep, empty }) {
     restore(value) {
       // The settings come back to the view that changed them, perhaps after a later change.
       if (performance.now() - storedAt < ECHO) return;
-      const shownBefore = JSON.stringify([own, sizes]), before = order;
+      const shownBefore = JSON.stringify([own, sizes]),
+        before = order;
       const list = Array.isArray(value.shown) ? value.shown.filter((name) => typeof name === "string") : [];
       if (!byCode) own = list.length ? list : null;
       sizes = readWidths(value.widths);
       order = readOrder(value.sort);
       // Headings that stay the same are not drawn anew: one of them may hold the focus.
-      const others = JSON.stringify([own, sizes]) !== shownBefore, sorts = order.by !== before.by || order.desc !== before.desc;
+      const others = JSON.stringify([own, sizes]) !== shownBefore,
+        sorts = order.by !== before.by || order.desc !== before.desc;
       if (others) drawn = "";
       if (sorts) paintOrder();
       if (sorts || others) changed(sorts ? "order" : "columns");

@@ -14,10 +14,23 @@ export function copyPlace() {
         node.replaceChildren(make("span", { text: said }));
       } catch {
         // No clipboard (plain HTTP, a frame without permission).
-        const box = make("textarea", { class: "mew-code", readonly: true, rows: 3, dir: "ltr", "aria-label": "The text to copy" });
+        const box = make("textarea", {
+          class: "mew-code",
+          readonly: true,
+          rows: 3,
+          dir: "ltr",
+          "aria-label": "The text to copy",
+        });
         const here = atHand(around);
         box.value = text;
-        node.replaceChildren(make("span", { text: here ? "This page may not write to the clipboard: press Ctrl+C, the text is selected." : "This page may not write to the clipboard: select this text and press Ctrl+C." }), box);
+        node.replaceChildren(
+          make("span", {
+            text: here
+              ? "This page may not write to the clipboard: press Ctrl+C, the text is selected."
+              : "This page may not write to the clipboard: select this text and press Ctrl+C.",
+          }),
+          box,
+        );
         if (!here) return;
         box.focus();
         box.select();

@@ -4,7 +4,10 @@
 import { make } from "../ui/elements.js";
 import { groupDigits } from "../ui/text.js";
 
-export const SLOTS = 20, SLOT = 3, MOST_CHIPS = 12, MOST_LISTED = 200;
+export const SLOTS = 20;
+export const SLOT = 3;
+export const MOST_CHIPS = 12;
+export const MOST_LISTED = 200;
 
 export class Tally {
   constructor() {
@@ -32,10 +35,14 @@ export class Tally {
 // The outline of the bars; the colour is the style sheet's, so it follows the theme.
 /** @type {(bars: number[]) => string} */
 export function outline(bars) {
-  const most = Math.max(1, ...bars), points = ["0 100%"];
+  const most = Math.max(1, ...bars),
+    points = ["0 100%"];
   bars.forEach((bar, n) => {
     const top = `${Math.round(100 - (bar ? 12 + (88 * bar) / most : 0))}%`;
-    points.push(`${((100 * n) / SLOTS).toFixed(1)}% ${top}`, `${((100 * (n + 1)) / SLOTS).toFixed(1)}% ${top}`);
+    points.push(
+      `${((100 * n) / SLOTS).toFixed(1)}% ${top}`,
+      `${((100 * (n + 1)) / SLOTS).toFixed(1)}% ${top}`,
+    );
   });
   return `polygon(${points.join(", ")}, 100% 100%)`;
 }
@@ -58,20 +65,38 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
   /** @type {Map<string, HTMLButtonElement>} */
   const buttons = new Map();
   const group = make("div", { class: "mew-chips", role: "group", "aria-label": label });
-  const more = make("button", { type: "button", class: "mew-more", "aria-expanded": "false", hidden: true, onclick: () => { wide = !wide; rank(); paint(drawn); more.focus(); } });
+  const more = make("button", {
+    type: "button",
+    class: "mew-more",
+    "aria-expanded": "false",
+    hidden: true,
+    onclick: () => {
+      wide = !wide;
+      rank();
+      paint(drawn);
+      more.focus();
+    },
+  });
   group.append(more);
   /** @type {string[]} */
   let standing = [];
-  let wide = false, drawn = 0;
+  let wide = false,
+    drawn = 0;
 
   function names() {
-    return [...tallies.keys()].sort((a, b) => tallies.get(b).count - tallies.get(a).count || (a < b ? -1 : 1));
+    return [...tallies.keys()].sort(
+      (a, b) => tallies.get(b).count - tallies.get(a).count || (a < b ? -1 : 1),
+    );
   }
   function rank() {
     const listed = wide ? names().slice(0, MOST_LISTED) : names().slice(0, all ? MOST_LISTED : MOST_CHIPS);
     standing = [...listed, ...[...chosen].filter((name) => !listed.includes(name))];
     if (order) standing.sort((a, b) => order.indexOf(a) - order.indexOf(b));
-    for (const [name, button] of buttons) if (!standing.includes(name)) { button.remove(); buttons.delete(name); }
+    for (const [name, button] of buttons)
+      if (!standing.includes(name)) {
+        button.remove();
+        buttons.delete(name);
+      }
     more.remove();
     for (const name of standing) group.append(buttonOf(name));
     group.append(more);
@@ -80,12 +105,23 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     let button = buttons.get(name);
     if (button) return button;
     const { text, css } = look(name);
-    button = make("button", { type: "button", class: `mew-chip ${css}`, "data-value": name, "aria-pressed": String(chosen.has(name)), onclick: () => {
-      if (!chosen.delete(name)) chosen.add(name);
-      button.setAttribute("aria-pressed", String(chosen.has(name)));
-      changed();
-    } });
-    button.append(make("bdi", { class: "mew-value", text }), " ", make("span", { class: "mew-count mew-num" }), make("span", { class: "mew-spark", "aria-hidden": true }));
+    button = make("button", {
+      type: "button",
+      class: `mew-chip ${css}`,
+      "data-value": name,
+      "aria-pressed": String(chosen.has(name)),
+      onclick: () => {
+        if (!chosen.delete(name)) chosen.add(name);
+        button.setAttribute("aria-pressed", String(chosen.has(name)));
+        changed();
+      },
+    });
+    button.append(
+      make("bdi", { class: "mew-value", text }),
+      " ",
+      make("span", { class: "mew-count mew-num" }),
+      make("span", { class: "mew-spark", "aria-hidden": true }),
+    );
     buttons.set(name, button);
     return button;
   }
@@ -93,13 +129,17 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     const moved = now !== drawn;
     drawn = now;
     for (const [name, button] of buttons) {
-      const tally = tallies.get(name), text = groupDigits(tally?.count ?? 0);
+      const tally = tallies.get(name),
+        text = groupDigits(tally?.count ?? 0);
       const count = button.children[1];
       const fresh = count.textContent !== text;
       if (fresh) {
         count.textContent = text;
         button.title = `${look(name).about ?? name}: ${text} of the messages held here, ${groupDigits(tally ? tally.last(now).reduce((a, b) => a + b, 0) : 0)} within a minute`;
-        button.setAttribute("aria-label", `${button.firstChild.textContent} ${text}, ${label}${look(name).about ? `: ${look(name).about}` : ""}`);
+        button.setAttribute(
+          "aria-label",
+          `${button.firstChild.textContent} ${text}, ${label}${look(name).about ? `: ${look(name).about}` : ""}`,
+        );
       }
       if (moved || fresh) {
         const shape = outline(tally ? tally.last(now) : []);
@@ -113,11 +153,17 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     const hidden = tallies.size - standing.filter((name) => tallies.has(name)).length;
     more.hidden = !hidden && !wide;
     more.setAttribute("aria-expanded", String(wide));
-    const moreLabel = wide ? (hidden ? `fewer (the filter finds ${groupDigits(hidden)} more)` : "fewer") : `more… (${groupDigits(hidden)})`;
+    const moreLabel = wide
+      ? hidden
+        ? `fewer (the filter finds ${groupDigits(hidden)} more)`
+        : "fewer"
+      : `more… (${groupDigits(hidden)})`;
     if (more.textContent !== moreLabel) more.textContent = moreLabel;
   }
   return {
-    group, chosen, tallies,
+    group,
+    chosen,
+    tallies,
     add(row) {
       const value = key(row);
       if (!value) return;
@@ -127,7 +173,10 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
         if (!standing.includes(value) && (all || standing.length < MOST_CHIPS)) {
           standing.push(value);
           // What is in sight keeps its place: a new value goes to its own one when the list is opened anew.
-          const later = order && !group.isConnected && [...group.children].find((child) => order.indexOf(child.dataset.value) > order.indexOf(value));
+          const later =
+            order &&
+            !group.isConnected &&
+            [...group.children].find((child) => order.indexOf(child.dataset.value) > order.indexOf(value));
           group.insertBefore(buttonOf(value), later || more);
         }
       }
@@ -139,7 +188,10 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     },
     clear() {
       tallies.clear();
-      if (!all) { standing = []; rank(); }
+      if (!all) {
+        standing = [];
+        rank();
+      }
     },
     unchoose() {
       chosen.clear();
@@ -147,6 +199,7 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     },
     nameOf: (name) => look(name).text,
     has: (row) => !chosen.size || chosen.has(key(row)),
-    rank, paint,
+    rank,
+    paint,
   };
 }

@@ -25,14 +25,17 @@ export function compileFilter(text, { now = 0, zone = 0 } = {}) {
   /** @type {RowFilter} */
   const passes = (row) => {
     const [seq, t, from, to, kind, what, context, , packed, , , id = "", tool = ""] = row;
-    const verdict = verdictText(packed), texts = { from, to, kind, tool, id, context, verdict };
+    const verdict = verdictText(packed),
+      texts = { from, to, kind, tool, id, context, verdict };
     let whole = null;
     for (const { without, field, wanted, since } of terms) {
       if (field === "since") {
-        if ((t >= since) === without) return false;
+        if (t >= since === without) return false;
         continue;
       }
-      const text = field ? texts[field].toLowerCase() : (whole ??= `#${seq} ~${seq} ${from} ${to} ${kind} ${what} ${context} ${verdict}`.toLowerCase());
+      const text = field
+        ? texts[field].toLowerCase()
+        : (whole ??= `#${seq} ~${seq} ${from} ${to} ${kind} ${what} ${context} ${verdict}`.toLowerCase());
       if (text.includes(wanted) === without) return false;
     }
     return true;
@@ -47,19 +50,24 @@ function sinceMoment(wanted, now, zone) {
   if (ago) return now - Number(ago[1]) * UNITS[ago[2]];
   const clock = /^(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(wanted);
   const [hours, minutes, seconds] = clock ? [Number(clock[1]), Number(clock[2]), Number(clock[3] ?? 0)] : [];
-  if (!clock || hours > 23 || minutes > 59 || seconds > 59) throw new Error(`"since:${wanted}" is no time: write since:5m, since:90s, since:2h or since:21:37.`);
+  if (!clock || hours > 23 || minutes > 59 || seconds > 59)
+    throw new Error(`"since:${wanted}" is no time: write since:5m, since:90s, since:2h or since:21:37.`);
   const today = Math.floor((now + zone) / DAY) * DAY - zone + hours * 3600 + minutes * 60 + seconds;
   return today <= now ? today : today - DAY;
 }
 
 function filterTerms(text, now, zone) {
   if ([...text].length > 500) throw new Error("A filter has at most 500 characters.");
-  const terms = [], term = /[ \t\r\n]*(-?)(?:([A-Za-z]+):)?("[^"]*"|[^ \t\r\n"]*)/y, end = text.replace(/[ \t\r\n]+$/, "").length;
+  const terms = [],
+    term = /[ \t\r\n]*(-?)(?:([A-Za-z]+):)?("[^"]*"|[^ \t\r\n"]*)/y,
+    end = text.replace(/[ \t\r\n]+$/, "").length;
   while (term.lastIndex < end) {
     const [, sign, field = "", value] = term.exec(text);
     if (text[term.lastIndex] === '"' && !value) throw new Error('A quotation mark is not closed: add ".');
     if (field && !FILTER_FIELDS.includes(field.toLowerCase()))
-      throw new Error(`Messages have no field "${field}:", only ${FILTER_FIELDS.map((name) => `${name}:`).join(", ")}. To search for the text, put it in quotes.`);
+      throw new Error(
+        `Messages have no field "${field}:", only ${FILTER_FIELDS.map((name) => `${name}:`).join(", ")}. To search for the text, put it in quotes.`,
+      );
     const wanted = value.replaceAll('"', "").toLowerCase();
     if (!wanted) throw new Error(`"${sign}${field ? `${field}:` : ""}" needs a word after it.`);
     const since = field.toLowerCase() === "since" ? sinceMoment(wanted, now, zone) : 0;
@@ -69,7 +77,8 @@ function filterTerms(text, now, zone) {
   return terms;
 }
 
-const OPERATOR = /(?:^|[\s(])(-?)([A-Za-z_][^\s()"=!<>~]*|payload[^\s()]*)\s*(==|!=|=~|!~|<=|>=|[~<>=]|\s(?:in\s*\(|in\s+\S*\.\.|has\s|exists(?:[\s)]|$)))/g;
+const OPERATOR =
+  /(?:^|[\s(])(-?)([A-Za-z_][^\s()"=!<>~]*|payload[^\s()]*)\s*(==|!=|=~|!~|<=|>=|[~<>=]|\s(?:in\s*\(|in\s+\S*\.\.|has\s|exists(?:[\s)]|$)))/g;
 const RANGE = /(?:^|[\s(])(?:seq|time|size|latency)\s+[^\s()]+\.\.[^\s()]/;
 const JOIN = /(?:^|[\s()])(?:and|or|not|AND|OR|NOT)(?=[\s()]|$)/;
 
@@ -98,8 +107,13 @@ export function joinFilters(text, condition) {
 export function completeFilter(text, values) {
   const match = /^(.*?)(-?)(from|to|kind|tool):("?)([^\s"]*)$/is.exec(text);
   if (!match) return [];
-  const [, before, sign, field, , begun] = match, wanted = begun.toLowerCase();
+  const [, before, sign, field, , begun] = match,
+    wanted = begun.toLowerCase();
   if (before && !/\s$/.test(before)) return [];
-  const fitting = [...(values[field.toLowerCase()] ?? [])].filter((value) => value.toLowerCase().startsWith(wanted) && value.toLowerCase() !== wanted);
-  return fitting.slice(0, 12).map((value) => `${before}${sign}${field}:${/\s/.test(value) ? `"${value}"` : value}`);
+  const fitting = [...(values[field.toLowerCase()] ?? [])].filter(
+    (value) => value.toLowerCase().startsWith(wanted) && value.toLowerCase() !== wanted,
+  );
+  return fitting
+    .slice(0, 12)
+    .map((value) => `${before}${sign}${field}:${/\s/.test(value) ? `"${value}"` : value}`);
 }

@@ -20,7 +20,10 @@ const SORT_KEYS = {
   kind: (row) => row[KIND],
   what: (row) => row[WHAT].toLowerCase(),
   // Rows without a call come first, what still waits comes last.
-  took: (row) => { const [state, seconds] = row[CALL] ?? ["", 0]; return !state ? -1 : state === "waiting" || state === "unknown" ? Infinity : seconds; },
+  took: (row) => {
+    const [state, seconds] = row[CALL] ?? ["", 0];
+    return !state ? -1 : state === "waiting" || state === "unknown" ? Infinity : seconds;
+  },
   finding: (row) => rankOf(row),
   context: (row) => row[CONTEXT],
   follows: (row, followed) => followed.get(row[SEQ])?.length ?? 0,
@@ -48,14 +51,18 @@ export function nextOrder(order, name) {
 // An order that was kept; the natural one where it is none.
 /** @type {(kept: Partial<Order> | null | undefined) => Order} */
 export function readOrder(kept) {
-  return kept && Object.hasOwn(SORT_KEYS, kept.by) ? { by: kept.by, desc: kept.desc === true } : { ...NATURAL };
+  return kept && Object.hasOwn(SORT_KEYS, kept.by)
+    ? { by: kept.by, desc: kept.desc === true }
+    : { ...NATURAL };
 }
 
 // The rows in that order; equal ones stay as they came. The keys are made once for each row.
 /** @type {(rows: OrderedRow[], order: Order, followed?: Map<number, number[]>) => OrderedRow[]} */
 export function sortRows(rows, order, followed = new Map()) {
   if (isNatural(order)) return [...rows];
-  const key = SORT_KEYS[order.by], keys = rows.map((row) => key(row, followed)), sign = order.desc ? -1 : 1;
+  const key = SORT_KEYS[order.by],
+    keys = rows.map((row) => key(row, followed)),
+    sign = order.desc ? -1 : 1;
   const places = rows.map((_, n) => n);
   places.sort((a, b) => (keys[a] < keys[b] ? -sign : keys[a] > keys[b] ? sign : sign * (a - b)));
   return places.map((n) => rows[n]);

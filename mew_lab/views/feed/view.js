@@ -14,7 +14,25 @@ import { onOpen, openIn } from "../ui/links.js";
 import { menuButton, openMenu } from "../ui/menu.js";
 import { showPopover } from "../ui/popover.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
-import { ANSWERS, CALL, CONTEXT, FROM, ID, KIND, SEQ, TIME, TOOL, WHAT, answersOf, cellsOf, isDenied, isFailure, isPlumbing, rankOf, setRank } from "./cells.js";
+import {
+  ANSWERS,
+  CALL,
+  CONTEXT,
+  FROM,
+  ID,
+  KIND,
+  SEQ,
+  TIME,
+  TOOL,
+  WHAT,
+  answersOf,
+  cellsOf,
+  isDenied,
+  isFailure,
+  isPlumbing,
+  rankOf,
+  setRank,
+} from "./cells.js";
 import { columnSet } from "./column_set.js";
 import { copyPlace } from "./copying.js";
 import { detailPane } from "./detail.js";
@@ -23,74 +41,240 @@ import { compileFilter, completeFilter, isExpression, joinFilters } from "./filt
 import { isNatural, sortRows } from "./order.js";
 import { findRows, nextMatch } from "./search.js";
 
-const HEIGHTS = { comfortable: 28, compact: 24 }, AROUND = 6, MOST_SELECTED = 2000, STILL = 500;  // milliseconds
-const KEYS = [["/", "Filter"], ["F", "Find"], ["Enter", "Open the selected message"], ["Escape", "Close it"], ["↑ ↓", "Previous or next message"], ["←", "The message that this one answers"], ["→", "Its answer"], ["Space", "Add to the selection, or take out of it"], ["Menu", "Filter by a cell (or press the right button on it)"]];
+const HEIGHTS = { comfortable: 28, compact: 24 };
+const AROUND = 6;
+const MOST_SELECTED = 2000;
+const STILL = 500; // milliseconds
+const KEYS = [
+  ["/", "Filter"],
+  ["F", "Find"],
+  ["Enter", "Open the selected message"],
+  ["Escape", "Close it"],
+  ["↑ ↓", "Previous or next message"],
+  ["←", "The message that this one answers"],
+  ["→", "Its answer"],
+  ["Space", "Add to the selection, or take out of it"],
+  ["Menu", "Filter by a cell (or press the right button on it)"],
+];
 
-const COPIES = [["jsonl", "JSONL", "One record a line, as a saved log has them"], ["markdown", "Markdown", "For a reader or a language model"], ["mermaid", "Mermaid", "A sequence diagram"], ["python", "Python", "Code that sends the same messages again"]];
+const COPIES = [
+  ["jsonl", "JSONL", "One record a line, as a saved log has them"],
+  ["markdown", "Markdown", "For a reader or a language model"],
+  ["mermaid", "Mermaid", "A sequence diagram"],
+  ["python", "Python", "Code that sends the same messages again"],
+];
 const PART_NAMES = { timeline: "timeline", approvals: "card", reasoning: "reasoning" };
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-feed", "aria-label": "Messages" });
   const header = makeHeader({ title: "Messages", keys: KEYS });
-  const pause = make("button", { type: "button", class: "mew-quiet", "aria-pressed": "false", text: "Pause", title: "Holds new messages back, so that the list stands still", onclick: () => setPaused(!paused) });
-  const save = doer("Save log", async () => {
-    const done = await link.act("save");
-    if (done) link.notice(done.said, "status");
-  }, { class: "mew-quiet", title: "Writes the whole log to a file in the kernel's folder" });
-  const follow = make("button", { type: "button", class: "mew-follow", text: "Newest ▾", onclick: () => { setPaused(false); if (order().by !== "seq") columns.setOrder("seq", false); following = true; unseen = 0; paintSoon(); } });
-  const filter = make("input", { type: "search", placeholder: "Filter: from:bot tool:git_log", maxlength: 500, "aria-label": "Filter by text", autocomplete: "off", title: 'words, -word, "two words", from:x to:x kind:x tool:x id:x context:x verdict:x since:5m, or conditions: kind ~ "mcp/*" and latency > 2s', oninput: () => { suggest(); refilter(); } });
+  const pause = make("button", {
+    type: "button",
+    class: "mew-quiet",
+    "aria-pressed": "false",
+    text: "Pause",
+    title: "Holds new messages back, so that the list stands still",
+    onclick: () => setPaused(!paused),
+  });
+  const save = doer(
+    "Save log",
+    async () => {
+      const done = await link.act("save");
+      if (done) link.notice(done.said, "status");
+    },
+    { class: "mew-quiet", title: "Writes the whole log to a file in the kernel's folder" },
+  );
+  const follow = make("button", {
+    type: "button",
+    class: "mew-follow",
+    text: "Newest ▾",
+    onclick: () => {
+      setPaused(false);
+      if (order().by !== "seq") columns.setOrder("seq", false);
+      following = true;
+      unseen = 0;
+      paintSoon();
+    },
+  });
+  const filter = make("input", {
+    type: "search",
+    placeholder: "Filter: from:bot tool:git_log",
+    maxlength: 500,
+    "aria-label": "Filter by text",
+    autocomplete: "off",
+    title:
+      'words, -word, "two words", from:x to:x kind:x tool:x id:x context:x verdict:x since:5m, or conditions: kind ~ "mcp/*" and latency > 2s',
+    oninput: () => {
+      suggest();
+      refilter();
+    },
+  });
   const known = make("datalist");
-  const clear = make("button", { type: "button", class: "mew-clear mew-quiet", text: "Clear", title: "Shows every message again", onclick: () => { unfilter(); filter.focus(); } });
+  const clear = make("button", {
+    type: "button",
+    class: "mew-clear mew-quiet",
+    text: "Clear",
+    title: "Shows every message again",
+    onclick: () => {
+      unfilter();
+      filter.focus();
+    },
+  });
   const reason = make("div", { class: "mew-reason", role: "alert", hidden: true });
-  const find = make("input", { type: "search", placeholder: "Find", maxlength: 200, "aria-label": "Find in the messages", autocomplete: "off", title: "Enter goes to the next match, Shift+Enter to the previous one", oninput: () => search() });
+  const find = make("input", {
+    type: "search",
+    placeholder: "Find",
+    maxlength: 200,
+    "aria-label": "Find in the messages",
+    autocomplete: "off",
+    title: "Enter goes to the next match, Shift+Enter to the previous one",
+    oninput: () => search(),
+  });
   const findCount = make("span", { class: "mew-found mew-num", role: "status" });
-  const [previous, next] = [["‹", "Previous match", true], ["›", "Next match", false]].map(([text, label, back]) => make("button", { type: "button", class: "mew-quiet", text, title: label, "aria-label": label, onclick: () => goToMatch(back) }));
+  const [previous, next] = [
+    ["‹", "Previous match", true],
+    ["›", "Next match", false],
+  ].map(([text, label, back]) =>
+    make("button", {
+      type: "button",
+      class: "mew-quiet",
+      text,
+      title: label,
+      "aria-label": label,
+      onclick: () => goToMatch(back),
+    }),
+  );
   const findBox = make("span", { class: "mew-find" }, find, findCount, previous, next);
-  const plumbing = make("button", { type: "button", class: "mew-plumbing", "aria-pressed": "true", title: "Plumbing keeps the space running: welcomes, presence, status, acknowledgements, and requests for lists. Errors, denials and proposals are always shown.", onclick: () => setPlumbing(!hidesPlumbing, true) });
+  const plumbing = make("button", {
+    type: "button",
+    class: "mew-plumbing",
+    "aria-pressed": "true",
+    title:
+      "Plumbing keeps the space running: welcomes, presence, status, acknowledgements, and requests for lists. Errors, denials and proposals are always shown.",
+    onclick: () => setPlumbing(!hidesPlumbing, true),
+  });
   const span = make("span", { class: "mew-span", hidden: true });
   const body = make("tbody");
-  const table = make("table", { role: "grid", tabindex: 0, "aria-label": "Messages", "aria-readonly": "true", "aria-multiselectable": "true", "aria-keyshortcuts": "Enter Space ArrowLeft ArrowRight" });
+  const table = make("table", {
+    role: "grid",
+    tabindex: 0,
+    "aria-label": "Messages",
+    "aria-readonly": "true",
+    "aria-multiselectable": "true",
+    "aria-keyshortcuts": "Enter Space ArrowLeft ArrowRight",
+  });
   const spacer = make("div", { class: "mew-spacer" }, table);
   const empty = make("div", { class: "mew-empty" });
   const scroller = make("div", { class: "mew-scroller" }, spacer, empty);
   const hint = make("div", { class: "mew-hint", role: "status", hidden: true });
   const note = make("span", { class: "mew-note" });
   const copied = copyPlace();
-  const copyAs = menuButton("Copy as ▾", () => COPIES.map(([form, text, about]) => ({ text, about, run: () => copySelected(form) })), { class: "mew-quiet mew-away", title: "Copies the selected messages" });
+  const copyAs = menuButton(
+    "Copy as ▾",
+    () => COPIES.map(([form, text, about]) => ({ text, about, run: () => copySelected(form) })),
+    { class: "mew-quiet mew-away", title: "Copies the selected messages" },
+  );
 
-  const families = facet({ label: "Kinds", key: (row) => family(row[KIND]).name, all: true, order: FAMILIES.map((entry) => entry.name), changed: refilter,
-    look: (name) => ({ text: familyLabel(name), about: familyLabel(name), css: `mew-is-${name}` }) });
-  const plain = (name) => ({ text: name.length > 28 ? `${name.slice(0, 14)}…${name.slice(-12)}` : name, css: "mew-is-plain" });
+  const families = facet({
+    label: "Kinds",
+    key: (row) => family(row[KIND]).name,
+    all: true,
+    order: FAMILIES.map((entry) => entry.name),
+    changed: refilter,
+    look: (name) => ({ text: familyLabel(name), about: familyLabel(name), css: `mew-is-${name}` }),
+  });
+  const plain = (name) => ({
+    text: name.length > 28 ? `${name.slice(0, 14)}…${name.slice(-12)}` : name,
+    css: "mew-is-plain",
+  });
   const senders = facet({ label: "From", key: (row) => row[FROM], look: plain, changed: refilter });
   const contexts = facet({ label: "Context", key: (row) => row[CONTEXT], look: plain, changed: refilter });
   const facets = [families, senders, contexts];
-  const openers = [["Kind", families], ["From", senders], ["Context", contexts]].map(([name, group]) => opener(name, group));
-  const columns = columnSet({ table, room: () => scroller.clientWidth, longest: () => nameOf(last).length, changed: (what) => reorder(what), keep: (kept) => link.setSetting("feedColumns", kept), empty: ["finding"] });
+  const openers = [
+    ["Kind", families],
+    ["From", senders],
+    ["Context", contexts],
+  ].map(([name, group]) => opener(name, group));
+  const columns = columnSet({
+    table,
+    room: () => scroller.clientWidth,
+    longest: () => nameOf(last).length,
+    changed: (what) => reorder(what),
+    keep: (kept) => link.setSetting("feedColumns", kept),
+    empty: ["finding"],
+  });
   table.append(columns.widths, make("thead", {}, columns.heads), body);
   const order = () => columns.order;
 
-  header.filter.append(make("span", { class: "mew-box" }, filter, known, clear), findBox, make("span", { class: "mew-toolbar" }, ...openers.map((opener) => opener.button), plumbing), span);
+  header.filter.append(
+    make("span", { class: "mew-box" }, filter, known, clear),
+    findBox,
+    make("span", { class: "mew-toolbar" }, ...openers.map((opener) => opener.button), plumbing),
+    span,
+  );
   header.actions.append(columns.menu, pause, save);
   root.append(
     header.node,
-    reason, scroller, make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), copyAs, follow), hint, copied.node);
+    reason,
+    scroller,
+    make("div", { class: "mew-foot" }, note, make("span", { class: "mew-gap" }), copyAs, follow),
+    hint,
+    copied.node,
+  );
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
   /** @type {import("./cells.js").Row[]} */
-  let rows = [], shown = rows, held = [];
+  let rows = [],
+    shown = rows,
+    held = [];
   /** @type {import("./filter.js").RowFilter | null} */
   let meant = null;
   // All rows behind `floor` are here, or are not sent at all: `earlier` of them. `total` counts the messages of the log.
-  let floor = 0, earlier = 0, total = 0, sign = "#";
-  let ring = 20000, log = "lab.log", last = 0, began = null, head = { space: "", members: 0 };
-  let following = true, paused = false, unseen = 0, frame = 0, paints = 0, painted = 0, quiet = null;
-  let placed = 0, moved = 0, asking = 0, oldest = 1, offset = 0, height = HEIGHTS.comfortable;
-  let selected = 0, wanted = 0, anchor = 0, picked = new Set(), telling = null, renewing = null, pointing = null, sorting = null;
+  let floor = 0,
+    earlier = 0,
+    total = 0,
+    sign = "#";
+  let ring = 20000,
+    log = "lab.log",
+    last = 0,
+    began = null,
+    head = { space: "", members: 0 };
+  let following = true,
+    paused = false,
+    unseen = 0,
+    frame = 0,
+    paints = 0,
+    painted = 0,
+    quiet = null;
+  let placed = 0,
+    moved = 0,
+    asking = 0,
+    oldest = 1,
+    offset = 0,
+    height = HEIGHTS.comfortable;
+  let selected = 0,
+    wanted = 0,
+    anchor = 0,
+    picked = new Set(),
+    telling = null,
+    renewing = null,
+    pointing = null,
+    sorting = null;
   // The filter that the kernel evaluates: its text and number, and the rows that pass it.
-  let fields = [], expressed = "", expression = 0, passing = new Set();
-  let hidesPlumbing = true, plumbings = 0, findings = 0, period = null, needle = "", found = [], searching = null, me = "";
+  let fields = [],
+    expressed = "",
+    expression = 0,
+    passing = new Set();
+  let hidesPlumbing = true,
+    plumbings = 0,
+    findings = 0,
+    period = null,
+    needle = "",
+    found = [],
+    searching = null,
+    me = "";
   /** @type {Pick<import("./cells.js").Fit, "key" | "list">} */
   let fitted = { key: "", list: [] };
   /** @type {Map<number, HTMLTableRowElement>} */
@@ -125,13 +309,14 @@ function render({ model, el }) {
         if (!(rows.length || held.length) || item.last < last || item.start > last) {
           restart(item.start);
           total = item.count ?? 0;
-        } else if (rows.length < ring && floor >= item.oldest) link.send({ t: "earlier", view: link.view, upto: floor });  // some were lost
+        } else if (rows.length < ring && floor >= item.oldest)
+          link.send({ t: "earlier", view: link.view, upto: floor }); // some were lost
         oldest = rows[0]?.[SEQ] ?? item.oldest;
         takeCalls(item.calls);
         takeFindings(item.findings);
         takeRunning(item.running);
         if (filter.value.trim()) {
-          expressed = "";  // the kernel may be another one
+          expressed = ""; // the kernel may be another one
           refilter();
         }
         if (wanted && wanted !== pane.seq) ask(wanted);
@@ -147,9 +332,14 @@ function render({ model, el }) {
       else if (item.t === "raw") showDetail(item);
       else if (item.t === "passed" && item.n === expression) takePassed(item);
       else if (item.t === "unfit" && item.n === expression) refuseFilter(item);
-      else if (item.t === "suggested" && item.n === expression) known.replaceChildren(...item.texts.map((value) => make("option", { value })));
-      else if (item.t === "finding") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-severity") ?? []) node.setAttribute("title", item.text);
-      else if (item.t === "why") for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? []) node.setAttribute("title", item.text);
+      else if (item.t === "suggested" && item.n === expression)
+        known.replaceChildren(...item.texts.map((value) => make("option", { value })));
+      else if (item.t === "finding")
+        for (const node of lines.get(item.seq)?.querySelectorAll(".mew-severity") ?? [])
+          node.setAttribute("title", item.text);
+      else if (item.t === "why")
+        for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? [])
+          node.setAttribute("title", item.text);
     },
     settings(settings) {
       const tall = HEIGHTS[settings.density] ?? HEIGHTS.comfortable;
@@ -163,10 +353,22 @@ function render({ model, el }) {
     off: () => kept.off(),
   });
   const kept = keptResults(link);
-  const pane = detailPane({ kept: (seq, told) => kept.show(seq, told, { seq }), stop: (seq) => stopOf(seq), jump, nameOf, copied, key: link.view, whole: (seq) => ask(seq, true), shut: closeDetail, act: (name, choices) => link.act(name, choices), idOf: (seq) => rowOf(seq)?.[ID] ?? "",
+  const pane = detailPane({
+    kept: (seq, told) => kept.show(seq, told, { seq }),
+    stop: (seq) => stopOf(seq),
+    jump,
+    nameOf,
+    copied,
+    key: link.view,
+    whole: (seq) => ask(seq, true),
+    shut: closeDetail,
+    act: (name, choices) => link.act(name, choices),
+    idOf: (seq) => rowOf(seq)?.[ID] ?? "",
     async open(part, target) {
-      if (!(await openIn(root, part, target))) link.notice(`No ${PART_NAMES[part]} on this page shows this message.`, "status");
-    } });
+      if (!(await openIn(root, part, target)))
+        link.notice(`No ${PART_NAMES[part]} on this page shows this message.`, "status");
+    },
+  });
   root.append(pane.node);
   known.id = `${link.view}-known`;
   filter.setAttribute("list", known.id);
@@ -175,12 +377,25 @@ function render({ model, el }) {
   function opener(name, group) {
     const panel = make("div", { class: "mew-facet-panel", role: "dialog", "aria-label": name }, group.group);
     const value = make("span", { class: "mew-opener-value", text: ": all" });
-    const button = make("button", { type: "button", class: "mew-opener", "aria-label": `${name}: all`, "aria-haspopup": "dialog", "aria-expanded": "false", onclick: () => {
-      if (button.mewClosePopover) return void button.mewClosePopover(true);
-      group.rank();
-      group.paint(slotNow());
-      showPopover(panel, button);
-    } }, make("span", { text: name }), value, make("span", { class: "mew-opener-mark", text: " ▾" }));
+    const button = make(
+      "button",
+      {
+        type: "button",
+        class: "mew-opener",
+        "aria-label": `${name}: all`,
+        "aria-haspopup": "dialog",
+        "aria-expanded": "false",
+        onclick: () => {
+          if (button.mewClosePopover) return void button.mewClosePopover(true);
+          group.rank();
+          group.paint(slotNow());
+          showPopover(panel, button);
+        },
+      },
+      make("span", { text: name }),
+      value,
+      make("span", { class: "mew-opener-mark", text: " ▾" }),
+    );
     return { facet: group, panel, button, value };
   }
 
@@ -193,7 +408,8 @@ function render({ model, el }) {
 
   // The numbers of the rows rise, and have gaps: those of the records between that hold no message.
   function rowOf(seq) {
-    let from = 0, to = rows.length;
+    let from = 0,
+      to = rows.length;
     while (from < to) {
       const middle = (from + to) >> 1;
       if (rows[middle][SEQ] < seq) from = middle + 1;
@@ -245,7 +461,9 @@ function render({ model, el }) {
     arrivals.push([performance.now(), fresh.length]);
     clearTimeout(quiet);
     quiet = setTimeout(paintSlowly, 1000);
-    for (const row of fresh) if (row[KIND] === "mcp/proposal" || row[KIND] === "system/error") announce(`${row[FROM]}: ${family(row[KIND]).label}: ${row[WHAT]}`);
+    for (const row of fresh)
+      if (row[KIND] === "mcp/proposal" || row[KIND] === "system/error")
+        announce(`${row[FROM]}: ${family(row[KIND]).label}: ${row[WHAT]}`);
     if (paused) {
       held.push(...fresh);
       if (held.length > ring) held.splice(0, held.length - ring);
@@ -267,7 +485,10 @@ function render({ model, el }) {
       for (const facet of facets) facet.add(row);
       if (row[ANSWERS] || row[10]?.length) noteAnswer(row);
       if (shown === rows) more += 1;
-      else if (matches(row)) { if (natural) shown.push(row); more += 1; }
+      else if (matches(row)) {
+        if (natural) shown.push(row);
+        more += 1;
+      }
     }
     if (more && !natural) sortSoon();
     if (more && needle) searchSoon();
@@ -279,9 +500,13 @@ function render({ model, el }) {
   // Adds rows before the first one of this view. Rows that arrive twice, or leave a gap, are ignored.
   function precede({ rows: older, after, upto }) {
     if (upto < floor || after >= floor) return;
-    const before = floor, room = Math.max(0, ring - rows.length);
+    const before = floor,
+      room = Math.max(0, ring - rows.length);
     const fresh = older.filter((row) => row[SEQ] <= before).slice(room ? -room : older.length);
-    floor = fresh.length < older.filter((row) => row[SEQ] <= before).length ? (fresh[0]?.[SEQ] ?? before + 1) - 1 : after;
+    floor =
+      fresh.length < older.filter((row) => row[SEQ] <= before).length
+        ? (fresh[0]?.[SEQ] ?? before + 1) - 1
+        : after;
     if (!fresh.length) return;
     for (const row of fresh) {
       count(row, 1);
@@ -308,7 +533,11 @@ function render({ model, el }) {
       const cell = lines.get(seq)?.querySelector(".mew-follows");
       if (cell) cells.follows(cell, seq);
     }
-    if (pane.concerns(row)) renewing ??= setTimeout(() => { renewing = null; refreshDetail(); }, 250);
+    if (pane.concerns(row))
+      renewing ??= setTimeout(() => {
+        renewing = null;
+        refreshDetail();
+      }, 250);
   }
 
   // What became of calls. A row that is not here yet arrives with the state of its call.
@@ -330,7 +559,8 @@ function render({ model, el }) {
     for (const call of calls) if (call.seq && call.cancel) running.set(call.seq, call);
     for (const seq of new Set([...before.keys(), ...running.keys()])) {
       if (before.get(seq)?.id === running.get(seq)?.id) continue;
-      const row = rowOf(seq), line = lines.get(seq);
+      const row = rowOf(seq),
+        line = lines.get(seq);
       if (line && row) refreshLine(line, row);
       if (seq === pane.seq) pane.renewStop();
     }
@@ -338,14 +568,19 @@ function render({ model, el }) {
 
   function stopOf(seq, attributes = {}, ready = () => true) {
     const call = running.get(seq);
-    return call ? cancelButton(link, call, (sentence) => link.notice(sentence, "status"), attributes, ready) : null;
+    return call
+      ? cancelButton(link, call, (sentence) => link.notice(sentence, "status"), attributes, ready)
+      : null;
   }
 
   // New messages move the rows, and a press that was meant for another call cancels none.
   function stopInRow(seq) {
     const button = stopOf(seq, { tabindex: -1, class: "mew-link mew-danger mew-cancel-call" }, () => {
       if (performance.now() - moved >= STILL) return true;
-      link.notice("The rows have just moved, so nothing was cancelled. Press Pause first, or open the message.", "status");
+      link.notice(
+        "The rows have just moved, so nothing was cancelled. Press Pause first, or open the message.",
+        "status",
+      );
       return false;
     });
     button?.addEventListener("click", (event) => event.stopPropagation());
@@ -362,13 +597,17 @@ function render({ model, el }) {
   function takeFindings(ranks) {
     let kept = 0;
     for (const [seq, rank] of ranks) {
-      const here = rowOf(seq), row = here ?? held.find((waiting) => waiting[SEQ] === seq);
+      const here = rowOf(seq),
+        row = here ?? held.find((waiting) => waiting[SEQ] === seq);
       if (!row) continue;
       const was = isPlumbing(row);
       if (here) findings += Number(rank > 0) - Number(rankOf(row) > 0);
       setRank(row, rank);
       // A row with which something is wrong is no plumbing any more.
-      if (here && was && !isPlumbing(row)) { plumbings -= 1; kept += 1; }
+      if (here && was && !isPlumbing(row)) {
+        plumbings -= 1;
+        kept += 1;
+      }
       const line = lines.get(seq);
       if (line) refreshLine(line, row);
       if (seq === pane.seq) refreshDetail();
@@ -406,7 +645,11 @@ function render({ model, el }) {
   }
 
   function passes(row) {
-    return facets.every((facet) => facet.has(row)) && (meant === null || meant(row)) && (period === null || (row[TIME] >= period.since && row[TIME] < period.until));
+    return (
+      facets.every((facet) => facet.has(row)) &&
+      (meant === null || meant(row)) &&
+      (period === null || (row[TIME] >= period.since && row[TIME] < period.until))
+    );
   }
 
   // Plumbing that the reader asks for is shown: by a word or a kind in the filter, or by its kind in the menu.
@@ -431,7 +674,8 @@ function render({ model, el }) {
     sorting ??= setTimeout(() => {
       sorting = null;
       if (isNatural(order())) return;
-      const top = shown[Math.floor(scroller.scrollTop / height)], away = scroller.scrollTop % height;
+      const top = shown[Math.floor(scroller.scrollTop / height)],
+        away = scroller.scrollTop % height;
       sift();
       const at = top && !following ? indexOf(top[SEQ]) : -1;
       spacer.style.height = `${(shown.length + 1) * height}px`;
@@ -456,7 +700,17 @@ function render({ model, el }) {
 
   function suggest() {
     if (isExpression(filter.value, fields)) return;
-    const values = { from: senders.tallies.keys(), to: senders.tallies.keys(), kind: new Set(rows.slice(-2000).map((row) => row[KIND])), tool: new Set(rows.slice(-2000).map((row) => row[TOOL]).filter(Boolean)) };
+    const values = {
+      from: senders.tallies.keys(),
+      to: senders.tallies.keys(),
+      kind: new Set(rows.slice(-2000).map((row) => row[KIND])),
+      tool: new Set(
+        rows
+          .slice(-2000)
+          .map((row) => row[TOOL])
+          .filter(Boolean),
+      ),
+    };
     known.replaceChildren(...completeFilter(filter.value, values).map((value) => make("option", { value })));
   }
 
@@ -482,7 +736,13 @@ function render({ model, el }) {
     if (text !== expressed) {
       expressed = text;
       expression += 1;
-      link.send({ t: "filter", view: link.view, n: expression, text, zone: -60 * new Date().getTimezoneOffset() });
+      link.send({
+        t: "filter",
+        view: link.view,
+        n: expression,
+        text,
+        zone: -60 * new Date().getTimezoneOffset(),
+      });
     }
     showChoices();
   }
@@ -518,10 +778,20 @@ function render({ model, el }) {
 
   function refuseFilter({ sentence, start, end }) {
     meant = null;
-    const text = [...expressed], part = (from, to) => text.slice(from, to).join("");
+    const text = [...expressed],
+      part = (from, to) => text.slice(from, to).join("");
     filter.setAttribute("aria-invalid", "true");
     reason.replaceChildren(`${sentence} Nothing is filtered by it.`);
-    if (end > start) reason.append(make("bdi", { class: "mew-code mew-fault" }, part(0, start), make("mark", { text: part(start, end) }), part(end)));
+    if (end > start)
+      reason.append(
+        make(
+          "bdi",
+          { class: "mew-code mew-fault" },
+          part(0, start),
+          make("mark", { text: part(start, end) }),
+          part(end),
+        ),
+      );
     reason.hidden = false;
     sift();
     paintSoon();
@@ -531,7 +801,10 @@ function render({ model, el }) {
     hint.hidden = true;
     for (const { facet: group, button, value } of openers) {
       const names = [...group.chosen].map(group.nameOf);
-      write(value, names.length ? `: ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ""}` : ": all");
+      write(
+        value,
+        names.length ? `: ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ""}` : ": all",
+      );
       button.title = names.join(", ");
       button.setAttribute("aria-label", button.textContent.replace(" ▾", ""));
       button.classList.toggle("mew-chosen", names.length > 0);
@@ -554,7 +827,20 @@ function render({ model, el }) {
     span.replaceChildren();
     if (!chosen) return;
     const text = `${clockTime(chosen.since)} – ${clockTime(chosen.until)}`;
-    span.append(make("button", { type: "button", class: "mew-chip mew-is-plain", text: `${text} ×`, title: `${clockHover(chosen.since)} – ${clockHover(chosen.until)}`, "aria-label": `Remove the time ${text}`, onclick: () => { setPeriod(null); refilter(); table.focus({ preventScroll: true }); } }));
+    span.append(
+      make("button", {
+        type: "button",
+        class: "mew-chip mew-is-plain",
+        text: `${text} ×`,
+        title: `${clockHover(chosen.since)} – ${clockHover(chosen.until)}`,
+        "aria-label": `Remove the time ${text}`,
+        onclick: () => {
+          setPeriod(null);
+          refilter();
+          table.focus({ preventScroll: true });
+        },
+      }),
+    );
   }
 
   function setPlumbing(hide, keep = false) {
@@ -589,7 +875,11 @@ function render({ model, el }) {
   }
 
   function searchSoon() {
-    searching ??= setTimeout(() => { searching = null; found = findRows(shown, needle); paintSoon(); }, 300);
+    searching ??= setTimeout(() => {
+      searching = null;
+      found = findRows(shown, needle);
+      paintSoon();
+    }, 300);
   }
 
   function goToMatch(back) {
@@ -602,14 +892,26 @@ function render({ model, el }) {
 
   function paintFound() {
     const at = found.indexOf(selected);
-    write(findCount, !needle ? "" : !found.length ? "No match" : at < 0 ? `${groupDigits(found.length)} found` : `${groupDigits(at + 1)} of ${groupDigits(found.length)}`);
+    write(
+      findCount,
+      !needle
+        ? ""
+        : !found.length
+          ? "No match"
+          : at < 0
+            ? `${groupDigits(found.length)} found`
+            : `${groupDigits(at + 1)} of ${groupDigits(found.length)}`,
+    );
     for (const button of [previous, next]) button.disabled = !found.length;
     findBox.classList.toggle("mew-searching", Boolean(needle));
   }
 
   function paintSlowly() {
     // The last minute passes even without arrivals.
-    quiet = rate() || (rows.length && now() - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT) ? setTimeout(paintSlowly, 1000) : null;
+    quiet =
+      rate() || (rows.length && now() - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT)
+        ? setTimeout(paintSlowly, 1000)
+        : null;
     paintHead();
     paintFacets();
   }
@@ -665,7 +967,8 @@ function render({ model, el }) {
     fitColumns();
     spacer.style.height = `${(shown.length + 1) * height}px`;
     if (following && !paused) place(isNatural(order()) ? spacer.offsetHeight : 0);
-    const room = scroller.clientHeight, from = Math.max(0, Math.floor(scroller.scrollTop / height) - AROUND);
+    const room = scroller.clientHeight,
+      from = Math.max(0, Math.floor(scroller.scrollTop / height) - AROUND);
     const to = Math.min(shown.length, from + Math.ceil(room / height) + 2 * AROUND);
     table.style.top = `${from * height}px`;
     table.setAttribute("aria-rowcount", String(shown.length + 1));
@@ -703,9 +1006,30 @@ function render({ model, el }) {
     empty.hidden = !now;
     if (now === emptiness) return;
     emptiness = now;
-    if (now === "nothing") empty.replaceChildren(emptyState("No messages yet. Everything that participants say appears here.", { code: 'lab.chat("hello")' }));
-    else if (only) empty.replaceChildren(emptyState(`Nothing but plumbing yet: ${countOf(plumbings, "message")} hidden.`, { action: { text: "Show them", run: () => setPlumbing(false, true) } }));
-    else if (now) empty.replaceChildren(emptyState("No message matches the filter.", { action: { text: "Clear the filter", run: () => { unfilter(); filter.focus(); } } }));
+    if (now === "nothing")
+      empty.replaceChildren(
+        emptyState("No messages yet. Everything that participants say appears here.", {
+          code: 'lab.chat("hello")',
+        }),
+      );
+    else if (only)
+      empty.replaceChildren(
+        emptyState(`Nothing but plumbing yet: ${countOf(plumbings, "message")} hidden.`, {
+          action: { text: "Show them", run: () => setPlumbing(false, true) },
+        }),
+      );
+    else if (now)
+      empty.replaceChildren(
+        emptyState("No message matches the filter.", {
+          action: {
+            text: "Clear the filter",
+            run: () => {
+              unfilter();
+              filter.focus();
+            },
+          },
+        }),
+      );
   }
 
   function paintHead() {
@@ -714,7 +1038,12 @@ function render({ model, el }) {
       { text: head.space },
       { text: countOf(head.members, "participant") },
       { text: countOf(total, "message") },
-      { text: perSecond ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s` : "", hover: "Messages per second" },
+      {
+        text: perSecond
+          ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`
+          : "",
+        hover: "Messages per second",
+      },
     ]);
     const waiting = paused ? held.length : unseen;
     follow.classList.toggle("mew-away", following && !paused);
@@ -725,15 +1054,22 @@ function render({ model, el }) {
     plumbing.setAttribute("aria-pressed", String(hidesPlumbing));
     const parts = [];
     if (isFiltered()) parts.push(`${groupDigits(shown.length)} of ${countOf(rows.length, "message")}`);
-    if (picked.size > 1) parts.push(`${groupDigits(picked.size)} selected: ${log.replace(/\.log$/, "")}.view.feed.selection`);
-    if (rows.length && (floor || earlier)) parts.push(`Messages before ${nameOf(rows[0][SEQ])}: ${log}.df, ${log}.filter(…)`);
+    if (picked.size > 1)
+      parts.push(`${groupDigits(picked.size)} selected: ${log.replace(/\.log$/, "")}.view.feed.selection`);
+    if (rows.length && (floor || earlier))
+      parts.push(`Messages before ${nameOf(rows[0][SEQ])}: ${log}.df, ${log}.filter(…)`);
     write(note, parts.join(" · "));
     paintFound();
   }
 
   function draw(row) {
     const { name } = family(row[KIND]);
-    const line = make("tr", { id: `${link.view}-${row[SEQ]}`, "data-seq": row[SEQ], "aria-selected": String(picked.has(row[SEQ])), class: `mew-is-${name}${isDenied(row) ? " mew-denied" : ""}${isFailure(row) ? " mew-failed" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}${row[SEQ] === selected ? " mew-active" : ""}` });
+    const line = make("tr", {
+      id: `${link.view}-${row[SEQ]}`,
+      "data-seq": row[SEQ],
+      "aria-selected": String(picked.has(row[SEQ])),
+      class: `mew-is-${name}${isDenied(row) ? " mew-denied" : ""}${isFailure(row) ? " mew-failed" : ""}${following && row[SEQ] > painted ? " mew-new" : ""}${row[SEQ] === selected ? " mew-active" : ""}`,
+    });
     cells.fill(line, row, fitted);
     line.addEventListener("click", (event) => {
       if (event.shiftKey) select(row[SEQ], "range");
@@ -752,7 +1088,8 @@ function render({ model, el }) {
       if (!picked.delete(seq)) picked.add(seq);
       anchor = seq;
     } else if (how === "range") {
-      const a = indexOf(anchor), b = indexOf(seq);
+      const a = indexOf(anchor),
+        b = indexOf(seq);
       const [from, to] = a < 0 ? [b, b] : [Math.min(a, b), Math.max(a, b)];
       picked = new Set(shown.slice(from, to + 1).map((row) => row[SEQ]));
     } else {
@@ -761,14 +1098,20 @@ function render({ model, el }) {
     }
     if (picked.size > MOST_SELECTED) {
       picked = new Set([...picked].slice(0, MOST_SELECTED));
-      link.notice(`At most ${groupDigits(MOST_SELECTED)} messages can be selected: the first of them are.`, "status");
+      link.notice(
+        `At most ${groupDigits(MOST_SELECTED)} messages can be selected: the first of them are.`,
+        "status",
+      );
     }
     lines.get(selected)?.classList.remove("mew-active");
     selected = seq;
     lines.get(selected)?.classList.add("mew-active");
     for (const [seq, line] of lines) line.setAttribute("aria-selected", String(picked.has(seq)));
     table.setAttribute("aria-activedescendant", `${link.view}-${seq}`);
-    telling ??= setTimeout(() => { telling = null; link.send({ t: "select", view: link.view, seqs: [...picked] }); }, 100);
+    telling ??= setTimeout(() => {
+      telling = null;
+      link.send({ t: "select", view: link.view, seqs: [...picked] });
+    }, 100);
     paintSoon();
   }
 
@@ -777,9 +1120,12 @@ function render({ model, el }) {
     if (n < 0) return;
     hint.hidden = true;
     select(seq, how);
-    const top = n * height, room = scroller.clientHeight - 2 * height;
-    if (top < scroller.scrollTop) { following = false; place(top); }
-    else if (top > scroller.scrollTop + room) place(top - room);
+    const top = n * height,
+      room = scroller.clientHeight - 2 * height;
+    if (top < scroller.scrollTop) {
+      following = false;
+      place(top);
+    } else if (top > scroller.scrollTop + room) place(top - room);
     if (n < shown.length - 1 && isNatural(order())) following = false;
     if (open || pane.open) ask(seq);
   }
@@ -790,22 +1136,49 @@ function render({ model, el }) {
       choose(seq, pane.open);
       return table.focus({ preventScroll: true });
     }
-    const waits = held.some((row) => row[SEQ] === seq), hidden = rowOf(seq);
-    const [sentence, does, act] = waits ? [`${nameOf(seq)} waits until you resume.`, "Resume and go there", () => setPaused(false)]
-      : hidden && passes(hidden) ? [`${nameOf(seq)} is hidden as plumbing.`, "Show plumbing and go there", () => setPlumbing(false, true)]
-      : hidden ? [`${nameOf(seq)} is filtered out.`, "Clear the filter and go there", unfilter]
-      : [`${nameOf(seq)} is no longer held in this view; lab.log.df has it.`];
+    const waits = held.some((row) => row[SEQ] === seq),
+      hidden = rowOf(seq);
+    const [sentence, does, act] = waits
+      ? [`${nameOf(seq)} waits until you resume.`, "Resume and go there", () => setPaused(false)]
+      : hidden && passes(hidden)
+        ? [
+            `${nameOf(seq)} is hidden as plumbing.`,
+            "Show plumbing and go there",
+            () => setPlumbing(false, true),
+          ]
+        : hidden
+          ? [`${nameOf(seq)} is filtered out.`, "Clear the filter and go there", unfilter]
+          : [`${nameOf(seq)} is no longer held in this view; lab.log.df has it.`];
     hint.replaceChildren(make("span", { text: sentence }));
-    if (does) hint.append(make("button", { type: "button", text: does, onclick: () => { act(); reach(seq); choose(seq, pane.open); table.focus({ preventScroll: true }); } }));
+    if (does)
+      hint.append(
+        make("button", {
+          type: "button",
+          text: does,
+          onclick: () => {
+            act();
+            reach(seq);
+            choose(seq, pane.open);
+            table.focus({ preventScroll: true });
+          },
+        }),
+      );
     hint.hidden = false;
   }
 
   // Clears what hides a row; returns a sentence about it, or nothing.
   function reach(seq) {
-    const row = rowOf(seq), cleared = [];
+    const row = rowOf(seq),
+      cleared = [];
     if (!row || indexOf(seq) >= 0) return "";
-    if (!passes(row)) { unfilter(); cleared.push("The filter was cleared"); }
-    if (indexOf(seq) < 0) { setPlumbing(false); cleared.push("Plumbing is shown"); }
+    if (!passes(row)) {
+      unfilter();
+      cleared.push("The filter was cleared");
+    }
+    if (indexOf(seq) < 0) {
+      setPlumbing(false);
+      cleared.push("Plumbing is shown");
+    }
     return `${cleared.join(" and ")}, so that ${nameOf(seq)} is in sight.`;
   }
 
@@ -879,26 +1252,56 @@ function render({ model, el }) {
   }
 
   function showCellMenu(line, cell, column) {
-    const seq = Number(line.dataset.seq), at = cell.getBoundingClientRect(), within = root.getBoundingClientRect();
-    const anchor = make("span", { class: "mew-menu-anchor", role: "button", "aria-label": `Filter by ${column.title}` });
+    const seq = Number(line.dataset.seq),
+      at = cell.getBoundingClientRect(),
+      within = root.getBoundingClientRect();
+    const anchor = make("span", {
+      class: "mew-menu-anchor",
+      role: "button",
+      "aria-label": `Filter by ${column.title}`,
+    });
     anchor.style.left = `${at.left - within.left}px`;
     anchor.style.top = `${at.bottom - within.top}px`;
     root.append(anchor);
     const text = filter.value.trim();
-    openMenu(anchor, [
-      { text: "Apply as filter", about: `Only messages with this value: ${column.title}`, run: () => takeCondition(seq, column.name, (condition) => condition) },
-      ...(text ? [{ text: "Add to the filter", about: "Of the messages that pass now, those with this value", run: () => takeCondition(seq, column.name, (condition) => joinFilters(text, condition)) }] : []),
-      { text: "Exclude", about: "Leaves out the messages with this value", run: () => takeCondition(seq, column.name, (condition) => joinFilters(text, `not (${condition})`)) },
-    ], { back: table, closed: () => anchor.remove() });
+    openMenu(
+      anchor,
+      [
+        {
+          text: "Apply as filter",
+          about: `Only messages with this value: ${column.title}`,
+          run: () => takeCondition(seq, column.name, (condition) => condition),
+        },
+        ...(text
+          ? [
+              {
+                text: "Add to the filter",
+                about: "Of the messages that pass now, those with this value",
+                run: () => takeCondition(seq, column.name, (condition) => joinFilters(text, condition)),
+              },
+            ]
+          : []),
+        {
+          text: "Exclude",
+          about: "Leaves out the messages with this value",
+          run: () => takeCondition(seq, column.name, (condition) => joinFilters(text, `not (${condition})`)),
+        },
+      ],
+      { back: table, closed: () => anchor.remove() },
+    );
   }
 
   table.addEventListener("contextmenu", (event) => {
     if (event.shiftKey) return;
     // The key of the menu has no cell: it means what the selected message says.
-    const target = /** @type {HTMLElement} */ (event.target), byKey = target === table;
-    const line = byKey ? lines.get(selected) : /** @type {HTMLTableRowElement | null} */ (target.closest("tbody tr"));
-    const cell = byKey ? line?.querySelector(".mew-what") ?? line?.cells[0] : target.closest("td");
-    const column = line && cell && fitted.list[[...line.cells].indexOf(/** @type {HTMLTableCellElement} */ (cell))];
+    const target = /** @type {HTMLElement} */ (event.target),
+      byKey = target === table;
+    const line = byKey
+      ? lines.get(selected)
+      : /** @type {HTMLTableRowElement | null} */ (target.closest("tbody tr"));
+    const cell = byKey ? (line?.querySelector(".mew-what") ?? line?.cells[0]) : target.closest("td");
+    const column =
+      line && cell && fitted.list[[...line.cells].indexOf(/** @type {HTMLTableCellElement} */ (cell))];
     if (!column) return;
     event.preventDefault();
     event.stopPropagation();
@@ -909,13 +1312,24 @@ function render({ model, el }) {
   body.addEventListener("mouseover", (event) => {
     const cell = event.target.closest?.(".mew-verdict, .mew-prefix, .mew-severity");
     clearTimeout(pointing);
-    if (cell && !cell.title) pointing = setTimeout(() => link.send({ t: cell.matches(".mew-severity") ? "finding" : "why", view: link.view, seq: Number(cell.closest("tr").dataset.seq) }), 120);
+    if (cell && !cell.title)
+      pointing = setTimeout(
+        () =>
+          link.send({
+            t: cell.matches(".mew-severity") ? "finding" : "why",
+            view: link.view,
+            seq: Number(cell.closest("tr").dataset.seq),
+          }),
+        120,
+      );
   });
 
   scroller.addEventListener("scroll", () => {
     if (Math.abs(scroller.scrollTop - placed) < 1) return;
     placed = -1;
-    following = isNatural(order()) ? scroller.scrollTop + scroller.clientHeight >= spacer.offsetHeight - 2 : order().by === "seq" && scroller.scrollTop <= 2;
+    following = isNatural(order())
+      ? scroller.scrollTop + scroller.clientHeight >= spacer.offsetHeight - 2
+      : order().by === "seq" && scroller.scrollTop <= 2;
     if (following) unseen = 0;
     paintSoon();
   });
@@ -932,12 +1346,27 @@ function render({ model, el }) {
       event.preventDefault();
       return box.focus();
     }
-    const at = indexOf(selected), end = shown.length - 1;
+    const at = indexOf(selected),
+      end = shown.length - 1;
     const page = Math.max(1, Math.floor(scroller.clientHeight / height) - 2);
-    const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? end : at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: end }[event.key];
+    const to = {
+      ArrowDown: at + 1,
+      ArrowUp: at < 0 ? end : at - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+      Home: 0,
+      End: end,
+    }[event.key];
     if (event.key === "Enter" && at >= 0) ask(selected);
     // The arrow keys go to the row that this one answers, and to its answer.
-    const [named] = at < 0 ? [] : event.key === "ArrowLeft" ? answersOf(shown[at]) : event.key === "ArrowRight" ? followed.get(selected) ?? [] : [];
+    const [named] =
+      at < 0
+        ? []
+        : event.key === "ArrowLeft"
+          ? answersOf(shown[at])
+          : event.key === "ArrowRight"
+            ? (followed.get(selected) ?? [])
+            : [];
     if (named) {
       event.preventDefault();
       return jump(named);

@@ -10,9 +10,23 @@ import { makeToaster } from "../ui/toast.js";
 import { LIMITS, METHOD_WORDS, composePattern, readLimit, suggestTools } from "./pattern.js";
 import { makePlayground } from "./playground.js";
 
-const ORIGINS = { configured: "From configuration", everybody: "Default for everyone", told: "Held when it joined" };
-const GROUP_WORDS = { mine: "Granted by you", granted: "Granted by others", configured: "From configuration", everybody: "Default for everyone", told: "Held when they joined", "": "All" };
-const ARMING = 500, PAGE = 200, PAUSE = 250, OWN_PATTERN = "own";
+const ORIGINS = {
+  configured: "From configuration",
+  everybody: "Default for everyone",
+  told: "Held when it joined",
+};
+const GROUP_WORDS = {
+  mine: "Granted by you",
+  granted: "Granted by others",
+  configured: "From configuration",
+  everybody: "Default for everyone",
+  told: "Held when they joined",
+  "": "All",
+};
+const ARMING = 500;
+const PAGE = 200;
+const PAUSE = 250;
+const OWN_PATTERN = "own";
 let MEW_EDITORS = 0;
 
 /**
@@ -43,27 +57,72 @@ let MEW_EDITORS = 0;
 function render({ model, el }) {
   const own = `mew-grants-${MEW_EDITORS++}-`;
   const root = make("section", { class: "mew mew-grants", "aria-label": "Permissions" });
-  const header = makeHeader({ title: "Permissions", keys: [["Esc", "Close the form, or keep a permission"]] });
+  const header = makeHeader({
+    title: "Permissions",
+    keys: [["Esc", "Close the form, or keep a permission"]],
+  });
   const group = make("select", { "aria-label": "Which permissions", onchange: () => narrow() });
   const whose = make("select", { "aria-label": "Whose permissions", onchange: () => narrow() });
-  const opener = make("button", { type: "button", class: "mew-new", text: "Allow…", "aria-expanded": "false", onclick: () => toggleForm() });
+  const opener = make("button", {
+    type: "button",
+    class: "mew-new",
+    text: "Allow…",
+    "aria-expanded": "false",
+    onclick: () => toggleForm(),
+  });
   header.filter.append(group, whose);
-  const supposer = make("button", { type: "button", class: "mew-quiet mew-suppose", text: "What if…", title: "Which messages would other permissions have allowed or denied?", "aria-expanded": "false", onclick: () => togglePlayground() });
+  const supposer = make("button", {
+    type: "button",
+    class: "mew-quiet mew-suppose",
+    text: "What if…",
+    title: "Which messages would other permissions have allowed or denied?",
+    "aria-expanded": "false",
+    onclick: () => togglePlayground(),
+  });
   header.actions.append(supposer, opener);
   const body = make("tbody");
-  const table = make("table", { "aria-label": "Permissions" }, make("thead", {}, make("tr", {}, ...["Participant", "May", "From", "Since", "Revoke"].map((text) => make("th", { scope: "col", text })))), body);
-  const empty = emptyState("You have granted no permission yet.", { action: { text: "Allow…", run: () => toggleForm() } });
+  const table = make(
+    "table",
+    { "aria-label": "Permissions" },
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        ...["Participant", "May", "From", "Since", "Revoke"].map((text) =>
+          make("th", { scope: "col", text }),
+        ),
+      ),
+    ),
+    body,
+  );
+  const empty = emptyState("You have granted no permission yet.", {
+    action: { text: "Allow…", run: () => toggleForm() },
+  });
   const less = make("div", { class: "mew-dim mew-less", hidden: true });
   const place = make("div", { class: "mew-form-place" });
-  const scroller = make("div", { class: "mew-scroller", role: "region", tabindex: 0, "aria-label": "Table of permissions" }, table);
+  const scroller = make(
+    "div",
+    { class: "mew-scroller", role: "region", tabindex: 0, "aria-label": "Table of permissions" },
+    table,
+  );
   root.append(header.node, place, scroller, empty, less);
   el.replaceChildren(root);
   keepKeys(root);
-  const announce = announcer(root), toast = makeToaster(root);
+  const announce = announcer(root),
+    toast = makeToaster(root);
 
   /** @type {Map<string, PermissionRow>} */
   const rows = new Map();
-  let head = { space: "", holders: [], total: 0, groups: [] }, choices = [], profiles = [], tools = [], probes = 0, timer = null, ids = 0, looked = false;
+  let head = { space: "", holders: [], total: 0, groups: [] },
+    choices = [],
+    profiles = [],
+    tools = [],
+    probes = 0,
+    timer = null,
+    ids = 0,
+    looked = false;
   /** @type {ReturnType<typeof makeForm> | null} */
   let form = null;
   /** @type {ReturnType<typeof makePlayground> | null} */
@@ -83,18 +142,31 @@ function render({ model, el }) {
     done: paint,
   });
 
-  const set = (node, name, value) => { if (node.getAttribute(name) !== value) node.setAttribute(name, value); };
+  const set = (node, name, value) => {
+    if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  };
 
   function setHead(item) {
     head = item;
     setOptions(whose, [["", "of everybody"], ...item.holders.map(([name, shown]) => [name, `of ${shown}`])]);
-    const counts = [...item.groups.filter(([name, n]) => n || name === "mine" || name === group.value), ["", item.total]];
-    setOptions(group, counts.map(([name, n]) => [name, `${GROUP_WORDS[name]} (${groupDigits(n)})`]), "mine");
+    const counts = [
+      ...item.groups.filter(([name, n]) => n || name === "mine" || name === group.value),
+      ["", item.total],
+    ];
+    setOptions(
+      group,
+      counts.map(([name, n]) => [name, `${GROUP_WORDS[name]} (${groupDigits(n)})`]),
+      "mine",
+    );
     if (form) setOptions(form.to, [["", "participant"], ...item.holders]);
   }
 
   function setOptions(select, options, start = "") {
-    if (Array.from(select.options, (option) => option.value + option.text).join("\n") === options.map(([value, text]) => value + text).join("\n")) return;
+    if (
+      Array.from(select.options, (option) => option.value + option.text).join("\n") ===
+      options.map(([value, text]) => value + text).join("\n")
+    )
+      return;
     const chosen = select.options.length ? select.value : start;
     select.replaceChildren(...options.map(([value, text]) => make("option", { value, text })));
     select.value = options.some((option) => option[0] === chosen) ? chosen : start;
@@ -119,8 +191,10 @@ function render({ model, el }) {
   function change(item) {
     for (const key of item.gone) drop(key);
     for (const data of item.rows) {
-      const fit = fits(data), all = !whose.value && !group.value;
-      if (fit || rows.has(data.key)) put(data, rows.get(data.after)?.node ?? (all ? null : body.lastChild), rows.size < PAGE && fit);
+      const fit = fits(data),
+        all = !whose.value && !group.value;
+      if (fit || rows.has(data.key))
+        put(data, rows.get(data.after)?.node ?? (all ? null : body.lastChild), rows.size < PAGE && fit);
     }
   }
 
@@ -142,38 +216,86 @@ function render({ model, el }) {
     set(row.may, "aria-label", `${data.holder} may ${data.phrase}. Pattern as JSON`);
     row.may.title = data.pattern;
     write(row.code, data.pattern);
-    row.from.replaceChildren(...(data.origin === "granted"
-      ? [data.group === "mine" ? make("span", { text: "You" }) : make("bdi", { class: "mew-code", text: data.granter }), " ", make("bdi", { class: "mew-dim mew-code", text: data.grant, title: data.whole }), ...(data.ends ? [make("span", { class: "mew-ends", text: ` ${data.ends}` })] : [])]
-      : [make("span", { class: "mew-dim", text: ORIGINS[data.origin] })]));
-    write(row.since, data.since === null ? "" : clockTime(data.since), data.since === null ? "" : clockHover(data.since));
+    row.from.replaceChildren(
+      ...(data.origin === "granted"
+        ? [
+            data.group === "mine"
+              ? make("span", { text: "You" })
+              : make("bdi", { class: "mew-code", text: data.granter }),
+            " ",
+            make("bdi", { class: "mew-dim mew-code", text: data.grant, title: data.whole }),
+            ...(data.ends ? [make("span", { class: "mew-ends", text: ` ${data.ends}` })] : []),
+          ]
+        : [make("span", { class: "mew-dim", text: ORIGINS[data.origin] })]),
+    );
+    write(
+      row.since,
+      data.since === null ? "" : clockTime(data.since),
+      data.since === null ? "" : clockHover(data.since),
+    );
     set(row.node, "data-origin", data.origin);
     set(row.node, "data-who", data.holder);
     if (row.revoke) {
       set(row.revoke, "aria-disabled", data.against ? "true" : "false");
       set(row.revoke, "aria-label", `Revoke: ${data.holder} may ${data.phrase}`);
-      row.revoke.title = data.against || (data.grant ? "Revokes this permission" : "Revokes all that this pattern matches, until the space ends");
+      row.revoke.title =
+        data.against ||
+        (data.grant
+          ? "Revokes this permission"
+          : "Revokes all that this pattern matches, until the space ends");
       set(row.revoke, "aria-description", row.revoke.title);
     }
   }
 
   function build(data) {
     const id = `${own}${ids++}`;
-    const row = /** @type {PermissionRow} */ ({ holder: make("bdi", { class: "mew-code" }), words: make("bdi"), code: make("code", { dir: "ltr" }), from: make("td", { class: "mew-from" }), since: make("td", { class: "mew-since mew-num" }) });
+    const row = /** @type {PermissionRow} */ ({
+      holder: make("bdi", { class: "mew-code" }),
+      words: make("bdi"),
+      code: make("code", { dir: "ltr" }),
+      from: make("td", { class: "mew-from" }),
+      since: make("td", { class: "mew-since mew-num" }),
+    });
     row.drawer = make("div", { class: "mew-pattern", id, hidden: true }, row.code);
     row.twist = make("span", { class: "mew-twist", "aria-hidden": "true", text: "▸" });
-    row.may = make("button", { type: "button", class: "mew-may", "aria-expanded": "false", "aria-controls": id, onclick: () => {
-      row.drawer.hidden = !row.drawer.hidden;
-      set(row.may, "aria-expanded", String(!row.drawer.hidden));
-      write(row.twist, row.drawer.hidden ? "▸" : "▾");
-    } }, row.twist, row.words);
+    row.may = make(
+      "button",
+      {
+        type: "button",
+        class: "mew-may",
+        "aria-expanded": "false",
+        "aria-controls": id,
+        onclick: () => {
+          row.drawer.hidden = !row.drawer.hidden;
+          set(row.may, "aria-expanded", String(!row.drawer.hidden));
+          write(row.twist, row.drawer.hidden ? "▸" : "▾");
+        },
+      },
+      row.twist,
+      row.words,
+    );
     row.cell = make("td", { class: "mew-take" });
-    row.node = make("tr", {}, make("th", { scope: "row", class: "mew-holder" }, row.holder), make("td", { class: "mew-can" }, row.may, row.drawer), row.from, row.since, row.cell);
+    row.node = make(
+      "tr",
+      {},
+      make("th", { scope: "row", class: "mew-holder" }, row.holder),
+      make("td", { class: "mew-can" }, row.may, row.drawer),
+      row.from,
+      row.since,
+      row.cell,
+    );
     offerRevoke(row);
     return row;
   }
 
   function offerRevoke(row) {
-    row.revoke = make("button", { type: "button", text: "Revoke…", onclick: () => { if (row.revoke.getAttribute("aria-disabled") !== "true") confirm(row); } });
+    row.revoke = make("button", {
+      type: "button",
+      text: "Revoke…",
+      onclick: () => {
+        if (row.revoke.getAttribute("aria-disabled") !== "true") confirm(row);
+      },
+    });
     row.cell.replaceChildren(row.revoke);
   }
 
@@ -185,12 +307,21 @@ function render({ model, el }) {
       if (focused) row.revoke.focus();
     };
     const keep = make("button", { type: "button", text: "Keep", onclick: back });
-    const sure = doer("Revoke", async () => {
-      const { key, undoable } = row.data, done = await link.act("revoke", { key });
-      if (done) report(done.said, undoable ? () => restore(key) : null);
-      if (row.node.isConnected) back();
-      else if (atHand(row.node)) opener.focus();
-    }, { class: "mew-danger", "aria-label": `Revoke now: ${row.data.holder} may ${row.data.phrase}`, "aria-disabled": "true" });
+    const sure = doer(
+      "Revoke",
+      async () => {
+        const { key, undoable } = row.data,
+          done = await link.act("revoke", { key });
+        if (done) report(done.said, undoable ? () => restore(key) : null);
+        if (row.node.isConnected) back();
+        else if (atHand(row.node)) opener.focus();
+      },
+      {
+        class: "mew-danger",
+        "aria-label": `Revoke now: ${row.data.holder} may ${row.data.phrase}`,
+        "aria-disabled": "true",
+      },
+    );
     sure.setAttribute("aria-disabled", "true");
     setTimeout(() => sure.setAttribute("aria-disabled", "false"), ARMING);
     row.revoke = null;
@@ -213,7 +344,8 @@ function render({ model, el }) {
   }
 
   async function narrow() {
-    const holder = whose.value, chosen = group.value;
+    const holder = whose.value,
+      chosen = group.value;
     const done = await link.act("of", { holder, group: chosen });
     if (done && holder === whose.value && chosen === group.value) fill(done.value);
     paint();
@@ -236,42 +368,135 @@ function render({ model, el }) {
     const option = ([value, text]) => make("option", { value, text });
     const to = make("select", { "aria-label": "Who is allowed", onchange: () => probe(0) });
     setOptions(to, [["", "participant"], ...head.holders]);
-    const what = make("select", { "aria-label": "What is allowed", onchange: () => choose() }, ...METHOD_WORDS.map(option),
-      make("optgroup", { label: "Other permissions" }, ...choices.map(([text, phrase, profiles]) => make("option", { value: text, text: `${phrase} (${profiles.join(", ")})`.slice(0, 110) }))),
-      make("option", { value: OWN_PATTERN, text: "a pattern of your own" }));
-    const tool = make("input", { type: "text", maxlength: 200, "aria-label": "Tool", placeholder: "participant/tool, or any", list: `${own}tools`, oninput: () => compose(PAUSE) });
+    const what = make(
+      "select",
+      { "aria-label": "What is allowed", onchange: () => choose() },
+      ...METHOD_WORDS.map(option),
+      make(
+        "optgroup",
+        { label: "Other permissions" },
+        ...choices.map(([text, phrase, profiles]) =>
+          make("option", { value: text, text: `${phrase} (${profiles.join(", ")})`.slice(0, 110) }),
+        ),
+      ),
+      make("option", { value: OWN_PATTERN, text: "a pattern of your own" }),
+    );
+    const tool = make("input", {
+      type: "text",
+      maxlength: 200,
+      "aria-label": "Tool",
+      placeholder: "participant/tool, or any",
+      list: `${own}tools`,
+      oninput: () => compose(PAUSE),
+    });
     const known = make("datalist", { id: `${own}tools` });
-    const look = doer("Refresh", lookUp, { class: "mew-quiet", title: "Asks every participant for its tools", "aria-label": "Refresh the list of tools" });
-    const which = make("select", { "aria-label": "Which arguments", onchange: () => compose(0) }, option(["any", "any arguments"]), option(["only", "these arguments only"]), option(["these", "these arguments and any others"]));
-    const fixed = make("input", { type: "text", class: "mew-code", maxlength: 2000, "aria-label": "Arguments as JSON", placeholder: '{"repo_path": "."}', dir: "ltr", spellcheck: "false", hidden: true, oninput: () => compose(PAUSE) });
+    const look = doer("Refresh", lookUp, {
+      class: "mew-quiet",
+      title: "Asks every participant for its tools",
+      "aria-label": "Refresh the list of tools",
+    });
+    const which = make(
+      "select",
+      { "aria-label": "Which arguments", onchange: () => compose(0) },
+      option(["any", "any arguments"]),
+      option(["only", "these arguments only"]),
+      option(["these", "these arguments and any others"]),
+    );
+    const fixed = make("input", {
+      type: "text",
+      class: "mew-code",
+      maxlength: 2000,
+      "aria-label": "Arguments as JSON",
+      placeholder: '{"repo_path": "."}',
+      dir: "ltr",
+      spellcheck: "false",
+      hidden: true,
+      oninput: () => compose(PAUSE),
+    });
     const until = make("select", { "aria-label": "For how long" }, ...LIMITS.map(option));
     until.value = "u10";
-    const text = make("textarea", { rows: 3, class: "mew-code", "aria-label": "Pattern as JSON", spellcheck: "false", dir: "ltr", placeholder: '{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}', oninput: () => { what.value = OWN_PATTERN; showChoices(); probe(PAUSE); } });
+    const text = make("textarea", {
+      rows: 3,
+      class: "mew-code",
+      "aria-label": "Pattern as JSON",
+      spellcheck: "false",
+      dir: "ltr",
+      placeholder:
+        '{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_log"}}}',
+      oninput: () => {
+        what.value = OWN_PATTERN;
+        showChoices();
+        probe(PAUSE);
+      },
+    });
     const advanced = make("details", { class: "mew-advanced" }, make("summary", { text: "Advanced" }), text);
-    const answer = make("div", { class: "mew-answer" }, make("span", { class: "mew-dim", text: "Pick a participant and a permission to preview the effect." }));
+    const answer = make(
+      "div",
+      { class: "mew-answer" },
+      make("span", { class: "mew-dim", text: "Pick a participant and a permission to preview the effect." }),
+    );
     const send = doer("Allow", sendGrant, { class: "mew-give mew-primary" });
     set(send, "aria-disabled", "true");
     const tools = make("span", { class: "mew-piece" }, tool, known, look);
     const args = make("span", { class: "mew-piece" }, "with ", which, fixed);
-    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Allow" },
-      make("div", { class: "mew-sentence" }, make("span", { class: "mew-piece" }, "Allow ", to), make("span", { class: "mew-piece" }, " to ", what), tools, args, make("span", { class: "mew-piece" }, " for ", until)),
-      answer, advanced, make("div", { class: "mew-line" }, make("span", { class: "mew-gap" }), make("button", { type: "button", text: "Cancel", onclick: closeForm }), send));
+    const box = make(
+      "div",
+      { class: "mew-ask", role: "group", "aria-label": "Allow" },
+      make(
+        "div",
+        { class: "mew-sentence" },
+        make("span", { class: "mew-piece" }, "Allow ", to),
+        make("span", { class: "mew-piece" }, " to ", what),
+        tools,
+        args,
+        make("span", { class: "mew-piece" }, " for ", until),
+      ),
+      answer,
+      advanced,
+      make(
+        "div",
+        { class: "mew-line" },
+        make("span", { class: "mew-gap" }),
+        make("button", { type: "button", text: "Cancel", onclick: closeForm }),
+        send,
+      ),
+    );
     box.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
       event.preventDefault();
       closeForm();
     });
-    return { probed: /** @type {{ to: string, pattern: string } | null} */ (null), box, to, what, tool, known, tools, which, fixed, args, until, text, advanced, answer, send };
+    return {
+      probed: /** @type {{ to: string, pattern: string } | null} */ (null),
+      box,
+      to,
+      what,
+      tool,
+      known,
+      tools,
+      which,
+      fixed,
+      args,
+      until,
+      text,
+      advanced,
+      answer,
+      send,
+    };
   }
 
   function togglePlayground() {
     if (playground) return closePlayground();
     if (form) closeForm();
     playground = makePlayground({
-      holders: head.holders, profiles, announce, close: closePlayground,
+      holders: head.holders,
+      profiles,
+      announce,
+      close: closePlayground,
       ask: (supposed) => link.act("suppose", supposed),
       async show(id) {
-        if (!(await openIn(root, "feed", { id }))) link.notice("No list of messages on this page shows this message.", "status");
+        if (!(await openIn(root, "feed", { id })))
+          link.notice("No list of messages on this page shows this message.", "status");
       },
       grant(to, pattern) {
         closePlayground();
@@ -336,7 +561,8 @@ function render({ model, el }) {
 
   // The parts of the sentence that the choice has a place for.
   function showChoices() {
-    const calls = form.what.value === "tools/call", asks = METHOD_WORDS.some(([method]) => method === form.what.value);
+    const calls = form.what.value === "tools/call",
+      asks = METHOD_WORDS.some(([method]) => method === form.what.value);
     form.tools.hidden = !asks;
     form.tool.placeholder = calls ? "participant/tool, or any" : "participant/, or any";
     form.args.hidden = !calls;
@@ -347,7 +573,14 @@ function render({ model, el }) {
     showChoices();
     const chosen = form.what.value;
     if (chosen === OWN_PATTERN) return;
-    const { pattern, fault } = chosen.startsWith("{") ? { pattern: JSON.parse(chosen) } : composePattern(chosen, form.tool.value, form.which.value === "any" ? "" : form.fixed.value, form.which.value === "only");
+    const { pattern, fault } = chosen.startsWith("{")
+      ? { pattern: JSON.parse(chosen) }
+      : composePattern(
+          chosen,
+          form.tool.value,
+          form.which.value === "any" ? "" : form.fixed.value,
+          form.which.value === "only",
+        );
     form.text.value = fault ? "" : JSON.stringify(pattern);
     probe(after);
     if (fault) form.answer.replaceChildren(make("div", { class: "mew-no", text: fault }));
@@ -363,7 +596,9 @@ function render({ model, el }) {
   }
 
   function setTools() {
-    form.known.replaceChildren(...suggestTools(tools, head.holders).map(([value, text]) => make("option", { value, text })));
+    form.known.replaceChildren(
+      ...suggestTools(tools, head.holders).map(([value, text]) => make("option", { value, text })),
+    );
   }
 
   function probe(after) {
@@ -376,21 +611,68 @@ function render({ model, el }) {
   }
 
   async function showProbe() {
-    const mine = probes, to = form.to.value, pattern = form.text.value;
-    const slow = setTimeout(() => { if (mine === probes) form.answer.replaceChildren(make("span", { class: "mew-dim", text: "Searching the messages…" })); }, 400);
+    const mine = probes,
+      to = form.to.value,
+      pattern = form.text.value;
+    const slow = setTimeout(() => {
+      if (mine === probes)
+        form.answer.replaceChildren(make("span", { class: "mew-dim", text: "Searching the messages…" }));
+    }, 400);
     const done = await link.act("probe", { to, pattern });
     clearTimeout(slow);
     if (mine !== probes || !form || !done) return;
-    const probe = done.value, parts = [];
+    const probe = done.value,
+      parts = [];
     if (probe.fault) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: probe.fault })));
     else {
-      parts.push(make("div", { class: "mew-says" }, make("bdi", { class: "mew-code", text: head.holders.find((holder) => holder[0] === to)?.[1] ?? "" }), " may then ", make("bdi", { text: probe.phrase }), "."));
+      parts.push(
+        make(
+          "div",
+          { class: "mew-says" },
+          make("bdi", {
+            class: "mew-code",
+            text: head.holders.find((holder) => holder[0] === to)?.[1] ?? "",
+          }),
+          " may then ",
+          make("bdi", { text: probe.phrase }),
+          ".",
+        ),
+      );
       if (probe.barred) parts.push(make("div", { class: "mew-no" }, make("bdi", { text: probe.barred })));
       for (const text of probe.warnings) parts.push(make("div", { class: "mew-no" }, make("bdi", { text })));
       for (const text of probe.lines) parts.push(make("div", {}, make("bdi", { text })));
-      if (probe.examples.length) parts.push(make("ul", { "aria-label": "Examples" }, ...probe.examples.map(([at, kind, names, what]) => make("li", {}, make("span", { class: "mew-dim", text: `${clockTime(at)} `, title: clockHover(at) }), make("bdi", { class: "mew-code", text: kind }), " to ", make("bdi", { class: "mew-code", text: names || "everybody" }), " ", make("bdi", { text: what })))));
-      if (probe.smallest) parts.push(make("div", {}, "The smallest message that would newly be allowed: ", make("code", { dir: "ltr", text: probe.smallest })));
-      else if (probe.adds) parts.push(make("div", { class: "mew-dim", text: "No message was found that would newly be allowed." }));
+      if (probe.examples.length)
+        parts.push(
+          make(
+            "ul",
+            { "aria-label": "Examples" },
+            ...probe.examples.map(([at, kind, names, what]) =>
+              make(
+                "li",
+                {},
+                make("span", { class: "mew-dim", text: `${clockTime(at)} `, title: clockHover(at) }),
+                make("bdi", { class: "mew-code", text: kind }),
+                " to ",
+                make("bdi", { class: "mew-code", text: names || "everybody" }),
+                " ",
+                make("bdi", { text: what }),
+              ),
+            ),
+          ),
+        );
+      if (probe.smallest)
+        parts.push(
+          make(
+            "div",
+            {},
+            "The smallest message that would newly be allowed: ",
+            make("code", { dir: "ltr", text: probe.smallest }),
+          ),
+        );
+      else if (probe.adds)
+        parts.push(
+          make("div", { class: "mew-dim", text: "No message was found that would newly be allowed." }),
+        );
       announce([probe.barred, ...probe.lines].filter(Boolean).join(" "));
     }
     form.answer.replaceChildren(...parts);
@@ -413,12 +695,22 @@ function render({ model, el }) {
 
   function paint() {
     const mine = head.groups.find(([name]) => name === "mine")?.[1] ?? 0;
-    header.setCounts([{ text: head.space }, { text: countOf(head.total, "permission"), hover: `${groupDigits(mine)} granted by you` }]);
+    header.setCounts([
+      { text: head.space },
+      { text: countOf(head.total, "permission"), hover: `${groupDigits(mine)} granted by you` },
+    ]);
     empty.hidden = rows.size > 0 || group.value !== "mine" || form !== null || playground !== null;
     table.hidden = !rows.size;
-    const shown = whose.value ? rows.size : group.value ? head.groups.find(([name]) => name === group.value)?.[1] ?? 0 : head.total;
+    const shown = whose.value
+      ? rows.size
+      : group.value
+        ? (head.groups.find(([name]) => name === group.value)?.[1] ?? 0)
+        : head.total;
     less.hidden = rows.size >= shown;
-    write(less, `${groupDigits(shown - rows.size)} more are not shown. Choose one participant to see its permissions.`);
+    write(
+      less,
+      `${groupDigits(shown - rows.size)} more are not shown. Choose one participant to see its permissions.`,
+    );
     root.dataset.rows = String(rows.size);
     // The rows of one holder are together; its name is shown once.
     let last = null;

@@ -6,29 +6,85 @@ import { activeOf, announcer, holdsFocus, keepKeys, make, write } from "../ui/el
 import { makeHeader } from "../ui/header.js";
 import { clockHover, clockTime, groupDigits } from "../ui/text.js";
 
-const PAUSE = 80;  // milliseconds after which a place that the slider passes is asked for
-const KEYS = [["← →", "Previous or next record, on the slider"], ["Page Up/Down", "A tenth of the log further"], ["[ ]", "Previous or next change of the state"], ["Home End", "The beginning or the end of the log"]];
+const PAUSE = 80; // milliseconds after which a place that the slider passes is asked for
+const KEYS = [
+  ["← →", "Previous or next record, on the slider"],
+  ["Page Up/Down", "A tenth of the log further"],
+  ["[ ]", "Previous or next change of the state"],
+  ["Home End", "The beginning or the end of the log"],
+];
 
 /** @typedef {{ name: string, title: string, columns: string[], rows: string[][], more: string }} StateTable */
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-moments", "aria-label": "Moments" });
   const header = makeHeader({ title: "Moments", keys: KEYS });
-  const slider = make("input", { type: "range", class: "mew-place", min: 0, max: 0, value: 0, step: 1, disabled: true, "aria-label": "Place in the log", oninput: () => { place = Number(slider.value); paintPlace(); askSoon(); } });
-  const number = make("input", { type: "number", class: "mew-number", min: 0, max: 0, disabled: true, "aria-label": "Number of the record", onchange: () => goTo(Number(number.value)) });
-  const previous = make("button", { type: "button", text: "‹ Change", title: "The last place before this one at which the state changed", "aria-label": "Previous change", onclick: () => ask(place, "previous") });
-  const next = make("button", { type: "button", text: "Change ›", title: "The next place at which the state changes", "aria-label": "Next change", onclick: () => ask(place, "next") });
-  const newest = make("button", { type: "button", class: "mew-quiet", text: "Newest", title: "The end of the log, as it is now", onclick: () => ask(null) });
+  const slider = make("input", {
+    type: "range",
+    class: "mew-place",
+    min: 0,
+    max: 0,
+    value: 0,
+    step: 1,
+    disabled: true,
+    "aria-label": "Place in the log",
+    oninput: () => {
+      place = Number(slider.value);
+      paintPlace();
+      askSoon();
+    },
+  });
+  const number = make("input", {
+    type: "number",
+    class: "mew-number",
+    min: 0,
+    max: 0,
+    disabled: true,
+    "aria-label": "Number of the record",
+    onchange: () => goTo(Number(number.value)),
+  });
+  const previous = make("button", {
+    type: "button",
+    text: "‹ Change",
+    title: "The last place before this one at which the state changed",
+    "aria-label": "Previous change",
+    onclick: () => ask(place, "previous"),
+  });
+  const next = make("button", {
+    type: "button",
+    text: "Change ›",
+    title: "The next place at which the state changes",
+    "aria-label": "Next change",
+    onclick: () => ask(place, "next"),
+  });
+  const newest = make("button", {
+    type: "button",
+    class: "mew-quiet",
+    text: "Newest",
+    title: "The end of the log, as it is now",
+    onclick: () => ask(null),
+  });
   const what = make("bdi", { class: "mew-what-record" });
   const reason = make("div", { class: "mew-reason", role: "alert", hidden: true });
   const tables = make("div", { class: "mew-tables" });
   header.actions.append(newest);
-  root.append(header.node, make("div", { class: "mew-slide" }, previous, slider, next, number), make("div", { class: "mew-record" }, what), reason, tables);
+  root.append(
+    header.node,
+    make("div", { class: "mew-slide" }, previous, slider, next, number),
+    make("div", { class: "mew-record" }, what),
+    reason,
+    tables,
+  );
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
-  let place = 0, last = 0, asked = 0, timer = null, space = "", time = null;
+  let place = 0,
+    last = 0,
+    asked = 0,
+    timer = null,
+    space = "",
+    time = null;
 
   const link = connect(model, root, {
     from: () => 0,
@@ -52,7 +108,10 @@ function render({ model, el }) {
 
   // While the slider moves, the place that it has after a moment is asked for, and at last the one where it stops.
   function askSoon() {
-    timer ??= setTimeout(() => { timer = null; ask(place); }, PAUSE);
+    timer ??= setTimeout(() => {
+      timer = null;
+      ask(place);
+    }, PAUSE);
   }
 
   function goTo(seq) {
@@ -97,20 +156,76 @@ function render({ model, el }) {
 
   function drawTables(item) {
     const parts = /** @type {StateTable[]} */ (item.tables).map((table) => {
-      const head = make("h3", { id: `${link.view}-${table.name}`, text: `${table.title} ` }, make("span", { class: "mew-size", text: groupDigits(table.rows.length) }));
-      const part = make("section", { class: `mew-state mew-of-${table.name}`, "aria-labelledby": head.id }, head);
+      const head = make(
+        "h3",
+        { id: `${link.view}-${table.name}`, text: `${table.title} ` },
+        make("span", { class: "mew-size", text: groupDigits(table.rows.length) }),
+      );
+      const part = make(
+        "section",
+        { class: `mew-state mew-of-${table.name}`, "aria-labelledby": head.id },
+        head,
+      );
       if (!table.rows.length) part.append(make("div", { class: "mew-none", text: "None" }));
-      else part.append(make("div", { class: "mew-scroll", tabindex: 0, role: "region", "aria-labelledby": head.id }, make("table", {}, make("thead", {}, make("tr", {}, ...table.columns.map((text) => make("th", { scope: "col", text })))), make("tbody", {}, ...table.rows.map((row) => make("tr", {}, ...row.map((text, n) => make("td", { class: table.columns[n] === "Permission" ? "mew-code" : null }, make("bdi", { text })))))))));
+      else
+        part.append(
+          make(
+            "div",
+            { class: "mew-scroll", tabindex: 0, role: "region", "aria-labelledby": head.id },
+            make(
+              "table",
+              {},
+              make(
+                "thead",
+                {},
+                make("tr", {}, ...table.columns.map((text) => make("th", { scope: "col", text }))),
+              ),
+              make(
+                "tbody",
+                {},
+                ...table.rows.map((row) =>
+                  make(
+                    "tr",
+                    {},
+                    ...row.map((text, n) =>
+                      make(
+                        "td",
+                        { class: table.columns[n] === "Permission" ? "mew-code" : null },
+                        make("bdi", { text }),
+                      ),
+                    ),
+                  ),
+                ),
+              ),
+            ),
+          ),
+        );
       if (table.more) part.append(make("div", { class: "mew-none", text: table.more }));
       return part;
     });
-    if (item.reading) parts.splice(1, 0, make("section", { class: "mew-state" }, make("h3", { text: "Open proposals" }), make("div", { class: "mew-none", text: "Reading the log …" })));
-    const scrolled = new Map([...tables.querySelectorAll(".mew-scroll")].map((node) => [node.getAttribute("aria-labelledby"), node.scrollTop]));
+    if (item.reading)
+      parts.splice(
+        1,
+        0,
+        make(
+          "section",
+          { class: "mew-state" },
+          make("h3", { text: "Open proposals" }),
+          make("div", { class: "mew-none", text: "Reading the log …" }),
+        ),
+      );
+    const scrolled = new Map(
+      [...tables.querySelectorAll(".mew-scroll")].map((node) => [
+        node.getAttribute("aria-labelledby"),
+        node.scrollTop,
+      ]),
+    );
     const focused = holdsFocus(tables) ? activeOf(root).getAttribute("aria-labelledby") : null;
     tables.replaceChildren(...parts);
     for (const node of tables.querySelectorAll(".mew-scroll")) {
       node.scrollTop = scrolled.get(node.getAttribute("aria-labelledby")) ?? 0;
-      if (focused && node.getAttribute("aria-labelledby") === focused) /** @type {HTMLElement} */ (node).focus({ preventScroll: true });
+      if (focused && node.getAttribute("aria-labelledby") === focused)
+        /** @type {HTMLElement} */ (node).focus({ preventScroll: true });
     }
   }
 

@@ -12,7 +12,11 @@ import { makeSplitter } from "../ui/splitter.js";
 import { countOf } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 
-const PANEL_KEYS = [["← →", "Move between tabs, when a tab has the focus; also moves a splitter"], ["Home, End", "First and last tab"], ["Esc", "Close a menu; end the full-window view"]];
+const PANEL_KEYS = [
+  ["← →", "Move between tabs, when a tab has the focus; also moves a splitter"],
+  ["Home, End", "First and last tab"],
+  ["Esc", "Close a menu; end the full-window view"],
+];
 const REVEAL_WAIT = 5000;
 
 function render({ model, el, host, signal }) {
@@ -26,15 +30,34 @@ function render({ model, el, host, signal }) {
   const room = make("div", { class: "mew-room" }, side, strip, main);
   root.append(header.node, room);
   el.replaceChildren(root);
-  const announce = announcer(root), toast = makeToaster(root);
-  const drawn = new Map(), tabOf = new Map();
+  const announce = announcer(root),
+    toast = makeToaster(root);
+  const drawn = new Map(),
+    tabOf = new Map();
   /** @type {import("../ui/connection.js").Settings} */
   let settings = { splitters: {} };
-  let chosen = "", counts = { participants: 0, messages: 0, waiting: 0 };
+  let chosen = "",
+    counts = { participants: 0, messages: 0, waiting: 0 };
 
   const splitters = [
-    makeSplitter({ label: "Width of the participants", min: 56, max: 400, start: 56, place: strip, direction: 1, changed: (px) => setWidth("strip", px) }),
-    makeSplitter({ label: "Width of the approvals", min: 300, max: 900, start: 440, place: side, direction: -1, changed: (px) => setWidth("side", px) }),
+    makeSplitter({
+      label: "Width of the participants",
+      min: 56,
+      max: 400,
+      start: 56,
+      place: strip,
+      direction: 1,
+      changed: (px) => setWidth("strip", px),
+    }),
+    makeSplitter({
+      label: "Width of the approvals",
+      min: 300,
+      max: 900,
+      start: 440,
+      place: side,
+      direction: -1,
+      changed: (px) => setWidth("side", px),
+    }),
   ];
   splitters[0].node.classList.add("mew-splitter-left");
   splitters[1].node.classList.add("mew-splitter-right");
@@ -60,26 +83,62 @@ function render({ model, el, host, signal }) {
   });
   const waits = attention({
     shown: () => side.getClientRects().length > 0 && isInSight(side),
-    show: async () => { if (!(await openIn(root, "approvals", { first: true }))) side.scrollIntoView({ block: "nearest" }); },
+    show: async () => {
+      if (!(await openIn(root, "approvals", { first: true }))) side.scrollIntoView({ block: "nearest" });
+    },
     toast,
   });
 
-  const pause = doer("Pause agents", async () => {
-    const done = await link.act(pause.dataset.paused ? "resume" : "pause");
-    if (done) toast(done.said);
-  }, { class: "mew-pause-all", hidden: true });
-  const report = menuButton("Export", () => [
-    { text: "Report as HTML", about: "One file without scripts: decisions, messages, results.", run: () => save("report") },
-    { text: "Messages as JSON lines", about: "The log, as it is.", run: () => save("save") },
-  ], { hidden: true });
+  const pause = doer(
+    "Pause agents",
+    async () => {
+      const done = await link.act(pause.dataset.paused ? "resume" : "pause");
+      if (done) toast(done.said);
+    },
+    { class: "mew-pause-all", hidden: true },
+  );
+  const report = menuButton(
+    "Export",
+    () => [
+      {
+        text: "Report as HTML",
+        about: "One file without scripts: decisions, messages, results.",
+        run: () => save("report"),
+      },
+      { text: "Messages as JSON lines", about: "The log, as it is.", run: () => save("save") },
+    ],
+    { hidden: true },
+  );
   const popOut = menuButton("Pop out", () => [
-    { text: root.matches(":popover-open") ? "Back to the notebook" : "Fill the window", about: "Esc ends it.", key: "Esc", run: fillWindow },
-    { text: "Beside the notebook", about: "Right-click this output, then choose “Create New View for Cell Output”.", run: dock },
+    {
+      text: root.matches(":popover-open") ? "Back to the notebook" : "Fill the window",
+      about: "Esc ends it.",
+      key: "Esc",
+      run: fillWindow,
+    },
+    {
+      text: "Beside the notebook",
+      about: "Right-click this output, then choose “Create New View for Cell Output”.",
+      run: dock,
+    },
   ]);
   const options = menuButton("Settings", () => [
-    { text: "Compact rows", checked: settings.density === "compact", run: () => link.setSetting("density", settings.density === "compact" ? "comfortable" : "compact") },
-    { text: "Times in UTC", checked: settings.time === "utc", run: () => link.setSetting("time", settings.time === "utc" ? "local" : "utc") },
-    { text: "Hide plumbing", checked: settings.hidePlumbing, about: "Joins, lists of tools and other messages that keep a space going.", run: () => link.setSetting("hidePlumbing", !settings.hidePlumbing) },
+    {
+      text: "Compact rows",
+      checked: settings.density === "compact",
+      run: () => link.setSetting("density", settings.density === "compact" ? "comfortable" : "compact"),
+    },
+    {
+      text: "Times in UTC",
+      checked: settings.time === "utc",
+      run: () => link.setSetting("time", settings.time === "utc" ? "local" : "utc"),
+    },
+    {
+      text: "Hide plumbing",
+      checked: settings.hidePlumbing,
+      about: "Joins, lists of tools and other messages that keep a space going.",
+      run: () => link.setSetting("hidePlumbing", !settings.hidePlumbing),
+    },
   ]);
   header.actions.append(pause, report, popOut, options);
 
@@ -102,13 +161,21 @@ function render({ model, el, host, signal }) {
     root.scrollIntoView({ block: "nearest" });
   }
   root.tabIndex = -1;
-  root.addEventListener("keydown", (event) => { if (event.key === "Escape" && !event.defaultPrevented && root.classList.contains("mew-full")) leaveWindow(); });
+  root.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !event.defaultPrevented && root.classList.contains("mew-full"))
+      leaveWindow();
+  });
 
   // JupyterLab has a command for it, which a page reaches only through the menu of the output.
   function dock() {
     if (root.classList.contains("mew-full")) leaveWindow();
     const box = root.getBoundingClientRect();
-    const at = { bubbles: true, cancelable: true, clientX: box.left + 40, clientY: Math.max(box.top, 0) + 20 };
+    const at = {
+      bubbles: true,
+      cancelable: true,
+      clientX: box.left + 40,
+      clientY: Math.max(box.top, 0) + 20,
+    };
     root.dispatchEvent(new MouseEvent("contextmenu", at));
   }
 
@@ -140,11 +207,29 @@ function render({ model, el, host, signal }) {
   }
 
   function addTab(part) {
-    const sheet = make("div", { class: "mew-sheet", role: "tabpanel", "data-part": part.name, id: `${link.view}-${part.name}`, hidden: true });
-    const button = make("button", {
-      type: "button", role: "tab", id: `${link.view}-tab-${part.name}`, class: "mew-tab", "aria-selected": "false", tabindex: -1, "data-part": part.name,
-      "aria-controls": sheet.id, onclick: () => choose(part.name),
-    }, make("span", { text: part.title }), make("span", { class: "mew-badge mew-num", hidden: true }));
+    const sheet = make("div", {
+      class: "mew-sheet",
+      role: "tabpanel",
+      "data-part": part.name,
+      id: `${link.view}-${part.name}`,
+      hidden: true,
+    });
+    const button = make(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `${link.view}-tab-${part.name}`,
+        class: "mew-tab",
+        "aria-selected": "false",
+        tabindex: -1,
+        "data-part": part.name,
+        "aria-controls": sheet.id,
+        onclick: () => choose(part.name),
+      },
+      make("span", { text: part.title }),
+      make("span", { class: "mew-badge mew-num", hidden: true }),
+    );
     sheet.setAttribute("aria-labelledby", button.id);
     drawn.set(part.name, null);
     tabOf.set(part.name, { button, sheet, part });
@@ -170,12 +255,14 @@ function render({ model, el, host, signal }) {
     const box = await drawn.get(name);
     const section = box?.querySelector("section.mew");
     const until = performance.now() + REVEAL_WAIT;
-    while (section && section.dataset.link === "waiting" && performance.now() < until) await new Promise((done) => setTimeout(done, 50));
+    while (section && section.dataset.link === "waiting" && performance.now() < until)
+      await new Promise((done) => setTimeout(done, 50));
   };
 
   function count(item) {
     for (const [name, { button }] of tabOf) {
-      const badge = button.lastChild, text = item.badges[name] ?? "";
+      const badge = button.lastChild,
+        text = item.badges[name] ?? "";
       badge.hidden = !text;
       if (badge.textContent !== text) badge.textContent = text;
     }
@@ -184,7 +271,12 @@ function render({ model, el, host, signal }) {
     header.setCounts([
       { text: countOf(counts.participants, "participant") },
       { text: countOf(counts.messages, "message") },
-      { text: counts.waiting ? `${counts.waiting} ${counts.waiting === 1 ? "needs" : "need"} your approval` : "", tone: "wait" },
+      {
+        text: counts.waiting
+          ? `${counts.waiting} ${counts.waiting === 1 ? "needs" : "need"} your approval`
+          : "",
+        tone: "wait",
+      },
     ]);
     if (item.paused !== undefined) {
       pause.textContent = item.paused ? "Resume agents" : "Pause agents";
@@ -196,8 +288,15 @@ function render({ model, el, host, signal }) {
   }
 
   tabs.addEventListener("keydown", (event) => {
-    const names = [...tabOf.keys()], now = names.indexOf(chosen), end = names.length - 1;
-    const to = { ArrowRight: now === end ? 0 : now + 1, ArrowLeft: now === 0 ? end : now - 1, Home: 0, End: end }[event.key];
+    const names = [...tabOf.keys()],
+      now = names.indexOf(chosen),
+      end = names.length - 1;
+    const to = {
+      ArrowRight: now === end ? 0 : now + 1,
+      ArrowLeft: now === 0 ? end : now - 1,
+      Home: 0,
+      End: end,
+    }[event.key];
     event.stopPropagation();
     if (to === undefined) return;
     event.preventDefault();
@@ -207,7 +306,9 @@ function render({ model, el, host, signal }) {
   root.setAttribute("data-lm-suppress-shortcuts", "true");
 
   // In a window of its own (a new view of the output) the panel is as high as the window.
-  const docked = new ResizeObserver(([{ contentRect }]) => root.style.setProperty("--mew-tall", `${Math.max(320, Math.floor(contentRect.height) - 16)}px`));
+  const docked = new ResizeObserver(([{ contentRect }]) =>
+    root.style.setProperty("--mew-tall", `${Math.max(320, Math.floor(contentRect.height) - 16)}px`),
+  );
   const outer = el.closest(".jp-LinkedOutputView, .jp-MainAreaWidget > .jp-OutputArea");
   if (outer && !el.closest(".jp-Notebook")) docked.observe(outer);
   return () => {

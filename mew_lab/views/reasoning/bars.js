@@ -5,8 +5,8 @@ const LEAST_WIDTH = 1;
 // The bar from `start` to `end` within `from` to `to`; all are times in seconds.
 export function durationBar(start, end, from, to) {
   const whole = Math.max(to - from, 1e-6);
-  const left = Math.min(100 - LEAST_WIDTH, Math.max(0, 100 * (start - from) / whole));
-  const width = Math.max(LEAST_WIDTH, Math.min(100 - left, 100 * (end - start) / whole));
+  const left = Math.min(100 - LEAST_WIDTH, Math.max(0, (100 * (start - from)) / whole));
+  const width = Math.max(LEAST_WIDTH, Math.min(100 - left, (100 * (end - start)) / whole));
   return { left, width };
 }
 
@@ -14,6 +14,6 @@ export function durationBar(start, end, from, to) {
 export function stepSpan(step, before, started, now) {
   if (step.call) return { start: step.t, end: Math.max(step.t, step.call.ended ?? now) };
   const reported = step.took ?? null;
-  const start = reported === null ? before ?? started : Math.max(started, step.t - reported);
+  const start = reported === null ? (before ?? started) : Math.max(started, step.t - reported);
   return { start: Math.min(start, step.t), end: step.t };
 }

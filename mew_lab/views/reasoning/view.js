@@ -15,14 +15,32 @@ import { durationBar, stepSpan } from "./bars.js";
 
 const SEEN_AFTER = 4;
 const STATES = {
-  proposed: ["●", "waiting for approval"], waiting: ["●", "running"], answered: ["✓", "answered"], failed: ["✕", "failed"], unknown: ["?", "not known whether it took effect"], resolved: ["✓", "resolved by a person"],
-  rejected: ["✕", "rejected"], withdrawn: ["–", "withdrawn"], refused: ["✕", "refused"],
+  proposed: ["●", "waiting for approval"],
+  waiting: ["●", "running"],
+  answered: ["✓", "answered"],
+  failed: ["✕", "failed"],
+  unknown: ["?", "not known whether it took effect"],
+  resolved: ["✓", "resolved by a person"],
+  rejected: ["✕", "rejected"],
+  withdrawn: ["–", "withdrawn"],
+  refused: ["✕", "refused"],
 };
-const ENDS = { active: ["●", "active"], concluded: ["✓", "concluded"], cancelled: ["✕", "cancelled"], left: ["–", "ended: its participant left"] };
+const ENDS = {
+  active: ["●", "active"],
+  concluded: ["✓", "concluded"],
+  cancelled: ["✕", "cancelled"],
+  left: ["–", "ended: its participant left"],
+};
 const SEARCHES_AFTER = 200;
 const KEYS = [
-  ["↑ ↓ Home End", "Move"], ["← →", "Collapse, expand"], ["Enter", "Collapse, expand, or show all of a text"], ["Tab", "To the buttons of the line"],
-  ["M", "Show the message in Messages"], ["C", "Show the card of a proposal in Approvals"], ["/", "Search"], ["Enter / Shift+Enter", "Next and previous hit, in the search"],
+  ["↑ ↓ Home End", "Move"],
+  ["← →", "Collapse, expand"],
+  ["Enter", "Collapse, expand, or show all of a text"],
+  ["Tab", "To the buttons of the line"],
+  ["M", "Show the message in Messages"],
+  ["C", "Show the card of a proposal in Approvals"],
+  ["/", "Search"],
+  ["Enter / Shift+Enter", "Next and previous hit, in the search"],
 ];
 
 function render({ model, el }) {
@@ -30,15 +48,54 @@ function render({ model, el }) {
   const header = makeHeader({ title: "Reasoning", keys: KEYS });
   const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
   const lost = make("div", { class: "mew-dim mew-lost", hidden: true });
-  const empty = emptyState("Nothing yet. The steps of an agent appear here while it works. Ask one:", { code: 'lab.ask("helper", "…")' });
-  const tree = make("div", { class: "mew-tree", role: "tree", "aria-label": "Sequences of reasoning", hidden: true });
+  const empty = emptyState("Nothing yet. The steps of an agent appear here while it works. Ask one:", {
+    code: 'lab.ask("helper", "…")',
+  });
+  const tree = make("div", {
+    class: "mew-tree",
+    role: "tree",
+    "aria-label": "Sequences of reasoning",
+    hidden: true,
+  });
   const scroller = make("div", { class: "mew-thoughts" }, lost, empty, tree);
-  const search = make("input", { type: "search", placeholder: "Search", "aria-label": "Search reasoning", autocomplete: "off", spellcheck: "false" });
+  const search = make("input", {
+    type: "search",
+    placeholder: "Search",
+    "aria-label": "Search reasoning",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   const hitCount = make("span", { class: "mew-num mew-hit-count", role: "status" });
-  const previous = make("button", { type: "button", class: "mew-quiet", text: "‹", title: "Previous hit (Shift+Enter)", "aria-label": "Previous hit", hidden: true, onclick: () => goToHit(-1) });
-  const next = make("button", { type: "button", class: "mew-quiet", text: "›", title: "Next hit (Enter)", "aria-label": "Next hit", hidden: true, onclick: () => goToHit(1) });
-  const expandAll = make("button", { type: "button", class: "mew-quiet", text: "Expand all", onclick: () => foldAll(true) });
-  const collapseAll = make("button", { type: "button", class: "mew-quiet", text: "Collapse all", onclick: () => foldAll(false) });
+  const previous = make("button", {
+    type: "button",
+    class: "mew-quiet",
+    text: "‹",
+    title: "Previous hit (Shift+Enter)",
+    "aria-label": "Previous hit",
+    hidden: true,
+    onclick: () => goToHit(-1),
+  });
+  const next = make("button", {
+    type: "button",
+    class: "mew-quiet",
+    text: "›",
+    title: "Next hit (Enter)",
+    "aria-label": "Next hit",
+    hidden: true,
+    onclick: () => goToHit(1),
+  });
+  const expandAll = make("button", {
+    type: "button",
+    class: "mew-quiet",
+    text: "Expand all",
+    onclick: () => foldAll(true),
+  });
+  const collapseAll = make("button", {
+    type: "button",
+    class: "mew-quiet",
+    text: "Collapse all",
+    onclick: () => foldAll(false),
+  });
   header.filter.append(search, hitCount, previous, next);
   header.actions.append(follow, expandAll, collapseAll);
   root.append(header.node, scroller);
@@ -48,10 +105,21 @@ function render({ model, el }) {
   const tail = follower(scroller, follow);
   const branches = new Map();
   /** @type {Map<string, import("../ui/cancel.js").RunningData>} */
-  const running = new Map();  // by the ids under which the steps have them
+  const running = new Map(); // by the ids under which the steps have them
   const name = `mew-${Math.random().toString(36).slice(2)}`;
-  let offset = 0, reasons = [], ticks = null, here = null, forgotten = 0, items = 0, number = 0;
-  let hits = [], hitAt = -1, hitWords = [], hitNode = null, searching = null, searches = 0;
+  let offset = 0,
+    reasons = [],
+    ticks = null,
+    here = null,
+    forgotten = 0,
+    items = 0,
+    number = 0;
+  let hits = [],
+    hitAt = -1,
+    hitWords = [],
+    hitNode = null,
+    searching = null,
+    searches = 0;
 
   const link = connect(model, root, {
     rests: true,
@@ -62,7 +130,12 @@ function render({ model, el }) {
         reasons = item.reasons;
         number = item.no;
         const held = new Set(item.sequences.map((sequence) => sequence.key));
-        setSequences(item.sequences, [...branches.keys()].filter((key) => !held.has(key)), item.forgotten, true);
+        setSequences(
+          item.sequences,
+          [...branches.keys()].filter((key) => !held.has(key)),
+          item.forgotten,
+          true,
+        );
         setRunning(item.running);
         setSteps(item.steps);
         item.streams.forEach(setStream);
@@ -86,7 +159,17 @@ function render({ model, el }) {
     items += 1;
     const id = `${name}-${items}`;
     const row = make("div", { class: "mew-row", id });
-    const node = make("div", { class: `mew-item ${css}`, role: "treeitem", "aria-level": level, "aria-labelledby": id, tabindex: -1 }, row);
+    const node = make(
+      "div",
+      {
+        class: `mew-item ${css}`,
+        role: "treeitem",
+        "aria-level": level,
+        "aria-labelledby": id,
+        tabindex: -1,
+      },
+      row,
+    );
     node.style.setProperty("--mew-level", String(level));
     return { node, row };
   }
@@ -128,7 +211,8 @@ function render({ model, el }) {
       } else {
         const was = branch.data;
         branch.data = item;
-        if (was.state === "active" && item.state !== "active") announce(`The reasoning of ${item.owner}: ${describeEnd(item)}`);
+        if (was.state === "active" && item.state !== "active")
+          announce(`The reasoning of ${item.owner}: ${describeEnd(item)}`);
       }
     }
     for (const item of changed) paint(branches.get(item.key));
@@ -142,7 +226,8 @@ function render({ model, el }) {
     for (const other of branch.group.querySelector(".mew-sequence") ? branches.values() : []) {
       const above = other.node.parentNode.closest(".mew-sequence");
       if (above !== branch.node || dropped.has(other.data.key)) continue;
-      const less = Number(other.node.getAttribute("aria-level")) - Number(branch.node.getAttribute("aria-level"));
+      const less =
+        Number(other.node.getAttribute("aria-level")) - Number(branch.node.getAttribute("aria-level"));
       for (const node of [other.node, ...other.node.querySelectorAll('[role="treeitem"]')]) {
         const level = Number(node.getAttribute("aria-level")) - less;
         node.setAttribute("aria-level", String(level));
@@ -159,12 +244,27 @@ function render({ model, el }) {
     const above = branches.get(sequence.parent);
     const level = above ? Number(above.node.getAttribute("aria-level")) + 1 : 1;
     const { node, row } = makeItem(level, "mew-sequence");
-    const branch = { data: sequence, node, row, steps: new Map(), groups: new Map(), missing: false, cancel: null };
+    const branch = {
+      data: sequence,
+      node,
+      row,
+      steps: new Map(),
+      groups: new Map(),
+      missing: false,
+      cancel: null,
+    };
     branch.sign = make("span", { class: "mew-sign", "aria-hidden": "true" });
     branch.owner = make("bdi", { class: "mew-who", dir: "ltr", text: sequence.owner });
-    branch.text = make("bdi", { class: "mew-what", dir: "ltr", text: sequence.text || "its start was not received" });
+    branch.text = make("bdi", {
+      class: "mew-what",
+      dir: "ltr",
+      text: sequence.text || "its start was not received",
+    });
     branch.facts = make("span", { class: "mew-facts" });
-    branch.time = make("span", { class: "mew-time mew-num", title: `Started ${clockTime(sequence.started)} · ${clockHover(sequence.started)} · context ${sequence.id}` });
+    branch.time = make("span", {
+      class: "mew-time mew-num",
+      title: `Started ${clockTime(sequence.started)} · ${clockHover(sequence.started)} · context ${sequence.id}`,
+    });
     branch.bar = makeBar();
     const { group, twist } = makeParent(node, !first || sequence.state === "active");
     branch.group = group;
@@ -188,33 +288,56 @@ function render({ model, el }) {
 
   function paint(branch) {
     if (!branch) return;
-    const sequence = branch.data, active = isActive(branch);
+    const sequence = branch.data,
+      active = isActive(branch);
     write(branch.sign, ENDS[sequence.state][0]);
     branch.node.className = `mew-item mew-sequence mew-state-${sequence.state}`;
     const facts = [
       active ? "" : describeEnd(sequence),
-      countOf(sequence.thoughts, "thought"), sequence.calls ? countOf(sequence.calls, "call") : "", sequence.open ? `${sequence.open} waiting` : "",
+      countOf(sequence.thoughts, "thought"),
+      sequence.calls ? countOf(sequence.calls, "call") : "",
+      sequence.open ? `${sequence.open} waiting` : "",
       sequence.tokens === null ? "" : countOf(sequence.tokens, "token"),
     ];
     write(branch.facts, facts.filter(Boolean).join(" · "));
     showElapsed(branch);
     branch.stale = true;
     branch.dropped.hidden = sequence.dropped === 0;
-    write(branch.dropped, `${countOf(sequence.dropped, "earlier step")} ${sequence.dropped === 1 ? "is" : "are"} no longer held in this view; lab.log.df has them.`);
+    write(
+      branch.dropped,
+      `${countOf(sequence.dropped, "earlier step")} ${sequence.dropped === 1 ? "is" : "are"} no longer held in this view; lab.log.df has them.`,
+    );
     for (const [n, step] of branch.steps) {
       if (n > sequence.dropped) break;
       if (!step.data.child) step.node.remove();
       branch.steps.delete(n);
     }
     if (sequence.may && !branch.cancel) {
-      branch.cancel = make("button", { type: "button", class: "mew-stop", text: "Cancel…", tabindex: branch.node === here ? 0 : -1, "aria-label": `Cancel the reasoning of ${sequence.owner}`, "aria-expanded": "false", onclick: (event) => {
-        event.stopPropagation();
-        whyForm(branch.cancel, branch.form ??= branch.node.insertBefore(make("div", { class: "mew-cancel-form", tabindex: -1 }), branch.group), reasons, "Cancel the reasoning", async (reason) => {
-          const done = await link.act("cancel", { key: sequence.key, reason });
-          if (done) announce(done.said);
-          return Boolean(done);
-        });
-      } });
+      branch.cancel = make("button", {
+        type: "button",
+        class: "mew-stop",
+        text: "Cancel…",
+        tabindex: branch.node === here ? 0 : -1,
+        "aria-label": `Cancel the reasoning of ${sequence.owner}`,
+        "aria-expanded": "false",
+        onclick: (event) => {
+          event.stopPropagation();
+          whyForm(
+            branch.cancel,
+            (branch.form ??= branch.node.insertBefore(
+              make("div", { class: "mew-cancel-form", tabindex: -1 }),
+              branch.group,
+            )),
+            reasons,
+            "Cancel the reasoning",
+            async (reason) => {
+              const done = await link.act("cancel", { key: sequence.key, reason });
+              if (done) announce(done.said);
+              return Boolean(done);
+            },
+          );
+        },
+      });
       branch.row.append(branch.cancel);
     } else if (!sequence.may && branch.cancel) {
       const focused = [branch.cancel, branch.form].some((node) => holdsFocus(node));
@@ -232,24 +355,35 @@ function render({ model, el }) {
     const ended = sequence.ended ?? now();
     write(branch.time, timeSpan(ended - sequence.started));
     const above = branches.get(sequence.parent)?.data;
-    branch.bar.show(sequence.started, ended, above?.started ?? sequence.started, above ? above.ended ?? now() : ended);
+    branch.bar.show(
+      sequence.started,
+      ended,
+      above?.started ?? sequence.started,
+      above ? (above.ended ?? now()) : ended,
+    );
   }
 
   function makeBar() {
     const fill = make("span", { class: "mew-bar-fill" });
     const node = make("span", { class: "mew-bar", "aria-hidden": "true" }, fill);
-    let drawn = "", told = "";
-    return { node, show(start, end, from, to) {
-      const { left, width } = durationBar(start, end, from, to);
-      const place = `left: ${left.toFixed(1)}%; width: ${width.toFixed(1)}%`, time = timeSpan(end - start);
-      if (place !== drawn) fill.style.cssText = drawn = place;
-      if (time !== told) node.title = told = time;
-    } };
+    let drawn = "",
+      told = "";
+    return {
+      node,
+      show(start, end, from, to) {
+        const { left, width } = durationBar(start, end, from, to);
+        const place = `left: ${left.toFixed(1)}%; width: ${width.toFixed(1)}%`,
+          time = timeSpan(end - start);
+        if (place !== drawn) fill.style.cssText = drawn = place;
+        if (time !== told) node.title = told = time;
+      },
+    };
   }
 
   function showBars(branch) {
     branch.stale = false;
-    const from = branch.data.started, ended = branch.data.ended ?? now();
+    const from = branch.data.started,
+      ended = branch.data.ended ?? now();
     let before = null;
     for (const step of branch.steps.values()) {
       if (step.bar) {
@@ -261,14 +395,22 @@ function render({ model, el }) {
   }
 
   function messageButton(id) {
-    return make("button", { type: "button", class: "mew-quiet mew-jump", tabindex: -1, text: "Message", title: "Show this message in Messages (M)", onclick: (event) => {
-      event.stopPropagation();
-      jump("feed", id, "messages");
-    } });
+    return make("button", {
+      type: "button",
+      class: "mew-quiet mew-jump",
+      tabindex: -1,
+      text: "Message",
+      title: "Show this message in Messages (M)",
+      onclick: (event) => {
+        event.stopPropagation();
+        jump("feed", id, "messages");
+      },
+    });
   }
 
   async function jump(part, id, name) {
-    if (!await openIn(root, part, { id })) announce(`No view of the ${name} in this page has it. %mew ${part} shows one.`);
+    if (!(await openIn(root, part, { id })))
+      announce(`No view of the ${name} in this page has it. %mew ${part} shows one.`);
   }
 
   const open = (node) => node.getAttribute("aria-expanded") === "true";
@@ -281,7 +423,10 @@ function render({ model, el }) {
       let after = branch.data.dropped;
       while (branch.steps.has(after + 1)) after += 1;
       const before = held(branch);
-      const done = after < branch.data.steps && root.isConnected ? await link.act("steps", { key: branch.data.key, after }) : null;
+      const done =
+        after < branch.data.steps && root.isConnected
+          ? await link.act("steps", { key: branch.data.key, after })
+          : null;
       branch.asking = null;
       if (!done) return;
       setSteps(done.value.steps);
@@ -313,10 +458,11 @@ function render({ model, el }) {
     const before = new Map(running);
     running.clear();
     for (const call of calls) if (call.cancel) for (const id of call.calls) running.set(id, call);
-    for (const branch of branches.values()) for (const step of branch.steps.values()) {
-      const id = step.data.call?.id;
-      if (step.told && before.get(id)?.id !== running.get(id)?.id) showState(step);
-    }
+    for (const branch of branches.values())
+      for (const step of branch.steps.values()) {
+        const id = step.data.call?.id;
+        if (step.told && before.get(id)?.id !== running.get(id)?.id) showState(step);
+      }
   }
 
   function add(branch, data) {
@@ -324,26 +470,58 @@ function render({ model, el }) {
     const level = Number(group.parentNode.getAttribute("aria-level")) + 1;
     const { name: kindFamily } = family(data.kind);
     const short = data.kind.split("/").at(-1);
-    const { node, row } = makeItem(level, `mew-step mew-is-${kindFamily} mew-kind-${/^[a-z-]+$/.test(short) ? short : "other"}`);
+    const { node, row } = makeItem(
+      level,
+      `mew-step mew-is-${kindFamily} mew-kind-${/^[a-z-]+$/.test(short) ? short : "other"}`,
+    );
     row.append(make("span", { class: "mew-dot", "aria-hidden": "true", title: data.kind }));
     if (data.kind !== "reasoning/thought") row.append(make("span", { class: "mew-word", text: short }));
-    if (data.from !== branch.data.owner) row.append(make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
-    if (data.to.length) row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: data.to.join(", ") }));
-    row.append(make("bdi", { class: `mew-what${data.call ? " mew-code" : ""}`, dir: "ltr", text: data.text }));
+    if (data.from !== branch.data.owner)
+      row.append(make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
+    if (data.to.length)
+      row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: data.to.join(", ") }));
+    row.append(
+      make("bdi", { class: `mew-what${data.call ? " mew-code" : ""}`, dir: "ltr", text: data.text }),
+    );
     const step = { data, node, row, branch };
     if (data.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
     if (data.more) row.append(wholeButton(branch, data.n, row));
-    const cost = [data.tokens === null ? "" : countOf(data.tokens, "token"), data.took === null ? "" : timeSpan(data.took)].filter(Boolean).join(" · ");
-    if (cost) row.append(make("span", { class: "mew-cost mew-num", title: "As its participant reports it", text: cost }));
+    const cost = [
+      data.tokens === null ? "" : countOf(data.tokens, "token"),
+      data.took === null ? "" : timeSpan(data.took),
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    if (cost)
+      row.append(
+        make("span", { class: "mew-cost mew-num", title: "As its participant reports it", text: cost }),
+      );
     step.bar = makeBar();
-    row.append(step.bar.node, make("span", { class: "mew-time mew-num", title: `${clockTime(data.t)} · ${clockHover(data.t)}`, text: `+${timeSpan(data.t - branch.data.started)}` }));
+    row.append(
+      step.bar.node,
+      make("span", {
+        class: "mew-time mew-num",
+        title: `${clockTime(data.t)} · ${clockHover(data.t)}`,
+        text: `+${timeSpan(data.t - branch.data.started)}`,
+      }),
+    );
     const jumps = make("span", { class: "mew-jumps" });
     if (data.id) row.append(jumps);
     if (data.id) jumps.append(messageButton(data.id));
-    if (data.kind === "mcp/proposal" && data.id) jumps.append(make("button", { type: "button", class: "mew-quiet mew-jump", tabindex: -1, text: "Card", title: "Show its card in Approvals (C)", onclick: (event) => {
-      event.stopPropagation();
-      jump("approvals", data.id, "cards");
-    } }));
+    if (data.kind === "mcp/proposal" && data.id)
+      jumps.append(
+        make("button", {
+          type: "button",
+          class: "mew-quiet mew-jump",
+          tabindex: -1,
+          text: "Card",
+          title: "Show its card in Approvals (C)",
+          onclick: (event) => {
+            event.stopPropagation();
+            jump("approvals", data.id, "cards");
+          },
+        }),
+      );
     branch.stale = true;
     branch.steps.set(data.n, step);
     insertInPlace(group, node, data.n);
@@ -365,14 +543,19 @@ function render({ model, el }) {
 
   // The group of a part of the sequence; each part of the path has its own branch.
   function groupOf(branch, path, n) {
-    let group = branch.group, at = "";
+    let group = branch.group,
+      at = "";
     for (const part of path) {
       at += `/${part}`;
       let entry = branch.groups.get(at);
       if (!entry) {
         const { node, row } = makeItem(Number(group.parentNode.getAttribute("aria-level")) + 1, "mew-part");
         const made = makeParent(node, true);
-        row.append(made.twist, make("span", { class: "mew-dim", text: "in " }), make("bdi", { class: "mew-code", dir: "ltr", text: part }));
+        row.append(
+          made.twist,
+          make("span", { class: "mew-dim", text: "in " }),
+          make("bdi", { class: "mew-code", dir: "ltr", text: part }),
+        );
         insertInPlace(group, node, n);
         branch.groups.set(at, made.group);
         entry = made.group;
@@ -383,21 +566,33 @@ function render({ model, el }) {
   }
 
   function showState(step) {
-    const { data } = step, call = data.call;
+    const { data } = step,
+      call = data.call;
     const [sign, label] = STATES[call.state] ?? ["•", call.state];
-    const by = call.by ? (call.state === "rejected" || call.state === "refused" ? ` by ${call.by}` : ` · approved by ${call.by}`) : "";
+    const by = call.by
+      ? call.state === "rejected" || call.state === "refused"
+        ? ` by ${call.by}`
+        : ` · approved by ${call.by}`
+      : "";
     const waits = call.ended === null;
     step.node.classList.toggle("mew-waits", waits);
     step.node.dataset.state = call.state;
-    const state = make("span", { class: `mew-fate mew-fate-${call.state}` }, make("span", { "aria-hidden": "true", text: `${sign} ` }), label);
+    const state = make(
+      "span",
+      { class: `mew-fate mew-fate-${call.state}` },
+      make("span", { "aria-hidden": "true", text: `${sign} ` }),
+      label,
+    );
     step.since = make("span", { class: "mew-num" });
     // The line of the step takes over the focus of a button that goes.
     if (holdsFocus(step.told)) focusOn(step.node);
     step.told.replaceChildren(state, " ", step.since, make("bdi", { dir: "ltr", text: by }));
     const runs = running.get(call.id);
     if (waits && runs) step.told.append(" ", stopButton(runs, step.node));
-    if (call.result) step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
-    for (const claim of call.claims) step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · without effect: ${claim}` }));
+    if (call.result)
+      step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
+    for (const claim of call.claims)
+      step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · without effect: ${claim}` }));
     write(step.since, waits ? `for ${timeSpan(now() - data.t)}` : `in ${timeSpan(call.ended - data.t)}`);
   }
 
@@ -408,22 +603,38 @@ function render({ model, el }) {
   }
 
   function wholeButton(branch, n, row) {
-    const button = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-expanded": "false", "aria-label": "Show all of it", onclick: async (event) => {
-      event.stopPropagation();
-      const shown = row.parentNode.querySelector(":scope > .mew-whole");
-      if (shown) {
-        shown.remove();
-        button.setAttribute("aria-expanded", "false");
-        write(button, "▸ all");
-        return;
-      }
-      const done = await link.act("whole", { key: branch.data.key, n });
-      if (!done || row.parentNode.querySelector(":scope > .mew-whole")) return;
-      row.after(make("pre", { class: "mew-whole mew-code", dir: "ltr", tabindex: 0, "aria-label": "All of it", text: done.value.text }));
-      button.setAttribute("aria-expanded", "true");
-      write(button, "▾ all");
-      tail.hold();
-    } });
+    const button = make("button", {
+      type: "button",
+      class: "mew-link mew-all",
+      text: "▸ all",
+      tabindex: -1,
+      "aria-expanded": "false",
+      "aria-label": "Show all of it",
+      onclick: async (event) => {
+        event.stopPropagation();
+        const shown = row.parentNode.querySelector(":scope > .mew-whole");
+        if (shown) {
+          shown.remove();
+          button.setAttribute("aria-expanded", "false");
+          write(button, "▸ all");
+          return;
+        }
+        const done = await link.act("whole", { key: branch.data.key, n });
+        if (!done || row.parentNode.querySelector(":scope > .mew-whole")) return;
+        row.after(
+          make("pre", {
+            class: "mew-whole mew-code",
+            dir: "ltr",
+            tabindex: 0,
+            "aria-label": "All of it",
+            text: done.value.text,
+          }),
+        );
+        button.setAttribute("aria-expanded", "true");
+        write(button, "▾ all");
+        tail.hold();
+      },
+    });
     return button;
   }
 
@@ -434,19 +645,30 @@ function render({ model, el }) {
     if (!branch.said) {
       branch.said = make("div", { class: "mew-live", dir: "ltr" });
       branch.saying = make("span");
-      const all = make("button", { type: "button", class: "mew-link mew-all", text: "▸ all", tabindex: -1, "aria-expanded": "false", "aria-label": "Show all held text of the stream", onclick: async () => {
-        const done = branch.opened ? null : await link.act("stream", { key: sequence.key });
-        if (!done && !branch.opened) return;
-        branch.opened = !branch.opened;
-        write(branch.said, branch.opened ? done.value.text : branch.latest);
-        branch.said.classList.toggle("mew-opened", branch.opened);
-        write(all, branch.opened ? "▾ newest" : "▸ all");
-        all.setAttribute("aria-expanded", String(branch.opened));
-        tail.hold();
-      } });
+      const all = make("button", {
+        type: "button",
+        class: "mew-link mew-all",
+        text: "▸ all",
+        tabindex: -1,
+        "aria-expanded": "false",
+        "aria-label": "Show all held text of the stream",
+        onclick: async () => {
+          const done = branch.opened ? null : await link.act("stream", { key: sequence.key });
+          if (!done && !branch.opened) return;
+          branch.opened = !branch.opened;
+          write(branch.said, branch.opened ? done.value.text : branch.latest);
+          branch.said.classList.toggle("mew-opened", branch.opened);
+          write(all, branch.opened ? "▾ newest" : "▸ all");
+          all.setAttribute("aria-expanded", String(branch.opened));
+          tail.hold();
+        },
+      });
       mirror.append(make("div", { class: "mew-row mew-dim" }, branch.saying, all), branch.said);
     }
-    write(branch.saying, `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${countOf(branch.total, "character")}` : ""}`);
+    write(
+      branch.saying,
+      `${sequence.streaming ? "● live" : "ended"} on ${sequence.stream}${branch.total ? ` · ${countOf(branch.total, "character")}` : ""}`,
+    );
     mirror.hidden = !branch.total || !open(branch.node);
   }
 
@@ -478,34 +700,52 @@ function render({ model, el }) {
       return box.bottom > view.top && box.top < view.bottom;
     };
     // The layout is read before anything changes, for the page lays itself out at each reading after a change.
-    const growing = [...branches.values()].filter((branch) => isActive(branch) && branch.steps.size && open(branch.node) && isInSight(branch));
+    const growing = [...branches.values()].filter(
+      (branch) => isActive(branch) && branch.steps.size && open(branch.node) && isInSight(branch),
+    );
     for (const branch of branches.values()) {
-      if (!isActive(branch) && !branch.seen && !document.hidden && now() - branch.data.ended > SEEN_AFTER) branch.seen = isInSight(branch);
+      if (!isActive(branch) && !branch.seen && !document.hidden && now() - branch.data.ended > SEEN_AFTER)
+        branch.seen = isInSight(branch);
     }
     // While a sequence is active, all of its bars shrink with its time.
     for (const branch of growing) showBars(branch);
     for (const branch of branches.values()) {
       if (isActive(branch)) showElapsed(branch);
-      if (branch.data.open) for (const step of branch.steps.values()) if (step.data.call?.ended === null) write(step.since, `for ${timeSpan(now() - step.data.t)}`);
+      if (branch.data.open)
+        for (const step of branch.steps.values())
+          if (step.data.call?.ended === null) write(step.since, `for ${timeSpan(now() - step.data.t)}`);
     }
   }
 
   function tidy() {
-    const all = [...branches.values()], active = all.filter(isActive);
+    const all = [...branches.values()],
+      active = all.filter(isActive);
     empty.hidden = all.length > 0;
     tree.hidden = all.length === 0;
     lost.hidden = forgotten === 0;
-    write(lost, `${groupDigits(forgotten)} earlier sequences are no longer held in this view; lab.log.df has them.`);
-    const waiting = all.reduce((sum, branch) => sum + branch.data.open, 0), tokens = all.reduce((sum, branch) => sum + (branch.data.tokens ?? 0), 0);
+    write(
+      lost,
+      `${groupDigits(forgotten)} earlier sequences are no longer held in this view; lab.log.df has them.`,
+    );
+    const waiting = all.reduce((sum, branch) => sum + branch.data.open, 0),
+      tokens = all.reduce((sum, branch) => sum + (branch.data.tokens ?? 0), 0);
     header.setCounts([
-      { text: `${groupDigits(active.length)} active` }, { text: `${groupDigits(all.length - active.length)} ended` },
-      { text: waiting ? `${groupDigits(waiting)} waiting` : "", hover: "Calls without a decision or an answer", tone: "wait" }, { text: tokens ? countOf(tokens, "token") : "", hover: "As the participants report them" },
+      { text: `${groupDigits(active.length)} active` },
+      { text: `${groupDigits(all.length - active.length)} ended` },
+      {
+        text: waiting ? `${groupDigits(waiting)} waiting` : "",
+        hover: "Calls without a decision or an answer",
+        tone: "wait",
+      },
+      { text: tokens ? countOf(tokens, "token") : "", hover: "As the participants report them" },
     ]);
     for (const button of [expandAll, collapseAll]) button.hidden = !all.length;
     for (const branch of all) if (branch.stale && open(branch.node)) showBars(branch);
     root.dataset.active = String(active.length);
     root.dataset.steps = String(all.reduce((sum, branch) => sum + branch.steps.size, 0));
-    for (const branch of all) if (branch.mirror.hidden === open(branch.node) && branch.total) branch.mirror.hidden = !open(branch.node);
+    for (const branch of all)
+      if (branch.mirror.hidden === open(branch.node) && branch.total)
+        branch.mirror.hidden = !open(branch.node);
     if (here && !here.isConnected) here = null;
     if (!here && all.length) focusOn(all.at(-1).node, false);
     tail.settle();
@@ -518,7 +758,9 @@ function render({ model, el }) {
     for (const branch of branches.values()) {
       branch.byHand = true;
       if (open(branch.node) !== wanted) expand(branch.node, wanted);
-      if (wanted) for (const node of branch.group.querySelectorAll(":scope .mew-part")) if (!open(node)) expand(node, true);
+      if (wanted)
+        for (const node of branch.group.querySelectorAll(":scope .mew-part"))
+          if (!open(node)) expand(node, true);
     }
     tidy();
     tail.hold();
@@ -531,8 +773,12 @@ function render({ model, el }) {
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") {
       event.preventDefault();
-      if (hits.length && hitWords.join(" ") === wordsOf(search.value).join(" ")) goToHit(event.shiftKey ? -1 : 1);
-      else { clearTimeout(searching); runSearch(); }
+      if (hits.length && hitWords.join(" ") === wordsOf(search.value).join(" "))
+        goToHit(event.shiftKey ? -1 : 1);
+      else {
+        clearTimeout(searching);
+        runSearch();
+      }
     } else if (event.key === "Escape" && search.value) {
       event.preventDefault();
       search.value = "";
@@ -544,7 +790,8 @@ function render({ model, el }) {
 
   async function runSearch() {
     searches += 1;
-    const mine = searches, query = search.value;
+    const mine = searches,
+      query = search.value;
     hitWords = wordsOf(query);
     const done = hitWords.length ? await link.act("search", { query }) : { value: { hits: [] } };
     if (!done || mine !== searches) return;
@@ -559,7 +806,8 @@ function render({ model, el }) {
   async function goToHit(by) {
     if (!hits.length) return;
     hitAt = (hitAt + by + hits.length) % hits.length;
-    const at = hitAt, mine = searches;
+    const at = hitAt,
+      mine = searches;
     write(hitCount, `${groupDigits(at + 1)} of ${groupDigits(hits.length)}`);
     const node = await uncover(...hits[at]);
     if (node && mine === searches && at === hitAt) markHit(node);
@@ -578,11 +826,13 @@ function render({ model, el }) {
     node.classList.add("mew-hit");
     const text = node.querySelector(":scope > .mew-row > .mew-what");
     if (text && hitWords.length) {
-      const said = text.textContent, low = said.toLowerCase();
+      const said = text.textContent,
+        low = said.toLowerCase();
       const parts = [];
       let at = 0;
       while (at < said.length && low.length === said.length) {
-        let first = -1, length = 0;
+        let first = -1,
+          length = 0;
         for (const word of hitWords) {
           const n = low.indexOf(word, at);
           if (n >= 0 && (first < 0 || n < first)) [first, length] = [n, word.length];
@@ -616,7 +866,12 @@ function render({ model, el }) {
     }
     const node = n ? branch.steps.get(n)?.node : branch.node;
     if (!node?.isConnected) return null;
-    for (let above = node.parentNode.closest('[role="treeitem"]'); above; above = above.parentNode.closest('[role="treeitem"]')) if (!open(above)) expand(above, true);
+    for (
+      let above = node.parentNode.closest('[role="treeitem"]');
+      above;
+      above = above.parentNode.closest('[role="treeitem"]')
+    )
+      if (!open(above)) expand(above, true);
     return node;
   }
 
@@ -646,7 +901,9 @@ function render({ model, el }) {
   }
 
   function buttonsOf(node) {
-    return node.querySelectorAll(":scope > .mew-row > button, :scope > .mew-row > :is(.mew-jumps, .mew-told) > button, :scope > .mew-mirror button");
+    return node.querySelectorAll(
+      ":scope > .mew-row > button, :scope > .mew-row > :is(.mew-jumps, .mew-told) > button, :scope > .mew-mirror button",
+    );
   }
 
   function visibleItems() {
@@ -685,14 +942,18 @@ function render({ model, el }) {
     if (node.getAttribute("role") !== "treeitem" || event.ctrlKey || event.metaKey || event.altKey) return;
     const links = { m: "Message", c: "Card" }[event.key.toLowerCase()];
     if (links) {
-      [...node.querySelectorAll(":scope > .mew-row > .mew-jumps > button")].find((button) => button.textContent === links)?.click();
+      [...node.querySelectorAll(":scope > .mew-row > .mew-jumps > button")]
+        .find((button) => button.textContent === links)
+        ?.click();
       return event.preventDefault();
     }
     if (event.key === "/") {
       search.focus();
       return event.preventDefault();
     }
-    const all = visibleItems(), at = all.indexOf(node), isParent = node.hasAttribute("aria-expanded");
+    const all = visibleItems(),
+      at = all.indexOf(node),
+      isParent = node.hasAttribute("aria-expanded");
     const above = node.parentNode.closest('[role="treeitem"]');
     if (event.key === "ArrowDown") focusOn(all[Math.min(at + 1, all.length - 1)]);
     else if (event.key === "ArrowUp") focusOn(all[Math.max(at - 1, 0)]);

@@ -14,20 +14,49 @@ import { clockHover, clockTime, countOf, groupDigits, elapsedTime } from "../ui/
 import { makeToaster } from "../ui/toast.js";
 import { KIND_ICONS, KIND_WORDS, describeState, initials, isMoving } from "./person.js";
 
-const ARMING = 500, PAGE = 200, CHIPS = 3, STRIP = 72, SMALL = 641, GONE = new Set(["left", "removed"]);
-const VERBS = { status: "Request status", pause: "Pause…", resume: "Resume", forget: "Shorten context…", compact: "Compact context…", clear: "Clear context…", restart: "Restart…", shutdown: "Shut down…", kick: "Remove…" };
+const ARMING = 500;
+const PAGE = 200;
+const CHIPS = 3;
+const STRIP = 72;
+const SMALL = 641;
+const GONE = new Set(["left", "removed"]);
+const VERBS = {
+  status: "Request status",
+  pause: "Pause…",
+  resume: "Resume",
+  forget: "Shorten context…",
+  compact: "Compact context…",
+  clear: "Clear context…",
+  restart: "Restart…",
+  shutdown: "Shut down…",
+  kick: "Remove…",
+};
 const ASKS = {
-  clear: ["Erase the whole context of", "Clear"], restart: ["Reset to its initial state:", "Restart"],
-  shutdown: ["End all activity of", "Shut down"], kick: ["Remove, and invalidate its tokens:", "Remove"],
+  clear: ["Erase the whole context of", "Clear"],
+  restart: ["Reset to its initial state:", "Restart"],
+  shutdown: ["End all activity of", "Shut down"],
+  kick: ["Remove, and invalidate its tokens:", "Remove"],
 };
 let MEW_ROSTERS = 0;
 
 function render({ model, el }) {
   const own = `mew-roster-${MEW_ROSTERS++}-`;
   const root = make("section", { class: "mew mew-roster", "aria-label": "Participants" });
-  const header = makeHeader({ title: "Participants", keys: [["↑ ↓", "Move through a menu"], ["Esc", "Close a menu or a form"]] });
+  const header = makeHeader({
+    title: "Participants",
+    keys: [
+      ["↑ ↓", "Move through a menu"],
+      ["Esc", "Close a menu or a form"],
+    ],
+  });
   const pauser = doer("Pause agents", () => pauseAgents(), { class: "mew-pause-all", hidden: true });
-  const inviter = make("button", { type: "button", class: "mew-invite", text: "Invite…", "aria-expanded": "false", onclick: () => openInvite() });
+  const inviter = make("button", {
+    type: "button",
+    class: "mew-invite",
+    text: "Invite…",
+    "aria-expanded": "false",
+    onclick: () => openInvite(),
+  });
   header.actions.append(pauser, inviter);
   const form = make("div", { class: "mew-form-place" });
   const invited = make("ul", { class: "mew-invited", "aria-label": "Invitations" });
@@ -35,14 +64,31 @@ function render({ model, el }) {
   const list = make("ul", { class: "mew-rows", "aria-label": "Participants" });
   const empty = emptyState("No participants yet.", { code: 'lab.join("helper")' });
   const more = make("button", { type: "button", class: "mew-more", hidden: true, onclick: () => showMore() });
-  const plus = make("button", { type: "button", class: "mew-plus", text: "+", title: "Invite a participant", "aria-label": "Invite a participant", "aria-expanded": "false", onclick: () => openInviteBeside() });
+  const plus = make("button", {
+    type: "button",
+    class: "mew-plus",
+    text: "+",
+    title: "Invite a participant",
+    "aria-label": "Invite a participant",
+    "aria-expanded": "false",
+    onclick: () => openInviteBeside(),
+  });
   root.append(header.node, inviting, list, empty, more, plus);
   el.replaceChildren(root);
   keepKeys(root);
-  const announce = announcer(root), toast = makeToaster(root);
+  const announce = announcer(root),
+    toast = makeToaster(root);
 
-  const rows = new Map(), invitations = new Map();
-  let head = { space: "", counts: [], total: 0, invited: [], agents: [0, 0], may: {} }, deeds = [], profiles = [], offset = 0, ticks = null, ids = 0, strip = false, small = false;
+  const rows = new Map(),
+    invitations = new Map();
+  let head = { space: "", counts: [], total: 0, invited: [], agents: [0, 0], may: {} },
+    deeds = [],
+    profiles = [],
+    offset = 0,
+    ticks = null,
+    ids = 0,
+    strip = false,
+    small = false;
   const link = connect(model, root, {
     from: () => 0,
     item(item) {
@@ -51,7 +97,11 @@ function render({ model, el }) {
         deeds = item.deeds;
         profiles = item.profiles;
         const kept = new Set(item.rows.map((row) => row.id));
-        for (const [id, row] of rows) if (!kept.has(id)) { row.node.remove(); rows.delete(id); }
+        for (const [id, row] of rows)
+          if (!kept.has(id)) {
+            row.node.remove();
+            rows.delete(id);
+          }
         for (const row of item.rows) put(row);
         setHead(item);
       } else if (item.t === "rows") for (const row of item.rows) put(row, makeRoom);
@@ -74,7 +124,9 @@ function render({ model, el }) {
   width.observe(root);
 
   const now = () => Date.now() / 1000 + offset;
-  const set = (node, name, value) => { if (node.getAttribute(name) !== value) node.setAttribute(name, value); };
+  const set = (node, name, value) => {
+    if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  };
 
   function setHead(item) {
     head = item;
@@ -85,10 +137,20 @@ function render({ model, el }) {
       button.title = item.barred || "Invite a participant";
     }
     for (const invited of item.invited) showInvitation(invited);
-    for (const [id, node] of invitations) if (!item.invited.some((invited) => invited.id === id)) { node.remove(); invitations.delete(id); }
+    for (const [id, node] of invitations)
+      if (!item.invited.some((invited) => invited.id === id)) {
+        node.remove();
+        invitations.delete(id);
+      }
     const [running, paused] = item.agents;
     pauser.hidden = !item.may.pause || !(running || paused);
-    write(pauser, running ? "Pause agents" : "Resume agents", running ? `${countOf(running, "agent")} running; tools and people go on` : `${countOf(paused, "agent")} paused by you`);
+    write(
+      pauser,
+      running ? "Pause agents" : "Resume agents",
+      running
+        ? `${countOf(running, "agent")} running; tools and people go on`
+        : `${countOf(paused, "agent")} paused by you`,
+    );
   }
 
   async function pauseAgents() {
@@ -109,7 +171,10 @@ function render({ model, el }) {
   function makeRoom(data) {
     if (rows.size < PAGE) return true;
     if (GONE.has(data.presence)) return false;
-    const [id, row] = [...rows].find(([, row]) => GONE.has(row.data.presence) && !row.place.firstChild && !holdsFocus(row.node)) ?? [];
+    const [id, row] =
+      [...rows].find(
+        ([, row]) => GONE.has(row.data.presence) && !row.place.firstChild && !holdsFocus(row.node),
+      ) ?? [];
     if (!row) return false;
     row.node.remove();
     rows.delete(id);
@@ -139,12 +204,28 @@ function render({ model, el }) {
     const row = { node: make("li", { class: "mew-row" }) };
     const drawer = `${own}${ids++}`;
     row.letters = make("span", { class: "mew-letters", "aria-hidden": "true" });
-    row.avatar = make("button", { type: "button", class: "mew-avatar", tabindex: small ? 0 : -1, "aria-expanded": "false", onclick: () => (strip ? openBeside(row) : toggleDetails(row)) },
-      row.letters, make("span", { class: "mew-dot", "aria-hidden": "true" }));
+    row.avatar = make(
+      "button",
+      {
+        type: "button",
+        class: "mew-avatar",
+        tabindex: small ? 0 : -1,
+        "aria-expanded": "false",
+        onclick: () => (strip ? openBeside(row) : toggleDetails(row)),
+      },
+      row.letters,
+      make("span", { class: "mew-dot", "aria-hidden": "true" }),
+    );
     row.name = make("bdi", { class: "mew-name" });
     row.icon = make("span", { class: "mew-kind", role: "img" });
     row.state = make("bdi", { class: "mew-state" });
-    row.chips = make("button", { type: "button", class: "mew-chips", "aria-expanded": "false", "aria-controls": drawer, onclick: () => toggleDetails(row) });
+    row.chips = make("button", {
+      type: "button",
+      class: "mew-chips",
+      "aria-expanded": "false",
+      "aria-controls": drawer,
+      onclick: () => toggleDetails(row),
+    });
     row.usage = make("div", { class: "mew-usage" });
     row.menu = menuButton("⋯", () => getItems(row), { class: "mew-menu-button mew-quiet" });
     row.ring = make("span", { class: "mew-ring", "aria-hidden": "true" });
@@ -153,11 +234,27 @@ function render({ model, el }) {
     row.held = make("div", { class: "mew-held", hidden: true }, row.ring, row.left, " ", row.why);
     row.status = make("div", { class: "mew-status" });
     row.patterns = make("div", { class: "mew-patterns" });
-    row.details = make("div", { class: "mew-details", id: drawer, hidden: true }, row.held, row.status, row.patterns);
+    row.details = make(
+      "div",
+      { class: "mew-details", id: drawer, hidden: true },
+      row.held,
+      row.status,
+      row.patterns,
+    );
     row.place = make("div", { class: "mew-place" });
     row.said = make("div", { class: "mew-said", hidden: true });
-    row.cells = make("div", { class: "mew-cells" },
-      make("div", { class: "mew-who" }, row.name, row.icon), row.state, row.chips, row.usage, row.menu, row.details, row.place, row.said);
+    row.cells = make(
+      "div",
+      { class: "mew-cells" },
+      make("div", { class: "mew-who" }, row.name, row.icon),
+      row.state,
+      row.chips,
+      row.usage,
+      row.menu,
+      row.details,
+      row.place,
+      row.said,
+    );
     row.node.append(row.avatar, row.cells);
     rows.set(data.id, row);
     list.append(row.node);
@@ -170,12 +267,19 @@ function render({ model, el }) {
     set(row.node, "data-presence", data.presence);
     set(row.node, "data-kind", data.kind);
     set(row.letters, "data-letters", initials(data.name, data.you));
-    write(row.name, data.name, [data.whole, data.what, ...data.ids.map((id) => `connected as ${id}`)].join("\n"));
+    write(
+      row.name,
+      data.name,
+      [data.whole, data.what, ...data.ids.map((id) => `connected as ${id}`)].join("\n"),
+    );
     write(row.icon, KIND_ICONS[data.kind] ?? "○", KIND_WORDS[data.kind] ?? "");
     set(row.icon, "aria-label", KIND_WORDS[data.kind] ?? "");
     const rest = data.chips.length - CHIPS;
-    row.chips.replaceChildren(...data.chips.slice(0, CHIPS).flatMap((text) => [make("span", { class: "mew-tag", text }), " "]),
-      ...(rest > 0 ? [make("span", { class: "mew-dim", text: `+${rest}` })] : []), ...(data.chips.length ? [] : [make("span", { class: "mew-dim", text: "No permissions" })]));
+    row.chips.replaceChildren(
+      ...data.chips.slice(0, CHIPS).flatMap((text) => [make("span", { class: "mew-tag", text }), " "]),
+      ...(rest > 0 ? [make("span", { class: "mew-dim", text: `+${rest}` })] : []),
+      ...(data.chips.length ? [] : [make("span", { class: "mew-dim", text: "No permissions" })]),
+    );
     row.chips.title = data.sentence;
     set(row.chips, "aria-label", `${row.chips.textContent.trim()}: permissions of ${data.name}, details`);
     set(row.menu, "aria-label", `Actions on ${data.name}`);
@@ -200,8 +304,21 @@ function render({ model, el }) {
     const items = data.patterns.map((text) => make("li", {}, make("code", { dir: "ltr", text })));
     if (data.left) items.push(make("li", { text: `and ${data.left} more` }));
     if (!items.length) items.push(make("li", { text: "It holds no permission." }));
-    const others = data.ids.length ? [make("div", { class: "mew-dim" }, "Connected as ", ...data.ids.flatMap((id, n) => [n ? ", " : "", make("bdi", { class: "mew-code", text: id })]))] : [];
-    row.patterns.replaceChildren(make("div", { class: "mew-full" }, make("bdi", { text: data.sentence })), ...others, make("ul", { "aria-label": `Permissions of ${data.name}` }, ...items));
+    const others = data.ids.length
+      ? [
+          make(
+            "div",
+            { class: "mew-dim" },
+            "Connected as ",
+            ...data.ids.flatMap((id, n) => [n ? ", " : "", make("bdi", { class: "mew-code", text: id })]),
+          ),
+        ]
+      : [];
+    row.patterns.replaceChildren(
+      make("div", { class: "mew-full" }, make("bdi", { text: data.sentence })),
+      ...others,
+      make("ul", { "aria-label": `Permissions of ${data.name}` }, ...items),
+    );
   }
 
   function toggleDetails(row, open = row.details.hidden) {
@@ -215,11 +332,13 @@ function render({ model, el }) {
     if (row.avatar.mewClosePopover) return void row.avatar.mewClosePopover(true);
     toggleDetails(row, true);
     const box = make("div", { class: "mew-flyout", role: "dialog", "aria-label": row.data.name }, row.cells);
-    showPopover(box, row.avatar, { closed() {
-      closePlace(row, false);
-      toggleDetails(row, false);
-      row.node.append(row.cells);
-    } });
+    showPopover(box, row.avatar, {
+      closed() {
+        closePlace(row, false);
+        toggleDetails(row, false);
+        row.node.append(row.cells);
+      },
+    });
   }
 
   // The last status of a participant.
@@ -234,23 +353,52 @@ function render({ model, el }) {
     }
     const parts = [];
     if (lastStatus.usage !== null) {
-      const part = Math.min(lastStatus.usage, 1), percent = `${Math.floor(lastStatus.usage * 100)} %`;
+      const part = Math.min(lastStatus.usage, 1),
+        percent = `${Math.floor(lastStatus.usage * 100)} %`;
       const text = `${groupDigits(lastStatus.tokens)} of ${groupDigits(lastStatus.max_tokens)} tokens, ${percent}`;
       const fill = make("span", { class: "mew-fill" });
       fill.style.width = `${part * 100}%`;
       row.usage.replaceChildren(
-        make("div", { class: lastStatus.near_limit ? "mew-meter mew-near" : "mew-meter", role: "meter", "aria-label": "context used", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(part * 100), "aria-valuetext": text, title: `Context: ${text}` }, fill),
-        make("span", { class: "mew-num", text: `${lastStatus.near_limit ? "⚠ " : ""}${percent}` }));
-      parts.push(make("span", { class: "mew-figure", text: `${groupDigits(lastStatus.tokens)} / ${groupDigits(lastStatus.max_tokens)} tokens` }));
+        make(
+          "div",
+          {
+            class: lastStatus.near_limit ? "mew-meter mew-near" : "mew-meter",
+            role: "meter",
+            "aria-label": "context used",
+            "aria-valuemin": 0,
+            "aria-valuemax": 100,
+            "aria-valuenow": Math.round(part * 100),
+            "aria-valuetext": text,
+            title: `Context: ${text}`,
+          },
+          fill,
+        ),
+        make("span", { class: "mew-num", text: `${lastStatus.near_limit ? "⚠ " : ""}${percent}` }),
+      );
+      parts.push(
+        make("span", {
+          class: "mew-figure",
+          text: `${groupDigits(lastStatus.tokens)} / ${groupDigits(lastStatus.max_tokens)} tokens`,
+        }),
+      );
     } else {
       row.usage.replaceChildren();
-      if (lastStatus.tokens !== null) parts.push(make("span", { class: "mew-figure", text: countOf(lastStatus.tokens, "token") }));
+      if (lastStatus.tokens !== null)
+        parts.push(make("span", { class: "mew-figure", text: countOf(lastStatus.tokens, "token") }));
     }
-    if (lastStatus.messages !== null) parts.push(make("span", { class: "mew-figure", text: countOf(lastStatus.messages, "message") }));
-    if (lastStatus.latency_ms !== null) parts.push(make("span", { class: "mew-figure", text: `${groupDigits(Math.round(lastStatus.latency_ms))} ms` }));
+    if (lastStatus.messages !== null)
+      parts.push(make("span", { class: "mew-figure", text: countOf(lastStatus.messages, "message") }));
+    if (lastStatus.latency_ms !== null)
+      parts.push(
+        make("span", { class: "mew-figure", text: `${groupDigits(Math.round(lastStatus.latency_ms))} ms` }),
+      );
     if (lastStatus.status) parts.push(make("bdi", { class: "mew-reported", text: lastStatus.status }));
-    for (const [name, value] of lastStatus.more) parts.push(make("bdi", { class: "mew-dim", text: `${name}: ${value}` }));
-    row.aged = make("span", { class: "mew-dim mew-aged", title: `reported at ${clockTime(lastStatus.at)}, ${clockHover(lastStatus.at)}` });
+    for (const [name, value] of lastStatus.more)
+      parts.push(make("bdi", { class: "mew-dim", text: `${name}: ${value}` }));
+    row.aged = make("span", {
+      class: "mew-dim mew-aged",
+      title: `reported at ${clockTime(lastStatus.at)}, ${clockHover(lastStatus.at)}`,
+    });
     row.status.replaceChildren(...parts, row.aged);
     showAge(row);
   }
@@ -258,7 +406,14 @@ function render({ model, el }) {
   function showAge(row) {
     if (!row.aged) return;
     const seconds = Math.max(0, now() - row.data.told.at);
-    write(row.aged, seconds < 60 ? `${Math.floor(seconds)} s ago` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ago` : `at ${clockTime(row.data.told.at)}`);
+    write(
+      row.aged,
+      seconds < 60
+        ? `${Math.floor(seconds)} s ago`
+        : seconds < 3600
+          ? `${Math.floor(seconds / 60)} min ago`
+          : `at ${clockTime(row.data.told.at)}`,
+    );
   }
 
   function showPause(row) {
@@ -270,7 +425,11 @@ function render({ model, el }) {
     const left = paused.until === null ? null : Math.max(0, paused.until - now());
     write(row.left, left === null ? "Paused until resumed" : `Resumes in ${elapsedTime(Math.ceil(left))}`);
     row.left.title = paused.until === null ? "" : `until ${clockTime(paused.until)}`;
-    if (left !== null && paused.since !== null) row.ring.style.setProperty("--mew-part", String(Math.min(1, left / Math.max(0.001, paused.until - paused.since))));
+    if (left !== null && paused.since !== null)
+      row.ring.style.setProperty(
+        "--mew-part",
+        String(Math.min(1, left / Math.max(0.001, paused.until - paused.since))),
+      );
   }
 
   // The menu of a row, and the form that a choice of it needs.
@@ -280,14 +439,20 @@ function render({ model, el }) {
     return [
       { text: "Show messages", about: "opens Messages with what it sent", run: () => showMessages(row) },
       ...offered.map(([deed, about, grave]) => ({
-        text: VERBS[deed] ?? deed, about, disabled: row.data.against[deed] ?? "", danger: grave, run: (event) => choose(row, deed, about, grave, event),
+        text: VERBS[deed] ?? deed,
+        about,
+        disabled: row.data.against[deed] ?? "",
+        danger: grave,
+        run: (event) => choose(row, deed, about, grave, event),
       })),
     ];
   }
 
   async function showMessages(row) {
-    const { id } = row.data, filter = `from:${/\s/.test(id) ? `"${id}"` : id}`;
-    if (!(await openIn(root, "feed", { filter }))) toast("No view of the messages is on this page: lab.view.feed shows them.");
+    const { id } = row.data,
+      filter = `from:${/\s/.test(id) ? `"${id}"` : id}`;
+    if (!(await openIn(root, "feed", { filter })))
+      toast("No view of the messages is on this page: lab.view.feed shows them.");
   }
 
   function closePlace(row, back) {
@@ -305,21 +470,40 @@ function render({ model, el }) {
   }
 
   function ask(row, deed, about, grave) {
-    const fields = [], collect = {};
+    const fields = [],
+      collect = {};
     const field = (name, label, attributes, number) => {
       const input = make("input", { "aria-label": label, ...attributes });
-      collect[name] = () => (number ? (input.value.trim() === "" ? null : Number(input.value)) : input.value.trim());
+      collect[name] = () =>
+        number ? (input.value.trim() === "" ? null : Number(input.value)) : input.value.trim();
       fields.push(make("label", {}, `${label} `, input));
       return input;
     };
-    if (deed === "pause") field("timeout_seconds", "for seconds", { type: "number", min: 1, step: "any", value: 60, placeholder: "until resumed" }, true);
+    if (deed === "pause")
+      field(
+        "timeout_seconds",
+        "for seconds",
+        { type: "number", min: 1, step: "any", value: 60, placeholder: "until resumed" },
+        true,
+      );
     if (deed === "forget") {
-      const which = make("select", { "aria-label": "which end" }, make("option", { text: "oldest" }), make("option", { text: "newest" }));
+      const which = make(
+        "select",
+        { "aria-label": "which end" },
+        make("option", { text: "oldest" }),
+        make("option", { text: "newest" }),
+      );
       collect.direction = () => which.value;
       fields.push(make("label", {}, "the ", which));
       field("entries", "entries", { type: "number", min: 1, step: 1, placeholder: "it decides" }, true);
     }
-    if (deed === "compact") field("target_tokens", "to tokens", { type: "number", min: 1, step: 1, placeholder: "it decides" }, true);
+    if (deed === "compact")
+      field(
+        "target_tokens",
+        "to tokens",
+        { type: "number", min: 1, step: 1, placeholder: "it decides" },
+        true,
+      );
     if (deed !== "forget") field("reason", "reason", { type: "text", maxlength: 300 });
     const [asks, verb] = grave ? ASKS[deed] : [VERBS[deed].replace("…", ""), VERBS[deed].replace("…", "")];
     const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closePlace(row, true) });
@@ -328,15 +512,39 @@ function render({ model, el }) {
       closePlace(row, true);
       await perform(row, deed, choices);
     };
-    const sure = doer(verb, go, { class: grave ? "mew-sure mew-danger" : "mew-sure mew-primary", "aria-label": `${verb} ${row.data.name}` });
-    const question = make("div", { class: "mew-question" }, `${asks} `, make("bdi", { class: "mew-code", text: row.data.name }), grave ? "?" : "");
-    if (grave) question.append(make("div", { class: "mew-dim", text: `${about[0].toUpperCase()}${about.slice(1)}.` }));
-    const box = make("div", { class: "mew-ask", role: "group", "aria-label": `${verb} ${row.data.name}: ${about}` }, question, ...fields, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, sure));
+    const sure = doer(verb, go, {
+      class: grave ? "mew-sure mew-danger" : "mew-sure mew-primary",
+      "aria-label": `${verb} ${row.data.name}`,
+    });
+    const question = make(
+      "div",
+      { class: "mew-question" },
+      `${asks} `,
+      make("bdi", { class: "mew-code", text: row.data.name }),
+      grave ? "?" : "",
+    );
+    if (grave)
+      question.append(make("div", { class: "mew-dim", text: `${about[0].toUpperCase()}${about.slice(1)}.` }));
+    const box = make(
+      "div",
+      { class: "mew-ask", role: "group", "aria-label": `${verb} ${row.data.name}: ${about}` },
+      question,
+      ...fields,
+      make("span", { class: "mew-gap" }),
+      make("span", { class: "mew-pair" }, cancel, sure),
+    );
     box.addEventListener("keydown", (event) => {
       if (event.key === "Escape") {
         event.preventDefault();
         closePlace(row, true);
-      } else if (event.key === "Enter" && event.target.tagName === "INPUT" && !grave && event.isTrusted && !event.repeat) go();
+      } else if (
+        event.key === "Enter" &&
+        event.target.tagName === "INPUT" &&
+        !grave &&
+        event.isTrusted &&
+        !event.repeat
+      )
+        go();
       else return;
       event.preventDefault();
     });
@@ -353,9 +561,17 @@ function render({ model, el }) {
   }
 
   async function perform(row, deed, choices) {
-    report(row, `${(VERBS[deed] ?? deed).replace("…", "")}: asked for at ${clockTime(now())}, waiting for the answer`);
+    report(
+      row,
+      `${(VERBS[deed] ?? deed).replace("…", "")}: asked for at ${clockTime(now())}, waiting for the answer`,
+    );
     // In a strip there is no room for a notice: the row beside the avatar says what failed.
-    const tell = strip ? (text) => { report(row, text); toast(text, { tone: "bad", seconds: 20 }); } : undefined;
+    const tell = strip
+      ? (text) => {
+          report(row, text);
+          toast(text, { tone: "bad", seconds: 20 });
+        }
+      : undefined;
     const done = await link.act("do", { deed, target: row.data.id, ...choices }, tell);
     if (!done && tell) return;
     report(row, done ? `${done.said} · ${clockTime(now())}` : "");
@@ -373,36 +589,91 @@ function render({ model, el }) {
     if (plus.getAttribute("aria-disabled") === "true") return void link.notice(head.barred);
     if (plus.mewClosePopover) return void plus.mewClosePopover(true);
     if (!form.firstChild) openInvite();
-    showPopover(make("div", { class: "mew-flyout", role: "dialog", "aria-label": "Invite a participant" }, inviting), plus, { closed() {
-      closeInvite();
-      header.node.after(inviting);
-    } });
+    showPopover(
+      make("div", { class: "mew-flyout", role: "dialog", "aria-label": "Invite a participant" }, inviting),
+      plus,
+      {
+        closed() {
+          closeInvite();
+          header.node.after(inviting);
+        },
+      },
+    );
   }
 
   function openInvite() {
     if (inviter.getAttribute("aria-disabled") === "true") return void link.notice(head.barred);
     if (form.firstChild) return closeInvite();
-    const name = make("input", { type: "text", maxlength: 64, "aria-label": "id of the new participant", placeholder: "Name, such as reviewer" });
-    const can = make("select", { "aria-label": "what it may do" }, make("option", { value: "starter", text: "starter (restricted)" }),
-      ...profiles.map(([profile]) => make("option", { value: profile, text: profile })), make("option", { value: "patterns", text: "own list (JSON)" }));
+    const name = make("input", {
+      type: "text",
+      maxlength: 64,
+      "aria-label": "id of the new participant",
+      placeholder: "Name, such as reviewer",
+    });
+    const can = make(
+      "select",
+      { "aria-label": "what it may do" },
+      make("option", { value: "starter", text: "starter (restricted)" }),
+      ...profiles.map(([profile]) => make("option", { value: profile, text: profile })),
+      make("option", { value: "patterns", text: "own list (JSON)" }),
+    );
     const rights = make("div", { class: "mew-dim" });
-    const patterns = make("textarea", { rows: 3, class: "mew-code", "aria-label": "permissions, a JSON list", hidden: true, spellcheck: "false", text: '[{"kind": "chat"}]' });
+    const patterns = make("textarea", {
+      rows: 3,
+      class: "mew-code",
+      "aria-label": "permissions, a JSON list",
+      hidden: true,
+      spellcheck: "false",
+      text: '[{"kind": "chat"}]',
+    });
     const tell = () => {
       patterns.hidden = can.value !== "patterns";
-      write(rights, can.value === "starter" ? "may propose; withdraw; answer; chat; report its status" : profiles.find(([profile]) => profile === can.value)?.[1] ?? "may do what the list allows");
+      write(
+        rights,
+        can.value === "starter"
+          ? "may propose; withdraw; answer; chat; report its status"
+          : (profiles.find(([profile]) => profile === can.value)?.[1] ?? "may do what the list allows"),
+      );
     };
     can.addEventListener("change", tell);
     tell();
-    const reason = make("input", { type: "text", maxlength: 300, "aria-label": "reason", placeholder: "Reason (everybody sees it)" });
-    const send = doer("Invite", async () => {
-      if (!name.value.trim()) return void name.focus();
-      const tell = strip ? (text) => problem.replaceChildren(make("bdi", { text })) : undefined;
-      const done = await link.act("invite", { name: name.value, can: can.value, patterns: patterns.value, reason: reason.value }, tell);
-      if (done) { announce(done.said); closeInvite(); }
-    }, { class: "mew-primary" });
+    const reason = make("input", {
+      type: "text",
+      maxlength: 300,
+      "aria-label": "reason",
+      placeholder: "Reason (everybody sees it)",
+    });
+    const send = doer(
+      "Invite",
+      async () => {
+        if (!name.value.trim()) return void name.focus();
+        const tell = strip ? (text) => problem.replaceChildren(make("bdi", { text })) : undefined;
+        const done = await link.act(
+          "invite",
+          { name: name.value, can: can.value, patterns: patterns.value, reason: reason.value },
+          tell,
+        );
+        if (done) {
+          announce(done.said);
+          closeInvite();
+        }
+      },
+      { class: "mew-primary" },
+    );
     const problem = make("div", { class: "mew-problem", role: "alert" });
     const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closeInvite() });
-    const box = make("div", { class: "mew-ask", role: "group", "aria-label": "Invite" }, name, can, reason, make("span", { class: "mew-gap" }), make("span", { class: "mew-pair" }, cancel, send), rights, patterns, problem);
+    const box = make(
+      "div",
+      { class: "mew-ask", role: "group", "aria-label": "Invite" },
+      name,
+      can,
+      reason,
+      make("span", { class: "mew-gap" }),
+      make("span", { class: "mew-pair" }, cancel, send),
+      rights,
+      patterns,
+      problem,
+    );
     box.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
       event.preventDefault();
@@ -431,8 +702,16 @@ function render({ model, el }) {
     const state = String(invitee.shown ?? "");
     if (node.dataset.open || node.dataset.state === state) return;
     node.dataset.state = state;
-    const label = make("span", {}, "Token for ", make("bdi", { class: "mew-code", text: invitee.name }), invitee.shown ? ` was shown at ${clockTime(invitee.shown)}` : " is ready. It is shown once.");
-    const button = doer("Show token", () => reveal(invitee, node), { "aria-label": `Show the token of ${invitee.name}, once` });
+    const label = make(
+      "span",
+      {},
+      "Token for ",
+      make("bdi", { class: "mew-code", text: invitee.name }),
+      invitee.shown ? ` was shown at ${clockTime(invitee.shown)}` : " is ready. It is shown once.",
+    );
+    const button = doer("Show token", () => reveal(invitee, node), {
+      "aria-label": `Show the token of ${invitee.name}, once`,
+    });
     node.replaceChildren(label, make("span", { class: "mew-gap" }), ...(invitee.shown ? [] : [button]));
   }
 
@@ -443,16 +722,42 @@ function render({ model, el }) {
     const focused = atHand(node);
     const secret = make("code", { class: "mew-secret", dir: "ltr", text: done.value.token });
     const copy = copyButton(() => done.value.token, "Copy", secret);
-    const hide = make("button", { type: "button", text: "Hide for good", onclick: () => {
-      delete node.dataset.open;
-      delete node.dataset.state;
-      showInvitation({ ...invited, shown: head.invited.find((other) => other.id === invited.id)?.shown ?? now() });
-      inviter.focus();
-    } });
+    const hide = make("button", {
+      type: "button",
+      text: "Hide for good",
+      onclick: () => {
+        delete node.dataset.open;
+        delete node.dataset.state;
+        showInvitation({
+          ...invited,
+          shown: head.invited.find((other) => other.id === invited.id)?.shown ?? now(),
+        });
+        inviter.focus();
+      },
+    });
     node.replaceChildren(
-      make("div", { class: "mew-token" }, make("span", {}, "Token of ", make("bdi", { class: "mew-code", text: invited.name }), ". Hand it over through a private channel:"), secret),
-      make("div", { class: "mew-dim" }, "To join with MEW_TOKEN set: ", make("code", { dir: "ltr", text: done.value.line })),
-      make("span", { class: "mew-gap" }), copy, hide);
+      make(
+        "div",
+        { class: "mew-token" },
+        make(
+          "span",
+          {},
+          "Token of ",
+          make("bdi", { class: "mew-code", text: invited.name }),
+          ". Hand it over through a private channel:",
+        ),
+        secret,
+      ),
+      make(
+        "div",
+        { class: "mew-dim" },
+        "To join with MEW_TOKEN set: ",
+        make("code", { dir: "ltr", text: done.value.line }),
+      ),
+      make("span", { class: "mew-gap" }),
+      copy,
+      hide,
+    );
     if (focused) hide.focus();
   }
 
@@ -460,7 +765,8 @@ function render({ model, el }) {
 
   function paint() {
     const of = (presence) => head.counts.find(([name]) => name === presence)?.[1] ?? 0;
-    const all = [...rows.values()], waiting = all.filter((row) => row.data.presence === "here" && row.data.doing[0] === "waiting").length;
+    const all = [...rows.values()],
+      waiting = all.filter((row) => row.data.presence === "here" && row.data.doing[0] === "waiting").length;
     const failed = all.filter((row) => row.data.presence === "here" && row.data.doing[0] === "failed").length;
     const hover = head.counts.map(([presence, n]) => `${groupDigits(n)} ${presence}`).join(" · ");
     header.setCounts([
@@ -472,15 +778,25 @@ function render({ model, el }) {
     ]);
     empty.hidden = rows.size > 0;
     more.hidden = rows.size >= head.total;
-    write(more, `Show ${Math.min(PAGE, head.total - rows.size)} of ${countOf(head.total - rows.size, "more participant")}`);
+    write(
+      more,
+      `Show ${Math.min(PAGE, head.total - rows.size)} of ${countOf(head.total - rows.size, "more participant")}`,
+    );
     invited.hidden = !invitations.size;
     const ready = head.invited.filter((invitee) => !invitee.shown).length;
     set(plus, "data-ready", String(ready));
-    set(plus, "aria-label", ready ? `Invite a participant; ${countOf(ready, "token")} ready` : "Invite a participant");
+    set(
+      plus,
+      "aria-label",
+      ready ? `Invite a participant; ${countOf(ready, "token")} ready` : "Invite a participant",
+    );
     root.dataset.rows = String(rows.size);
     const moving = all.some((row) => row.aged || row.data.paused || row.moving);
     if (moving && !ticks) ticks = setInterval(tick, 1000);
-    else if (!moving) { clearInterval(ticks); ticks = null; }
+    else if (!moving) {
+      clearInterval(ticks);
+      ticks = null;
+    }
   }
 
   function tick() {

@@ -4,11 +4,17 @@
 import { make } from "../ui/elements.js";
 import { countOf, groupDigits } from "../ui/text.js";
 
-const TEXT = 256 * 1024, JSON_ROWS = 1000, HEX_ROWS = 1024;
+const TEXT = 256 * 1024;
+const JSON_ROWS = 1000;
+const HEX_ROWS = 1024;
 
 // A box that stays at its end until the reader scrolls away.
 function tail(label, content) {
-  const box = make("div", { class: "mew-tail", tabindex: 0, role: "region", "aria-label": label, dir: "ltr" }, content);
+  const box = make(
+    "div",
+    { class: "mew-tail", tabindex: 0, role: "region", "aria-label": label, dir: "ltr" },
+    content,
+  );
   return {
     box,
     keep(change) {
@@ -22,7 +28,8 @@ function tail(label, content) {
 export function textViewer() {
   const pre = make("pre", { class: "mew-code" });
   const { box, keep } = tail("Text of the stream", pre);
-  let fresh = "", length = 0;
+  let fresh = "",
+    length = 0;
   return {
     node: box,
     add(item) {
@@ -47,7 +54,9 @@ export function textViewer() {
 
 // Indents visible JSON without parsing it, so that escapes stay as they are.
 export function indent(text) {
-  let out = "", depth = 0, quoted = false;
+  let out = "",
+    depth = 0,
+    quoted = false;
   const line = () => `\n${"  ".repeat(Math.min(depth, 40))}`;
   for (let n = 0; n < text.length; n++) {
     const c = text[n];
@@ -55,14 +64,23 @@ export function indent(text) {
       out += c;
       if (c === "\\") out += text[++n] ?? "";
       else if (c === '"') quoted = false;
-    } else if (c === '"') { quoted = true; out += c; }
-    else if (c === "{" || c === "[") {
-      if (text[n + 1] === "}" || text[n + 1] === "]") { out += c + text[++n]; continue; }
+    } else if (c === '"') {
+      quoted = true;
+      out += c;
+    } else if (c === "{" || c === "[") {
+      if (text[n + 1] === "}" || text[n + 1] === "]") {
+        out += c + text[++n];
+        continue;
+      }
       depth += 1;
       out += c + line();
-    } else if (c === "}" || c === "]") { depth = Math.max(0, depth - 1); out += line() + c; }
-    else if (c === ",") { out += c + line(); if (text[n + 1] === " ") n += 1; }
-    else out += c;
+    } else if (c === "}" || c === "]") {
+      depth = Math.max(0, depth - 1);
+      out += line() + c;
+    } else if (c === ",") {
+      out += c + line();
+      if (text[n + 1] === " ") n += 1;
+    } else out += c;
   }
   return out;
 }
@@ -70,16 +88,26 @@ export function indent(text) {
 export function jsonViewer() {
   const list = make("div", { class: "mew-jsonlines", role: "list" });
   const { box, keep } = tail("JSON lines of the stream", list);
-  const toggle = make("button", { type: "button", class: "mew-indent", text: "indent", "aria-pressed": "false", onclick: () => {
-    deep = !deep;
-    toggle.setAttribute("aria-pressed", String(deep));
-    keep(() => { for (const line of list.children) show(line, line.row); });
-  } });
-  let fresh = [], deep = false;
+  const toggle = make("button", {
+    type: "button",
+    class: "mew-indent",
+    text: "indent",
+    "aria-pressed": "false",
+    onclick: () => {
+      deep = !deep;
+      toggle.setAttribute("aria-pressed", String(deep));
+      keep(() => {
+        for (const line of list.children) show(line, line.row);
+      });
+    },
+  });
+  let fresh = [],
+    deep = false;
 
   function show(line, [number, good, text, more]) {
     line.row = [number, good, text, more];
-    line.lastChild.textContent = (deep && good && !more ? indent(text) : text) + (more ? ` … ${countOf(more, "more character")}` : "");
+    line.lastChild.textContent =
+      (deep && good && !more ? indent(text) : text) + (more ? ` … ${countOf(more, "more character")}` : "");
   }
 
   return {
@@ -93,7 +121,11 @@ export function jsonViewer() {
       if (!fresh.length) return;
       keep(() => {
         for (const row of fresh) {
-          const line = make("div", { role: "listitem", class: row[1] ? "mew-line" : "mew-line mew-bad" }, make("span", { class: "mew-num mew-code mew-no", text: row[0] }));
+          const line = make(
+            "div",
+            { role: "listitem", class: row[1] ? "mew-line" : "mew-line mew-bad" },
+            make("span", { class: "mew-num mew-code mew-no", text: row[0] }),
+          );
           if (!row[1]) line.append(make("span", { class: "mew-mark", text: "✗ not JSON" }));
           line.append(make("span", { class: "mew-code mew-said" }));
           show(line, row);
@@ -123,7 +155,9 @@ export function hexViewer() {
         // The last line may arrive again with more bytes.
         if (pre.lastChild?.offset === fresh[0][0]) pre.lastChild.remove();
         for (const [offset, data, text] of fresh) {
-          const line = make("div", { text: `${offset.toString(16).padStart(8, "0")}  ${data.padEnd(47)}  ${text}` });
+          const line = make("div", {
+            text: `${offset.toString(16).padStart(8, "0")}  ${data.padEnd(47)}  ${text}`,
+          });
           line.offset = offset;
           pre.append(line);
         }
@@ -139,8 +173,12 @@ export function pictureViewer() {
   const image = make("img", { alt: "The last picture of the stream", hidden: true });
   const caption = make("div", { class: "mew-dim", text: "No whole picture has come yet." });
   const node = make("div", { class: "mew-picture" }, image, caption);
-  let fresh = null, address = "";
-  image.addEventListener("error", () => { image.hidden = true; caption.textContent = "The browser cannot read this picture. Look at it as hex, or save it."; });
+  let fresh = null,
+    address = "";
+  image.addEventListener("error", () => {
+    image.hidden = true;
+    caption.textContent = "The browser cannot read this picture. Look at it as hex, or save it.";
+  });
 
   function forget() {
     if (address) URL.revokeObjectURL(address);
@@ -149,7 +187,9 @@ export function pictureViewer() {
 
   return {
     node,
-    add(item) { if (item.type || item.note) fresh = { ...fresh, ...item }; },
+    add(item) {
+      if (item.type || item.note) fresh = { ...fresh, ...item };
+    },
     paint() {
       if (!fresh) return;
       const { type, data, width, height, count, note } = fresh;

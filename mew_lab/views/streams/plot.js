@@ -6,7 +6,8 @@ import { activeOf, make, write } from "../ui/elements.js";
 import { clockHover, clockTime, countOf, roundNumber } from "../ui/text.js";
 import { axisTicks, nearestPoint, timeAxis } from "./axis.js";
 
-const POINTS = 2000, SERIES = 8;
+const POINTS = 2000;
+const SERIES = 8;
 const SERIES_INK = ["mcp", "error", "capability", "reasoning", "proposal", "chat", "participant", "stream"];
 const SERIES_DASH = [[], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3], [10, 4], [3, 1]];
 
@@ -14,14 +15,38 @@ export function plot() {
   const canvas = make("canvas", { role: "img", "aria-label": "Plot of the numbers", tabindex: 0 });
   const ticks = make("div", { class: "mew-ticks", "aria-hidden": "true" });
   const readout = make("div", { class: "mew-readout mew-num", role: "status" });
-  const high = make("span", { class: "mew-axis mew-num" }), low = make("span", { class: "mew-axis mew-num" });
+  const high = make("span", { class: "mew-axis mew-num" }),
+    low = make("span", { class: "mew-axis mew-num" });
   const legend = make("tbody");
   const bad = make("div", { class: "mew-dim" });
-  const node = make("div", { class: "mew-plot" },
+  const node = make(
+    "div",
+    { class: "mew-plot" },
     make("div", { class: "mew-canvas" }, high, canvas, low, ticks, readout),
-    make("table", { class: "mew-legend" }, make("thead", {}, make("tr", {}, ...["series", "last", "min", "max"].map((text, n) => make("th", { scope: "col", class: n ? "mew-num" : null, text })))), legend),
-    bad);
-  let points = [], times = [], names = [], lost = 0, axis = timeAxis([]), pointed = -1;
+    make(
+      "table",
+      { class: "mew-legend" },
+      make(
+        "thead",
+        {},
+        make(
+          "tr",
+          {},
+          ...["series", "last", "min", "max"].map((text, n) =>
+            make("th", { scope: "col", class: n ? "mew-num" : null, text }),
+          ),
+        ),
+      ),
+      legend,
+    ),
+    bad,
+  );
+  let points = [],
+    times = [],
+    names = [],
+    lost = 0,
+    axis = timeAxis([]),
+    pointed = -1;
 
   function add(item) {
     if (!item.points) return;
@@ -42,8 +67,24 @@ export function plot() {
 
   function read(n) {
     pointed = n;
-    const values = n < 0 ? [] : names.map((name, series) => [name, points[n][series]]).filter(([, value]) => value !== null && value !== undefined);
-    readout.replaceChildren(...(n < 0 ? ["Point at the plot, or use ← and →, to read a value."] : [make("b", { text: times[n] ? clockTime(times[n]) : `point ${n + 1}` }), ...values.flatMap(([name, value]) => [" · ", make("bdi", { text: names.length > 1 ? `${name} ` : "" }), roundNumber(value)])]));
+    const values =
+      n < 0
+        ? []
+        : names
+            .map((name, series) => [name, points[n][series]])
+            .filter(([, value]) => value !== null && value !== undefined);
+    readout.replaceChildren(
+      ...(n < 0
+        ? ["Point at the plot, or use ← and →, to read a value."]
+        : [
+            make("b", { text: times[n] ? clockTime(times[n]) : `point ${n + 1}` }),
+            ...values.flatMap(([name, value]) => [
+              " · ",
+              make("bdi", { text: names.length > 1 ? `${name} ` : "" }),
+              roundNumber(value),
+            ]),
+          ]),
+    );
     readout.title = n >= 0 && times[n] ? clockHover(times[n]) : "";
     paint();
   }
@@ -51,10 +92,13 @@ export function plot() {
     const box = canvas.getBoundingClientRect();
     read(nearestPoint(axis, points.length, (event.clientX - box.left - 2) / Math.max(1, box.width - 4)));
   });
-  canvas.addEventListener("pointerleave", () => { if (activeOf(canvas) !== canvas) read(-1); });
+  canvas.addEventListener("pointerleave", () => {
+    if (activeOf(canvas) !== canvas) read(-1);
+  });
   canvas.addEventListener("blur", () => read(-1));
   canvas.addEventListener("keydown", (event) => {
-    const last = points.length - 1, from = pointed < 0 ? last + 1 : pointed;
+    const last = points.length - 1,
+      from = pointed < 0 ? last + 1 : pointed;
     const to = { ArrowLeft: from - 1, ArrowRight: Math.min(last, from + 1), Home: 0, End: last }[event.key];
     if (to === undefined || last < 0) return;
     event.preventDefault();
@@ -62,9 +106,12 @@ export function plot() {
   });
 
   function paint() {
-    let least = Infinity, greatest = -Infinity;
+    let least = Infinity,
+      greatest = -Infinity;
     const each = names.map((_, n) => {
-      let a = Infinity, b = -Infinity, last = null;
+      let a = Infinity,
+        b = -Infinity,
+        last = null;
       for (const point of points) {
         const value = point[n];
         if (value === null || value === undefined) continue;
@@ -81,21 +128,44 @@ export function plot() {
       let line = legend.rows[n];
       if (!line) {
         const swatch = make("canvas", { class: "mew-swatch", width: 24, height: 4, "aria-hidden": true });
-        line = make("tr", {}, make("th", { scope: "row" }, swatch, make("bdi", { class: "mew-code" })), ...[0, 1, 2].map(() => make("td", { class: "mew-num mew-code" })));
+        line = make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, swatch, make("bdi", { class: "mew-code" })),
+          ...[0, 1, 2].map(() => make("td", { class: "mew-num mew-code" })),
+        );
         legend.append(line);
       }
       const sample = line.cells[0].firstChild.getContext("2d");
       sample.clearRect(0, 0, 24, 4);
-      stroke(sample, n, (ink) => { ink.moveTo(0, 2); ink.lineTo(24, 2); });
+      stroke(sample, n, (ink) => {
+        ink.moveTo(0, 2);
+        ink.lineTo(24, 2);
+      });
       write(line.cells[0].lastChild, names[n]);
       [series.last, series.a, series.b].forEach((value, m) => write(line.cells[m + 1], roundNumber(value)));
     });
-    write(bad, [lost ? `${countOf(lost, "line")} had no number.` : "", points.length > 1 && !axis.byTime ? "Many points came at once, so they stand in their order, not at their times." : ""].filter(Boolean).join(" "));
+    write(
+      bad,
+      [
+        lost ? `${countOf(lost, "line")} had no number.` : "",
+        points.length > 1 && !axis.byTime
+          ? "Many points came at once, so they stand in their order, not at their times."
+          : "",
+      ]
+        .filter(Boolean)
+        .join(" "),
+    );
     showTicks();
     if (pointed < 0 && !readout.textContent) read(-1);
     write(high, points.length ? roundNumber(greatest) : "");
     write(low, points.length ? roundNumber(least) : "");
-    canvas.setAttribute("aria-label", points.length ? `Plot of ${points.length} points, from ${roundNumber(least)} to ${roundNumber(greatest)}` : "Plot without points so far");
+    canvas.setAttribute(
+      "aria-label",
+      points.length
+        ? `Plot of ${points.length} points, from ${roundNumber(least)} to ${roundNumber(greatest)}`
+        : "Plot without points so far",
+    );
     draw(least, greatest);
   }
 
@@ -126,7 +196,9 @@ export function plot() {
   }
 
   function draw(least, greatest) {
-    const scale = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+    const scale = window.devicePixelRatio || 1,
+      width = canvas.clientWidth,
+      height = canvas.clientHeight;
     if (!width || !height) return;
     if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
       canvas.width = Math.round(width * scale);
@@ -135,9 +207,10 @@ export function plot() {
     const ink = canvas.getContext("2d");
     ink.setTransform(scale, 0, 0, scale, 0, 0);
     ink.clearRect(0, 0, width, height);
-    const span = greatest - least || 1, flat = greatest === least;
-    const x = (n) => points.length > 1 ? 2 + axis.share(n) * (width - 4) : width / 2;
-    const y = (value) => flat ? height / 2 : 4 + (greatest - value) / span * (height - 8);
+    const span = greatest - least || 1,
+      flat = greatest === least;
+    const x = (n) => (points.length > 1 ? 2 + axis.share(n) * (width - 4) : width / 2);
+    const y = (value) => (flat ? height / 2 : 4 + ((greatest - value) / span) * (height - 8));
     if (pointed >= 0 && pointed < points.length) {
       ink.fillStyle = getComputedStyle(node).getPropertyValue("--mew-line-strong").trim() || "#888";
       ink.fillRect(Math.round(x(pointed)), 0, 1, height);
@@ -147,15 +220,24 @@ export function plot() {
         let pen = false;
         points.forEach((point, at) => {
           const value = point[n];
-          if (value === null || value === undefined) { pen = false; return; }
+          if (value === null || value === undefined) {
+            pen = false;
+            return;
+          }
           if (pen) ink.lineTo(x(at), y(value));
           else ink.moveTo(x(at), y(value));
           pen = true;
         });
       });
       const value = pointed >= 0 ? points[pointed]?.[n] : null;
-      if (value !== null && value !== undefined) { ink.fillStyle = colour(n); ink.fillRect(x(pointed) - 3, y(value) - 3, 6, 6); }
-      if (points.length === 1 && points[0][n] !== null) { ink.fillStyle = colour(n); ink.fillRect(x(0) - 2, y(points[0][n]) - 2, 4, 4); }
+      if (value !== null && value !== undefined) {
+        ink.fillStyle = colour(n);
+        ink.fillRect(x(pointed) - 3, y(value) - 3, 6, 6);
+      }
+      if (points.length === 1 && points[0][n] !== null) {
+        ink.fillStyle = colour(n);
+        ink.fillRect(x(0) - 2, y(points[0][n]) - 2, 4, 4);
+      }
     });
   }
 

@@ -9,32 +9,91 @@ import { hexViewer, jsonViewer, pictureViewer, textViewer } from "./bytes.js";
 import { plot } from "./plot.js";
 
 const VIEWERS = { text: textViewer, json: jsonViewer, hex: hexViewer, numbers: plot, image: pictureViewer };
-const KIND_NAMES = [["text", "text"], ["json", "JSON lines"], ["hex", "hex"], ["numbers", "numbers"], ["image", "image"]];
-const HEADS = [["Description", ""], ["Owner", "mew-owner"], ["Writers", "mew-writers"], ["To", "mew-to"], ["Type", "mew-type"], ["State", "mew-state"], ["Frames", "mew-num mew-frames"], ["Bytes", "mew-num mew-bytes"], ["B/s", "mew-num mew-rate"], ["Age", "mew-num mew-age"]];
+const KIND_NAMES = [
+  ["text", "text"],
+  ["json", "JSON lines"],
+  ["hex", "hex"],
+  ["numbers", "numbers"],
+  ["image", "image"],
+];
+const HEADS = [
+  ["Description", ""],
+  ["Owner", "mew-owner"],
+  ["Writers", "mew-writers"],
+  ["To", "mew-to"],
+  ["Type", "mew-type"],
+  ["State", "mew-state"],
+  ["Frames", "mew-num mew-frames"],
+  ["Bytes", "mew-num mew-bytes"],
+  ["B/s", "mew-num mew-rate"],
+  ["Age", "mew-num mew-age"],
+];
 const STATES = { requested: "◌", open: "●", closed: "■", refused: "✗" };
-const KEYS = [["↑ ↓ Home End", "Move in the list"], ["Enter", "Open or hide a stream"], ["← → Home End", "Read a value, on a plot"], ["Esc", "Close the form"]];
-const TYPES = ["text/plain", "text/x-numbers", "application/x-ndjson", "application/octet-stream", "image/png"];
+const KEYS = [
+  ["↑ ↓ Home End", "Move in the list"],
+  ["Enter", "Open or hide a stream"],
+  ["← → Home End", "Read a value, on a plot"],
+  ["Esc", "Close the form"],
+];
+const TYPES = [
+  "text/plain",
+  "text/x-numbers",
+  "application/x-ndjson",
+  "application/octet-stream",
+  "image/png",
+];
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-streams", "aria-label": "Streams" });
   const header = makeHeader({ title: "Streams", keys: KEYS });
-  const opener = make("button", { type: "button", text: "Open a stream…", "aria-expanded": "false", onclick: () => showForm(form.hidden) });
+  const opener = make("button", {
+    type: "button",
+    text: "Open a stream…",
+    "aria-expanded": "false",
+    onclick: () => showForm(form.hidden),
+  });
   const form = make("form", { class: "mew-opening", hidden: true, "aria-label": "Open a stream" });
   const body = make("tbody");
-  const table = make("table", { "aria-label": "Streams of the space" }, make("thead", {}, make("tr", {}, ...HEADS.map(([text, css]) => make("th", { scope: "col", class: css, text })))), body);
+  const table = make(
+    "table",
+    { "aria-label": "Streams of the space" },
+    make(
+      "thead",
+      {},
+      make("tr", {}, ...HEADS.map(([text, css]) => make("th", { scope: "col", class: css, text }))),
+    ),
+    body,
+  );
   const scroller = make("div", { class: "mew-scroller" }, table);
   const empty = make("div", { class: "mew-empty" });
   const left = make("div", { class: "mew-empty", hidden: true });
-  const detail = make("div", { class: "mew-detail", hidden: true, role: "region", "aria-label": "The chosen stream" });
+  const detail = make("div", {
+    class: "mew-detail",
+    hidden: true,
+    role: "region",
+    "aria-label": "The chosen stream",
+  });
   header.actions.append(opener);
   root.append(header.node, form, scroller, empty, left, detail);
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
-  const rows = new Map(), lines = new Map(), counts = new Map(), countedAt = new Map(), dirty = new Set();
-  let head = { open: 0, requested: 0, ended: 0, leftOut: 0, others: [], mayRequest: true }, offset = 0, ready = false;
-  let chosen = 0, kind = "text", viewer = null, parts = null, paused = false, skipped = 0, frame = 0;
+  const rows = new Map(),
+    lines = new Map(),
+    counts = new Map(),
+    countedAt = new Map(),
+    dirty = new Set();
+  let head = { open: 0, requested: 0, ended: 0, leftOut: 0, others: [], mayRequest: true },
+    offset = 0,
+    ready = false;
+  let chosen = 0,
+    kind = "text",
+    viewer = null,
+    parts = null,
+    paused = false,
+    skipped = 0,
+    frame = 0;
 
   const sizes = new ResizeObserver(() => paintSoon());
   const link = connect(model, root, {
@@ -45,7 +104,8 @@ function render({ model, el }) {
       else if (item.t === "gone") item.keys.forEach(drop);
       else if (item.t === "counts") item.counts.forEach(count);
       else if (item.t === "head") head = item;
-      else if (item.t === "shown" && item.view === link.view && item.key === chosen && item.kind === kind) show(item);
+      else if (item.t === "shown" && item.view === link.view && item.key === chosen && item.kind === kind)
+        show(item);
     },
     done: paintSoon,
   });
@@ -67,7 +127,8 @@ function render({ model, el }) {
     const before = rows.get(row.key);
     rows.set(row.key, row);
     dirty.add(row.key);
-    if (ready && before?.state !== row.state) announce(`${row.id || "A stream"} of ${row.owner}: ${row.state}${row.reason ? `, ${row.reason}` : ""}`);
+    if (ready && before?.state !== row.state)
+      announce(`${row.id || "A stream"} of ${row.owner}: ${row.state}${row.reason ? `, ${row.reason}` : ""}`);
   }
 
   function drop(key) {
@@ -105,7 +166,10 @@ function render({ model, el }) {
     empty.hidden = rows.size > 0;
     scroller.hidden = rows.size === 0;
     left.hidden = !head.leftOut;
-    write(left, `${groupDigits(head.leftOut)} more are not in this list. lab.me.participant.streams.active has all open streams.`);
+    write(
+      left,
+      `${groupDigits(head.leftOut)} more are not in this list. lab.me.participant.streams.active has all open streams.`,
+    );
     toggle(opener, head.mayRequest ? "" : "You don't have permission to open a stream (stream/request).");
     rove();
     tick();
@@ -124,10 +188,29 @@ function render({ model, el }) {
   function paintLine(row) {
     let node = lines.get(row.key);
     if (!node) {
-      node = make("tr", { "data-key": row.key, onclick: (event) => { if (!event.target.closest("button")) choose(row.key); } });
-      const button = make("button", { type: "button", class: "mew-link", tabindex: -1, onclick: () => choose(chosen === row.key ? 0 : row.key), onfocus: () => rove(button) },
-        make("bdi", { class: "mew-purpose" }), " ", make("span", { class: "mew-id mew-code", dir: "ltr" }));
-      node.append(make("th", { scope: "row" }, button), ...HEADS.slice(1).map(([, css]) => make("td", { class: css })));
+      node = make("tr", {
+        "data-key": row.key,
+        onclick: (event) => {
+          if (!event.target.closest("button")) choose(row.key);
+        },
+      });
+      const button = make(
+        "button",
+        {
+          type: "button",
+          class: "mew-link",
+          tabindex: -1,
+          onclick: () => choose(chosen === row.key ? 0 : row.key),
+          onfocus: () => rove(button),
+        },
+        make("bdi", { class: "mew-purpose" }),
+        " ",
+        make("span", { class: "mew-id mew-code", dir: "ltr" }),
+      );
+      node.append(
+        make("th", { scope: "row" }, button),
+        ...HEADS.slice(1).map(([, css]) => make("td", { class: css })),
+      );
       for (const n of [1, 2, 3, 4]) node.cells[n].classList.add("mew-code");
       for (const cell of [...node.cells].slice(1, 6)) cell.append(make("bdi"));
       lines.set(row.key, node);
@@ -135,17 +218,29 @@ function render({ model, el }) {
       const after = [...body.rows].find((next) => Number(next.dataset.key) > row.key);
       body.insertBefore(node, after ?? null);
     }
-    const button = node.cells[0].firstChild, people = (names) => names.join(", ");
+    const button = node.cells[0].firstChild,
+      people = (names) => names.join(", ");
     write(button.firstChild, purposeOf(row));
     write(button.lastChild, row.description ? nameOf(row) : "");
-    if (button.title !== `${purposeOf(row)} (${nameOf(row)})`) button.title = `${purposeOf(row)} (${nameOf(row)})`;
+    if (button.title !== `${purposeOf(row)} (${nameOf(row)})`)
+      button.title = `${purposeOf(row)} (${nameOf(row)})`;
     button.setAttribute("aria-expanded", String(row.key === chosen));
     node.className = `mew-is-${row.state}${row.key === chosen ? " mew-chosen" : ""}`;
     const label = `${STATES[row.state]} ${row.state}${row.reason ? `: ${row.reason}` : ""}`;
-    const texts = [row.mine ? `${row.owner} (you)` : row.owner, people(row.writers), row.target.length ? people(row.target) : "everybody", [row.type, row.format].filter(Boolean).join(" "), label];
+    const texts = [
+      row.mine ? `${row.owner} (you)` : row.owner,
+      people(row.writers),
+      row.target.length ? people(row.target) : "everybody",
+      [row.type, row.format].filter(Boolean).join(" "),
+      label,
+    ];
     texts.forEach((text, n) => write(node.cells[n + 1].firstChild, text, text));
     const { frames, bytes } = counts.get(row.key) ?? { frames: 0, bytes: 0 };
-    write(node.cells[6], row.reaches ? groupDigits(frames) : "–", row.reaches ? "" : "Its frames are sent to other participants only.");
+    write(
+      node.cells[6],
+      row.reaches ? groupDigits(frames) : "–",
+      row.reaches ? "" : "Its frames are sent to other participants only.",
+    );
     write(node.cells[7], row.reaches ? amount(bytes) : "–", countOf(bytes, "byte"));
     if (row.key === chosen) showFacts(row);
   }
@@ -153,8 +248,16 @@ function render({ model, el }) {
   // One button of the table is a stop for the Tab key; the arrow keys go from row to row.
   function rove(here) {
     const buttons = [...body.rows].map((row) => row.cells[0].firstChild);
-    const stop = here ?? buttons.find((button) => button === activeOf(root)) ?? lines.get(chosen)?.cells[0].firstChild ?? buttons.find((button) => button.tabIndex === 0) ?? buttons[0];
-    for (const button of buttons) { const wanted = button === stop ? 0 : -1; if (button.tabIndex !== wanted) button.tabIndex = wanted; }
+    const stop =
+      here ??
+      buttons.find((button) => button === activeOf(root)) ??
+      lines.get(chosen)?.cells[0].firstChild ??
+      buttons.find((button) => button.tabIndex === 0) ??
+      buttons[0];
+    for (const button of buttons) {
+      const wanted = button === stop ? 0 : -1;
+      if (button.tabIndex !== wanted) button.tabIndex = wanted;
+    }
   }
 
   function rateOf(key) {
@@ -166,18 +269,29 @@ function render({ model, el }) {
   function tick() {
     if (!root.clientHeight) return;
     const now = Date.now() / 1000 + offset;
-    let bytes = 0, all = 0;
+    let bytes = 0,
+      all = 0;
     for (const row of rows.values()) {
-      const node = lines.get(row.key), speed = row.state === "open" ? rateOf(row.key) : 0;
+      const node = lines.get(row.key),
+        speed = row.state === "open" ? rateOf(row.key) : 0;
       bytes += counts.get(row.key)?.bytes ?? 0;
       all += speed;
       if (!node) continue;
       write(node.cells[8], speed ? amount(speed) : row.state === "open" && row.reaches ? "0 B" : "–");
-      write(node.cells[9], row.since ? elapsedTime((row.until ?? now) - row.since) : "", row.since ? `since ${clockTime(row.since)} (${clockHover(row.since)})${row.until ? `, until ${clockTime(row.until)} (${clockHover(row.until)})` : ""}` : "");
+      write(
+        node.cells[9],
+        row.since ? elapsedTime((row.until ?? now) - row.since) : "",
+        row.since
+          ? `since ${clockTime(row.since)} (${clockHover(row.since)})${row.until ? `, until ${clockTime(row.until)} (${clockHover(row.until)})` : ""}`
+          : "",
+      );
     }
     header.setCounts([
-      { text: `${groupDigits(head.open)} open` }, { text: head.requested ? `${groupDigits(head.requested)} requested` : "", tone: "wait" }, { text: `${groupDigits(head.ended)} closed` },
-      { text: bytes ? amount(bytes) : "", hover: "Received in all" }, { text: all ? `${amount(all)}/s` : "", hover: "Received now" },
+      { text: `${groupDigits(head.open)} open` },
+      { text: head.requested ? `${groupDigits(head.requested)} requested` : "", tone: "wait" },
+      { text: `${groupDigits(head.ended)} closed` },
+      { text: bytes ? amount(bytes) : "", hover: "Received in all" },
+      { text: all ? `${amount(all)}/s` : "", hover: "Received now" },
     ]);
   }
   const ticks = setInterval(tick, 1000);
@@ -206,7 +320,8 @@ function render({ model, el }) {
   // A text that has only numbers so far is shown as a curve, unless the reader has chosen another kind by then.
   async function findNumbers(key) {
     const done = await link.act("kind", { key });
-    if (done?.value.kind === "numbers" && chosen === key && kind === "text" && !parts.byHand) look(key, "numbers");
+    if (done?.value.kind === "numbers" && chosen === key && kind === "text" && !parts.byHand)
+      look(key, "numbers");
   }
 
   function look(key, wanted) {
@@ -218,7 +333,8 @@ function render({ model, el }) {
     parts.content.replaceChildren(viewer.node);
     parts.special.replaceChildren(...(viewer.tools ?? []));
     write(parts.note, "");
-    for (const button of parts.kinds.children) button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
+    for (const button of parts.kinds.children)
+      button.setAttribute("aria-pressed", String(button.dataset.kind === kind));
     showPause();
     link.send({ t: "look", view: link.view, key, kind });
   }
@@ -227,7 +343,10 @@ function render({ model, el }) {
     if (item.before) write(parts.note, `${amount(item.before)} came before the part that is shown here.`);
     if (item.skipped) {
       skipped = item.skipped;
-      write(parts.note, `${countOf(skipped, "byte")} skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`);
+      write(
+        parts.note,
+        `${countOf(skipped, "byte")} skipped: more than 256 KiB a second came. “Save to file” writes all held bytes.`,
+      );
       announce(`${countOf(skipped, "byte")} skipped`);
     }
     viewer.add(item);
@@ -247,13 +366,33 @@ function render({ model, el }) {
     parts.name = make("span", { class: "mew-id mew-code" });
     parts.about = make("bdi", { class: "mew-about" });
     parts.facts = make("dl", { class: "mew-facts" });
-    parts.kinds = make("div", { class: "mew-kinds", role: "group", "aria-label": "Show it as" }, ...KIND_NAMES.map(([name, text]) => make("button", { type: "button", "data-kind": name, "aria-pressed": "false", text, onclick: () => { parts.byHand = true; look(chosen, name); } })));
+    parts.kinds = make(
+      "div",
+      { class: "mew-kinds", role: "group", "aria-label": "Show it as" },
+      ...KIND_NAMES.map(([name, text]) =>
+        make("button", {
+          type: "button",
+          "data-kind": name,
+          "aria-pressed": "false",
+          text,
+          onclick: () => {
+            parts.byHand = true;
+            look(chosen, name);
+          },
+        }),
+      ),
+    );
     parts.special = make("span");
-    parts.pause = make("button", { type: "button", text: "Pause", "aria-pressed": "false", onclick: () => {
-      paused = !paused;
-      link.send({ t: "pause", view: link.view, on: paused });
-      showPause();
-    } });
+    parts.pause = make("button", {
+      type: "button",
+      text: "Pause",
+      "aria-pressed": "false",
+      onclick: () => {
+        paused = !paused;
+        link.send({ t: "pause", view: link.view, on: paused });
+        showPause();
+      },
+    });
     parts.save = doer("Save to file", () => act("save", { key: row.key, kind }));
     parts.who = make("select", { "aria-label": "Participant" });
     const about = () => ({ key: row.key, participant: parts.who.value });
@@ -264,13 +403,47 @@ function render({ model, el }) {
     parts.note = make("div", { class: "mew-dim mew-note", role: "status" });
     parts.content = make("div", { class: "mew-content" });
     parts.others = "";
-    parts.owning = make("div", { class: "mew-toolbar mew-owning", role: "group", "aria-label": "Actions of its owner" }, parts.who, parts.grant, parts.revoke, parts.transfer, make("span", { class: "mew-gap" }), parts.close);
+    parts.owning = make(
+      "div",
+      { class: "mew-toolbar mew-owning", role: "group", "aria-label": "Actions of its owner" },
+      parts.who,
+      parts.grant,
+      parts.revoke,
+      parts.transfer,
+      make("span", { class: "mew-gap" }),
+      parts.close,
+    );
     parts.why = make("div", { class: "mew-dim mew-why" });
     detail.append(
-      make("div", { class: "mew-head" }, make("span", { class: "mew-name" }, parts.about, " ", parts.name), make("button", { type: "button", text: "Hide", onclick: () => { const button = lines.get(chosen)?.cells[0].firstChild; choose(0); button?.focus(); } })),
-      parts.facts, parts.owning, parts.why,
-      make("div", { class: "mew-toolbar" }, parts.kinds, parts.special, make("span", { class: "mew-gap" }), parts.pause, parts.save),
-      parts.note, parts.content);
+      make(
+        "div",
+        { class: "mew-head" },
+        make("span", { class: "mew-name" }, parts.about, " ", parts.name),
+        make("button", {
+          type: "button",
+          text: "Hide",
+          onclick: () => {
+            const button = lines.get(chosen)?.cells[0].firstChild;
+            choose(0);
+            button?.focus();
+          },
+        }),
+      ),
+      parts.facts,
+      parts.owning,
+      parts.why,
+      make(
+        "div",
+        { class: "mew-toolbar" },
+        parts.kinds,
+        parts.special,
+        make("span", { class: "mew-gap" }),
+        parts.pause,
+        parts.save,
+      ),
+      parts.note,
+      parts.content,
+    );
     showFacts(row);
     offerParticipants();
   }
@@ -282,19 +455,56 @@ function render({ model, el }) {
     // A closed stream brings nothing more to pause.
     parts.ended = row.state !== "open";
     showPause();
-    const list = [["Owner", row.mine ? `${row.owner} (you)` : row.owner], ["Writers", row.writers.join(", ")], ["To", row.target.length ? row.target.join(", ") : "everybody"], ["Direction", row.direction], ["Type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")]];
+    const list = [
+      ["Owner", row.mine ? `${row.owner} (you)` : row.owner],
+      ["Writers", row.writers.join(", ")],
+      ["To", row.target.length ? row.target.join(", ") : "everybody"],
+      ["Direction", row.direction],
+      ["Type", [row.type, row.format, row.encoding && `encoding ${row.encoding}`].filter(Boolean).join(", ")],
+    ];
     if (row.expected !== null) list.push(["Expected", amount(row.expected)]);
     if (row.late) list.push(["Opened", "before you joined"]);
     if (row.state !== "open") list.push(["State", `${row.state}${row.reason ? `: ${row.reason}` : ""}`]);
     const texts = list.filter(([, text]) => text);
     if (parts.shown !== JSON.stringify(texts)) {
       parts.shown = JSON.stringify(texts);
-      parts.facts.replaceChildren(...texts.map(([name, text]) => make("div", {}, make("dt", { text: name }), make("dd", { class: "mew-code" }, make("bdi", { text })))));
+      parts.facts.replaceChildren(
+        ...texts.map(([name, text]) =>
+          make(
+            "div",
+            {},
+            make("dt", { text: name }),
+            make("dd", { class: "mew-code" }, make("bdi", { text })),
+          ),
+        ),
+      );
     }
-    const why = row.state === "requested" ? "Waiting for the gateway to open it." : row.state === "refused" ? "Refused: nothing can be read." : row.state !== "open" ? "Closed: read-only." : !row.mine ? `Only the owner (${row.owner}) can close, share or transfer it.` : "";
-    write(parts.why, [why, row.reaches ? "" : "Its frames are sent to other participants only, so none are shown here."].filter(Boolean).join(" "));
-    for (const [action, button] of [["close", parts.close], ["grant-write", parts.grant], ["revoke-write", parts.revoke], ["transfer-ownership", parts.transfer]])
-      toggle(button, row.may.includes(action) ? "" : why || `You don't have permission for this (stream/${action}).`);
+    const why =
+      row.state === "requested"
+        ? "Waiting for the gateway to open it."
+        : row.state === "refused"
+          ? "Refused: nothing can be read."
+          : row.state !== "open"
+            ? "Closed: read-only."
+            : !row.mine
+              ? `Only the owner (${row.owner}) can close, share or transfer it.`
+              : "";
+    write(
+      parts.why,
+      [why, row.reaches ? "" : "Its frames are sent to other participants only, so none are shown here."]
+        .filter(Boolean)
+        .join(" "),
+    );
+    for (const [action, button] of [
+      ["close", parts.close],
+      ["grant-write", parts.grant],
+      ["revoke-write", parts.revoke],
+      ["transfer-ownership", parts.transfer],
+    ])
+      toggle(
+        button,
+        row.may.includes(action) ? "" : why || `You don't have permission for this (stream/${action}).`,
+      );
     parts.owning.hidden = row.state !== "open" || !row.mine;
   }
 
@@ -320,7 +530,10 @@ function render({ model, el }) {
     if (select.people === wanted) return;
     select.people = wanted;
     const before = select.value;
-    select.replaceChildren(make("option", { value: "", text: first }), ...head.others.map(([name, text]) => make("option", { value: name, text })));
+    select.replaceChildren(
+      make("option", { value: "", text: first }),
+      ...head.others.map(([name, text]) => make("option", { value: name, text })),
+    );
     select.value = head.others.some(([name]) => name === before) ? before : "";
   }
 
@@ -331,16 +544,47 @@ function render({ model, el }) {
 
   const fields = {
     description: make("input", { type: "text", maxlength: 1000, placeholder: "What it is for" }),
-    direction: make("select", {}, make("option", { value: "upload", text: "upload: you write" }), make("option", { value: "download", text: "download: others write once you grant it" })),
-    content_type: make("input", { type: "text", maxlength: 200, placeholder: "text/plain", list: `${link.view}-types` }),
+    direction: make(
+      "select",
+      {},
+      make("option", { value: "upload", text: "upload: you write" }),
+      make("option", { value: "download", text: "download: others write once you grant it" }),
+    ),
+    content_type: make("input", {
+      type: "text",
+      maxlength: 200,
+      placeholder: "text/plain",
+      list: `${link.view}-types`,
+    }),
     format: make("input", { type: "text", maxlength: 200, placeholder: "jsonl, numbers …" }),
     target: make("select"),
   };
-  const names = { description: "Description", direction: "Direction", content_type: "Content type", format: "Format", target: "To" };
-  form.append(...Object.entries(fields).map(([name, field]) => make("label", {}, make("span", { text: names[name] }), field)), make("datalist", { id: `${link.view}-types` }, ...TYPES.map((value) => make("option", { value }))));
-  form.append(make("span", { class: "mew-buttons" }, make("button", { type: "button", text: "Cancel", onclick: () => showForm(false) }), doer("Open", start, { class: "mew-primary" })));
+  const names = {
+    description: "Description",
+    direction: "Direction",
+    content_type: "Content type",
+    format: "Format",
+    target: "To",
+  };
+  form.append(
+    ...Object.entries(fields).map(([name, field]) =>
+      make("label", {}, make("span", { text: names[name] }), field),
+    ),
+    make("datalist", { id: `${link.view}-types` }, ...TYPES.map((value) => make("option", { value }))),
+  );
+  form.append(
+    make(
+      "span",
+      { class: "mew-buttons" },
+      make("button", { type: "button", text: "Cancel", onclick: () => showForm(false) }),
+      doer("Open", start, { class: "mew-primary" }),
+    ),
+  );
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.tagName === "INPUT" && event.isTrusted && !event.repeat) start(); });
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.tagName === "INPUT" && event.isTrusted && !event.repeat)
+      start();
+  });
 
   let opening = false;
   async function start() {
@@ -352,7 +596,9 @@ function render({ model, el }) {
       if (!done) return;
       showForm(false);
       if (rows.has(done.value.key)) choose(done.value.key);
-    } finally { opening = false; }
+    } finally {
+      opening = false;
+    }
   }
 
   function showForm(on) {
@@ -361,7 +607,10 @@ function render({ model, el }) {
     form.hidden = !on;
     opener.setAttribute("aria-expanded", String(on));
     if (on) fields.description.focus();
-    else { fields.description.value = ""; if (focused) opener.focus(); }
+    else {
+      fields.description.value = "";
+      if (focused) opener.focus();
+    }
   }
 
   root.addEventListener("keydown", (event) => {
@@ -370,7 +619,8 @@ function render({ model, el }) {
       return showForm(false);
     }
     if (!body.contains(event.target)) return;
-    const all = [...body.rows], now = all.indexOf(event.target.closest("tr"));
+    const all = [...body.rows],
+      now = all.indexOf(event.target.closest("tr"));
     const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();

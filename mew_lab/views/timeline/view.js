@@ -12,14 +12,51 @@ import { barsOf, snapBrush } from "./scale.js";
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = new Set(["circle", "g", "line", "path", "rect", "text", "title", "tspan"]);
 const TRAITS = new Set([
-  "class", "cx", "cy", "d", "data-seq", "height", "r", "rx", "text-anchor", "transform", "width", "x", "x1", "x2", "y", "y1", "y2",
+  "class",
+  "cx",
+  "cy",
+  "d",
+  "data-seq",
+  "height",
+  "r",
+  "rx",
+  "text-anchor",
+  "transform",
+  "width",
+  "x",
+  "x1",
+  "x2",
+  "y",
+  "y1",
+  "y2",
 ]);
 /** @type {[label: string, seconds: number][]} */
-const WINDOWS = [["Fit", 0], ["5 min", 300], ["1 h", 3600]];
-const KEYS = [["← →", "Previous or next bar or point"], ["Shift+← →", "Select a time in the bars"], ["Enter", "Show the exchange of the point"], ["Escape", "Clear the selected time"]];
-const ENDED_WORDS = { answered: "answered", fulfilled: "approved", rejected: "rejected", withdrawn: "withdrawn" };
-const LEFT = 52, RIGHT = 8, WIDEST = 48;
-const HOW = { answered: ["●", "is-mcp"], fulfilled: ["●", "is-capability"], rejected: ["×", "is-error"], withdrawn: ["○", "is-participant"] };
+const WINDOWS = [
+  ["Fit", 0],
+  ["5 min", 300],
+  ["1 h", 3600],
+];
+const KEYS = [
+  ["← →", "Previous or next bar or point"],
+  ["Shift+← →", "Select a time in the bars"],
+  ["Enter", "Show the exchange of the point"],
+  ["Escape", "Clear the selected time"],
+];
+const ENDED_WORDS = {
+  answered: "answered",
+  fulfilled: "approved",
+  rejected: "rejected",
+  withdrawn: "withdrawn",
+};
+const LEFT = 52;
+const RIGHT = 8;
+const WIDEST = 48;
+const HOW = {
+  answered: ["●", "is-mcp"],
+  fulfilled: ["●", "is-capability"],
+  rejected: ["×", "is-error"],
+  withdrawn: ["○", "is-participant"],
+};
 const [ASKED, ASKER, ANSWER, WHEN, TOOK, ENDED, BY, LABEL] = /** @type {const} */ ([0, 1, 2, 3, 4, 5, 6, 7]);
 
 /**
@@ -65,7 +102,8 @@ function shape(tag, attributes = {}, ...children) {
 function makeDrawing([tag, attributes, inside]) {
   if (!SHAPES.has(tag)) return "";
   const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) if (TRAITS.has(name)) node.setAttribute(name, String(value));
+  for (const [name, value] of Object.entries(attributes))
+    if (TRAITS.has(name)) node.setAttribute(name, String(value));
   if (typeof inside === "string") node.textContent = inside;
   else node.append(...inside.map(makeDrawing));
   return node;
@@ -91,40 +129,128 @@ function render({ model, el }) {
   const strips = { request: makeStrip("Requests", "request"), decision: makeStrip("Decisions", "decision") };
   const empty = emptyState("No messages yet. Their times appear here.", { code: 'lab.chat("hello")' });
   const rangeText = make("span", { class: "mew-range-text" });
-  const unzoom = make("button", { type: "button", text: "Reset zoom", hidden: true, onclick: () => setZoom(null) });
-  const range = make("div", { class: "mew-range", role: "group", "aria-label": "The selected time", hidden: true }, rangeText,
+  const unzoom = make("button", {
+    type: "button",
+    text: "Reset zoom",
+    hidden: true,
+    onclick: () => setZoom(null),
+  });
+  const range = make(
+    "div",
+    { class: "mew-range", role: "group", "aria-label": "The selected time", hidden: true },
+    rangeText,
     make("button", { type: "button", text: "Zoom in", onclick: () => setZoom(brush) }),
     make("button", { type: "button", text: "Show messages", onclick: showMessages }),
-    make("button", { type: "button", class: "mew-quiet", text: "Clear", "aria-label": "Clear the selected time", onclick: () => { setBrush(null); rate.box.focus(); } }));
-  const charts = make("div", { class: "mew-charts" }, rate.box, rate.line, range, make("div", { class: "mew-strips" }, strips.request.part, strips.decision.part));
-  const which = make("input", { type: "text", placeholder: "Number or id", "aria-label": "Number or id of a message", spellcheck: "false", autocomplete: "off" });
+    make("button", {
+      type: "button",
+      class: "mew-quiet",
+      text: "Clear",
+      "aria-label": "Clear the selected time",
+      onclick: () => {
+        setBrush(null);
+        rate.box.focus();
+      },
+    }),
+  );
+  const charts = make(
+    "div",
+    { class: "mew-charts" },
+    rate.box,
+    rate.line,
+    range,
+    make("div", { class: "mew-strips" }, strips.request.part, strips.decision.part),
+  );
+  const which = make("input", {
+    type: "text",
+    placeholder: "Number or id",
+    "aria-label": "Number or id of a message",
+    spellcheck: "false",
+    autocomplete: "off",
+  });
   const show = doer("Show exchange", () => select(which.value));
   const clear = doer("Clear", () => link.act("clear"), { hidden: true });
   const about = make("span", { class: "mew-about" });
-  const stage = make("div", { class: "mew-stage", tabindex: 0, role: "region", "aria-label": "Sequence diagram", hidden: true });
-  const stepCount = make("summary"), stepRows = make("tbody"), stepHead = make("tr", {}, ...["#", "+s", "From", "To", "Kind", "What", "Verdict"].map((text) => make("th", { scope: "col", text })));
-  const stepPart = make("div", { class: "mew-scroll", tabindex: 0, role: "region", "aria-label": "Messages of the exchange" }, make("table", {}, make("thead", {}, stepHead), stepRows));
+  const stage = make("div", {
+    class: "mew-stage",
+    tabindex: 0,
+    role: "region",
+    "aria-label": "Sequence diagram",
+    hidden: true,
+  });
+  const stepCount = make("summary"),
+    stepRows = make("tbody"),
+    stepHead = make(
+      "tr",
+      {},
+      ...["#", "+s", "From", "To", "Kind", "What", "Verdict"].map((text) =>
+        make("th", { scope: "col", text }),
+      ),
+    );
+  const stepPart = make(
+    "div",
+    { class: "mew-scroll", tabindex: 0, role: "region", "aria-label": "Messages of the exchange" },
+    make("table", {}, make("thead", {}, stepHead), stepRows),
+  );
   const steps = make("details", { class: "mew-steps", hidden: true }, stepCount, stepPart);
-  const keep = make("div", { class: "mew-keep", hidden: true }, "In a cell, ", make("code", { text: "lab.view.timeline.diagram" }), " keeps it in the notebook.");
+  const keep = make(
+    "div",
+    { class: "mew-keep", hidden: true },
+    "In a cell, ",
+    make("code", { text: "lab.view.timeline.diagram" }),
+    " keeps it in the notebook.",
+  );
   header.filter.append(spans, unzoom);
   root.append(
-    header.node, legend, empty, charts,
-    make("div", { class: "mew-toolbar" }, which, show, clear, about), stage, steps, keep);
+    header.node,
+    legend,
+    empty,
+    charts,
+    make("div", { class: "mew-toolbar" }, which, show, clear, about),
+    stage,
+    steps,
+    keep,
+  );
   el.replaceChildren(root);
   keepKeys(root);
   const announce = announcer(root);
 
-  let families = [], seconds = new Map(), minutes = new Map(), space = "", sign = "#", count = 0, turn = -1, window_ = 0, zoom = null, brush = null, scale = null;
-  let offset = 0, frame = 0, dirty = true, painted = "", paints = 0, timer = null, asking = 0, exchange = { drawing: null };
+  let families = [],
+    seconds = new Map(),
+    minutes = new Map(),
+    space = "",
+    sign = "#",
+    count = 0,
+    turn = -1,
+    window_ = 0,
+    zoom = null,
+    brush = null,
+    scale = null;
+  let offset = 0,
+    frame = 0,
+    dirty = true,
+    painted = "",
+    paints = 0,
+    timer = null,
+    asking = 0,
+    exchange = { drawing: null };
   const off = new Set();
 
   for (const [text, length] of WINDOWS) {
-    spans.append(make("button", { type: "button", text, "data-length": length, "aria-pressed": String(length === window_), onclick: (event) => {
-      window_ = length;
-      zoom = null;
-      for (const button of spans.children) button.setAttribute("aria-pressed", String(button === event.currentTarget));
-      repaint();
-    } }));
+    spans.append(
+      make("button", {
+        type: "button",
+        text,
+        "data-length": length,
+        "aria-pressed": String(length === window_),
+        onclick: (event) => {
+          window_ = length;
+          zoom = null;
+          for (const button of spans.children)
+            button.setAttribute("aria-pressed", String(button === event.currentTarget));
+          repaint();
+        },
+      }),
+    );
   }
 
   const link = connect(model, root, {
@@ -169,7 +295,8 @@ function render({ model, el }) {
     const waited = strips.decision.told?.waiting ?? 0;
     put(item);
     const now = strips.decision.told.waiting;
-    if (now !== waited) announce(now ? `${now} ${now === 1 ? "decision waits" : "decisions wait"}` : "No decision waits");
+    if (now !== waited)
+      announce(now ? `${now} ${now === 1 ? "decision waits" : "decisions wait"}` : "No decision waits");
   }
 
   // A call is answered once, so a point that arrives again is the same.
@@ -204,7 +331,8 @@ function render({ model, el }) {
   function setZoom(wanted) {
     zoom = wanted;
     unzoom.hidden = !zoom;
-    for (const button of spans.children) button.setAttribute("aria-pressed", String(!zoom && Number(button.dataset.length) === window_));
+    for (const button of spans.children)
+      button.setAttribute("aria-pressed", String(!zoom && Number(button.dataset.length) === window_));
     const here = holdsFocus(range);
     setBrush(null);
     if (here) unzoom.focus();
@@ -215,25 +343,43 @@ function render({ model, el }) {
   function setBrush(wanted) {
     brush = wanted;
     range.hidden = !brush;
-    if (brush) write(rangeText, `${clockTime(brush.since)} – ${clockTime(brush.until)} · ${countOf(countBetween(brush), "message")}`, `${clockHover(brush.since)} – ${clockHover(brush.until)}`);
+    if (brush)
+      write(
+        rangeText,
+        `${clockTime(brush.since)} – ${clockTime(brush.until)} · ${countOf(countBetween(brush), "message")}`,
+        `${clockHover(brush.since)} – ${clockHover(brush.until)}`,
+      );
     repaint();
   }
 
   function countBetween({ since, until }) {
     let sum = 0;
-    for (const [start, counts] of scale?.fine === false ? minutes : seconds) if (start >= since && start < until) for (const [, many] of counts) sum += many;
+    for (const [start, counts] of scale?.fine === false ? minutes : seconds)
+      if (start >= since && start < until) for (const [, many] of counts) sum += many;
     return sum;
   }
 
   async function showMessages() {
     const { since, until } = brush;
-    if (!(await openIn(root, "feed", { since, until }))) link.notice("No list of messages is open on this page: lab.view.feed shows one.", "status");
+    if (!(await openIn(root, "feed", { since, until })))
+      link.notice("No list of messages is open on this page: lab.view.feed shows one.", "status");
   }
 
   // The time that is shown: the length of a bar in seconds, the start of the first bar, the number of bars.
   function timeScale(width) {
-    const ends = [...seconds.keys()], firstSecond = ends[0] ?? now(), lastSecond = ends.at(-1) ?? now(), firstMinute = minutes.keys().next().value ?? firstSecond;
-    scale = barsOf({ zoom, length: window_, now: now(), firstSecond, lastSecond, firstMinute, most: Math.max(20, Math.floor((width - LEFT - RIGHT) / 3)) });
+    const ends = [...seconds.keys()],
+      firstSecond = ends[0] ?? now(),
+      lastSecond = ends.at(-1) ?? now(),
+      firstMinute = minutes.keys().next().value ?? firstSecond;
+    scale = barsOf({
+      zoom,
+      length: window_,
+      now: now(),
+      firstSecond,
+      lastSecond,
+      firstMinute,
+      most: Math.max(20, Math.floor((width - LEFT - RIGHT) / 3)),
+    });
     return scale;
   }
 
@@ -252,7 +398,8 @@ function render({ model, el }) {
       sizes.observe(charts);
       return;
     }
-    const view = timeScale(width), key = `${view.end} ${view.length} ${width}`;
+    const view = timeScale(width),
+      key = `${view.end} ${view.length} ${width}`;
     writeHeads(view);
     if (!dirty && key === painted) return;
     dirty = false;
@@ -264,19 +411,34 @@ function render({ model, el }) {
     const dots = Object.values(strips).map((part) => drawPoints(part, view));
     clearInterval(timer);
     // The charts move with time while they have content.
-    timer = busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting) ? setInterval(paintSoon, 1000) : null;
+    timer =
+      busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting)
+        ? setInterval(paintSoon, 1000)
+        : null;
   }
 
   function writeHeads(view) {
     const recent = [...seconds].slice(-12).filter(([start]) => start >= now() - 10);
-    const perSecond = recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
-    header.setCounts([{ text: space }, { text: countOf(count, "message") }, { text: perSecond ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s` : "", hover: "Messages per second" }]);
+    const perSecond =
+      recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
+    header.setCounts([
+      { text: space },
+      { text: countOf(count, "message") },
+      {
+        text: perSecond
+          ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`
+          : "",
+        hover: "Messages per second",
+      },
+    ]);
     for (const part of Object.values(strips)) writeHead(part);
   }
 
   function writeHead(part) {
     const { of, p50, p95, mine, waiting, oldest } = part.told;
-    const took = of ? `median ${duration(p50)}, p95 ${duration(p95)}, of ${groupDigits(of)}${mine ? `, ${groupDigits(mine)} by you` : ""}` : `none ${part.ended} yet`;
+    const took = of
+      ? `median ${duration(p50)}, p95 ${duration(p95)}, of ${groupDigits(of)}${mine ? `, ${groupDigits(mine)} by you` : ""}`
+      : `none ${part.ended} yet`;
     write(part.took, `${took}${waiting ? ` · ${groupDigits(waiting)} waiting` : ""}`);
     part.oldest.hidden = !oldest.length;
     if (!oldest.length) return;
@@ -299,16 +461,23 @@ function render({ model, el }) {
         if (!off.has(place)) sums[n][place] += many;
       }
     }
-    const top = 12, floor = rate.height - 20, room = width - LEFT - RIGHT, each = room / view.bars;
+    const top = 12,
+      floor = rate.height - 20,
+      room = width - LEFT - RIGHT,
+      each = room / view.bars;
     const most = Math.max(...sums.map((bar) => bar.reduce((a, b) => a + b, 0))) / view.length;
-    const ceiling = roundUp(most || 1), scale = (floor - top) / ceiling, nodes = [];
-    for (const value of [0, ceiling / 2, ceiling]) nodes.push(...mark(width, floor - value * scale, String(Math.round(value * 1000) / 1000), value === 0));
+    const ceiling = roundUp(most || 1),
+      scale = (floor - top) / ceiling,
+      nodes = [];
+    for (const value of [0, ceiling / 2, ceiling])
+      nodes.push(...mark(width, floor - value * scale, String(Math.round(value * 1000) / 1000), value === 0));
     const heights = new Array(view.bars).fill(0);
     families.forEach(([name], place) => {
       let d = "";
       sums.forEach((bar, n) => {
         if (!bar[place]) return;
-        const tall = (bar[place] / view.length) * scale, wide = clamp(each - (each > 4 ? 1 : 0.25), 1, WIDEST);
+        const tall = (bar[place] / view.length) * scale,
+          wide = clamp(each - (each > 4 ? 1 : 0.25), 1, WIDEST);
         d += `M${(LEFT + n * each + Math.max(0, each - 1 - wide) / 2).toFixed(1)} ${(floor - heights[n]).toFixed(1)}h${wide.toFixed(1)}v${(-tall).toFixed(1)}h${(-wide).toFixed(1)}z`;
         heights[n] += tall;
       });
@@ -316,7 +485,16 @@ function render({ model, el }) {
     });
     nodes.push(...ends(view, width, rate.height - 4));
     const edge = (t) => LEFT + clamp((t - view.first) / view.length, 0, view.bars) * each;
-    if (brush) nodes.unshift(shape("rect", { class: "brush", x: edge(brush.since).toFixed(1), y: 4, width: Math.max(2, edge(brush.until) - edge(brush.since)).toFixed(1), height: floor - 4 }));
+    if (brush)
+      nodes.unshift(
+        shape("rect", {
+          class: "brush",
+          x: edge(brush.since).toFixed(1),
+          y: 4,
+          width: Math.max(2, edge(brush.until) - edge(brush.since)).toFixed(1),
+          height: floor - 4,
+        }),
+      );
     rate.time = (x) => view.first + ((x - LEFT) / each) * view.length;
     rate.draw(width, nodes);
     rate.count = view.bars;
@@ -324,9 +502,13 @@ function render({ model, el }) {
     rate.near = (x) => clamp(Math.floor((x - LEFT) / each), 0, view.bars - 1);
     rate.say = (n) => {
       const many = sums[n].reduce((a, b) => a + b, 0);
-      const parts = families.map(([, label], place) => (sums[n][place] ? `${label} ${groupDigits(sums[n][place])}` : "")).filter(Boolean);
+      const parts = families
+        .map(([, label], place) => (sums[n][place] ? `${label} ${groupDigits(sums[n][place])}` : ""))
+        .filter(Boolean);
       const when = `${clockTime(view.first + n * view.length)}, ${duration(view.length)}`;
-      return many ? `${when}: ${groupDigits(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}` : `${when}: nothing`;
+      return many
+        ? `${when}: ${groupDigits(many)} ${many === 1 ? "message" : "messages"} · ${parts.join(" · ")}`
+        : `${when}: nothing`;
     };
     rate.rest = `Messages per second; a bar is ${duration(view.length)}; ${groupDigits(totals.reduce((a, b) => a + b, 0))} shown. Drag over the bars to select a time.`;
     rate.settle();
@@ -340,11 +522,23 @@ function render({ model, el }) {
 
   function addToggles() {
     families.forEach(([name, label], place) => {
-      const chip = make("button", { type: "button", class: `mew-chip is-${name}`, "aria-pressed": "true", title: `Show or hide ${label}`, hidden: true, onclick: () => {
-        if (!off.delete(place)) off.add(place);
-        chip.setAttribute("aria-pressed", String(!off.has(place)));
-        repaint();
-      } }, make("span", { text: label }), make("span", { class: "mew-count mew-num" }));
+      const chip = make(
+        "button",
+        {
+          type: "button",
+          class: `mew-chip is-${name}`,
+          "aria-pressed": "true",
+          title: `Show or hide ${label}`,
+          hidden: true,
+          onclick: () => {
+            if (!off.delete(place)) off.add(place);
+            chip.setAttribute("aria-pressed", String(!off.has(place)));
+            repaint();
+          },
+        },
+        make("span", { text: label }),
+        make("span", { class: "mew-count mew-num" }),
+      );
       legend.append(chip);
     });
   }
@@ -353,14 +547,27 @@ function render({ model, el }) {
 
   /** @type {(name: string, key: string) => Strip} */
   function makeStrip(name, key) {
-    const part = /** @type {Strip} */ (makeChart(key === "request" ? "How long requests waited for their answers" : "How long proposals waited for a decision", 96));
+    const part = /** @type {Strip} */ (
+      makeChart(
+        key === "request"
+          ? "How long requests waited for their answers"
+          : "How long proposals waited for a decision",
+        96,
+      )
+    );
     part.marks = key === "request" ? "● answered" : "● approved  × rejected  ○ withdrawn";
     part.ended = key === "request" ? "answered" : "decided";
     part.points = new Map();
     part.told = { of: 0, waiting: 0, oldest: [] };
     part.took = make("span", { class: "mew-took" });
     part.oldest = doer("", () => select(part.oldest.dataset.seq), { class: "mew-link", hidden: true });
-    part.part = make("div", { class: `mew-strip mew-strip-${key}` }, make("div", { class: "mew-strip-head" }, make("b", { text: name }), part.took, part.oldest), part.box, part.line);
+    part.part = make(
+      "div",
+      { class: `mew-strip mew-strip-${key}` },
+      make("div", { class: "mew-strip-head" }, make("b", { text: name }), part.took, part.oldest),
+      part.box,
+      part.line,
+    );
     part.choose = (n) => select(`${sign}${part.seen[n][ASKED]}`);
     part.seen = [];
     return part;
@@ -369,34 +576,61 @@ function render({ model, el }) {
   function drawPoints(part, view) {
     const width = part.box.clientWidth;
     if (!width) return false;
-    const seen = [...part.points.values()].filter((point) => point[WHEN] >= view.first && point[WHEN] < view.end);
+    const seen = [...part.points.values()].filter(
+      (point) => point[WHEN] >= view.first && point[WHEN] < view.end,
+    );
     part.seen = seen;
     const took = seen.map((point) => clamp(point[TOOK], 1e-3, 1e6));
     const low = Math.floor(Math.log10(Math.min(...(took.length ? took : [1e-3]))) + 1e-9);
     const high = Math.max(low + 2, Math.ceil(Math.log10(Math.max(...(took.length ? took : [1]))) - 1e-9));
-    const top = 8, floor = part.height - 20, room = width - LEFT - RIGHT - 8, nodes = [];
+    const top = 8,
+      floor = part.height - 20,
+      room = width - LEFT - RIGHT - 8,
+      nodes = [];
     const y = (value) => floor - ((Math.log10(clamp(value, 1e-3, 1e6)) - low) / (high - low)) * (floor - top);
     const x = (t) => LEFT + 4 + ((t - view.first) / (view.end - view.first)) * room;
     const every = Math.ceil((high - low) / 4);
-    for (let power = low; power <= high; power += every) nodes.push(...mark(width, y(10 ** power), power < 0 ? `${Math.round(10 ** (power + 3))} ms` : `${10 ** power} s`, power === low));
+    for (let power = low; power <= high; power += every)
+      nodes.push(
+        ...mark(
+          width,
+          y(10 ** power),
+          power < 0 ? `${Math.round(10 ** (power + 3))} ms` : `${10 ** power} s`,
+          power === low,
+        ),
+      );
     const paths = {};
     for (const point of seen) {
       const [px, py] = [x(point[WHEN]), y(point[TOOK])];
-      paths[point[ENDED]] = (paths[point[ENDED]] ?? "") + (
-        point[ENDED] === "rejected" ? `M${(px - 3).toFixed(1)} ${(py - 3).toFixed(1)}l6 6m0 -6l-6 6`
-          : point[ENDED] === "withdrawn" ? `M${(px - 3).toFixed(1)} ${py.toFixed(1)}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0` : `M${px.toFixed(1)} ${py.toFixed(1)}h0`);
+      paths[point[ENDED]] =
+        (paths[point[ENDED]] ?? "") +
+        (point[ENDED] === "rejected"
+          ? `M${(px - 3).toFixed(1)} ${(py - 3).toFixed(1)}l6 6m0 -6l-6 6`
+          : point[ENDED] === "withdrawn"
+            ? `M${(px - 3).toFixed(1)} ${py.toFixed(1)}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0`
+            : `M${px.toFixed(1)} ${py.toFixed(1)}h0`);
     }
-    for (const [how, d] of Object.entries(paths)) nodes.push(shape("path", { class: `drawn ${how === "rejected" || how === "withdrawn" ? "arrow" : "dots"} ${HOW[how]?.[1] ?? ""}`, d }));
+    for (const [how, d] of Object.entries(paths))
+      nodes.push(
+        shape("path", {
+          class: `drawn ${how === "rejected" || how === "withdrawn" ? "arrow" : "dots"} ${HOW[how]?.[1] ?? ""}`,
+          d,
+        }),
+      );
     nodes.push(...ends(view, width, part.height - 4));
     part.draw(width, nodes);
     part.count = seen.length;
     part.at = (n) => x(seen[n][WHEN]);
     part.height_at = (n) => y(seen[n][TOOK]);
     part.near = (px, py) => {
-      let best = -1, least = Infinity;
+      let best = -1,
+        least = Infinity;
       seen.forEach((point, n) => {
         const away = (x(point[WHEN]) - px) ** 2 + (py === undefined ? 0 : (y(point[TOOK]) - py) ** 2);
-        if (away <= least) { best = n; least = away; }
+        if (away <= least) {
+          best = n;
+          least = away;
+        }
       });
       return best;
     };
@@ -404,7 +638,9 @@ function render({ model, el }) {
       const point = seen[n];
       return `${HOW[point[ENDED]]?.[0] ?? ""} ${clockTime(point[WHEN])} ${duration(point[TOOK])}: ${ENDED_WORDS[point[ENDED]] ?? point[ENDED]} by ${point[BY]} · ${sign}${point[ASKED]} ${point[ASKER]}: ${point[LABEL]}`;
     };
-    part.rest = seen.length ? `${part.marks}; click a point to see its exchange` : `Nothing was ${part.ended} in this time.`;
+    part.rest = seen.length
+      ? `${part.marks}; click a point to see its exchange`
+      : `Nothing was ${part.ended} in this time.`;
     part.settle();
     return seen.length > 0;
   }
@@ -415,10 +651,35 @@ function render({ model, el }) {
   function makeChart(label, height) {
     const svg = shape("svg", { class: "mew-drawing", "aria-hidden": "true", height });
     const cursor = shape("path", { class: "cursor" });
-    const box = make("div", { class: "mew-chart", role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0, "aria-valuetext": "" }, svg);
+    const box = make(
+      "div",
+      {
+        class: "mew-chart",
+        role: "slider",
+        tabindex: 0,
+        "aria-label": label,
+        "aria-valuemin": 0,
+        "aria-valuemax": 0,
+        "aria-valuenow": 0,
+        "aria-valuetext": "",
+      },
+      svg,
+    );
     const line = make("div", { class: "mew-line", dir: "ltr" });
     /** @type {Chart} */
-    const self = { box, line, height, count: 0, place: -1, rest: "", say: () => "", at: () => 0, near: () => -1, draw, settle };
+    const self = {
+      box,
+      line,
+      height,
+      count: 0,
+      place: -1,
+      rest: "",
+      say: () => "",
+      at: () => 0,
+      near: () => -1,
+      draw,
+      settle,
+    };
     function draw(width, nodes) {
       svg.setAttribute("width", width);
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -426,11 +687,23 @@ function render({ model, el }) {
     }
     function settle() {
       if (self.place >= self.count) self.place = -1;
-      const marked = self.place >= 0, text = marked ? self.say(self.place) : self.rest;
+      const marked = self.place >= 0,
+        text = marked ? self.say(self.place) : self.rest;
       write(line, text);
       const y = marked ? self.height_at?.(self.place) : 0;
-      cursor.setAttribute("d", !marked ? "" : self.height_at ? `M${self.at(self.place) - 6} ${y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0` : `M${self.at(self.place)} 6V${height - 20}`);
-      for (const [name, value] of [["aria-valuemax", Math.max(0, self.count - 1)], ["aria-valuenow", Math.max(0, self.place)], ["aria-valuetext", text]]) {
+      cursor.setAttribute(
+        "d",
+        !marked
+          ? ""
+          : self.height_at
+            ? `M${self.at(self.place) - 6} ${y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0`
+            : `M${self.at(self.place)} 6V${height - 20}`,
+      );
+      for (const [name, value] of [
+        ["aria-valuemax", Math.max(0, self.count - 1)],
+        ["aria-valuenow", Math.max(0, self.place)],
+        ["aria-valuetext", text],
+      ]) {
         if (box.getAttribute(name) !== String(value)) box.setAttribute(name, String(value));
       }
     }
@@ -451,9 +724,18 @@ function render({ model, el }) {
       self.choose?.(self.place);
     });
     box.addEventListener("keydown", (event) => {
-      const last = self.count - 1, page = Math.max(1, Math.round(self.count / 10));
-      const to = { ArrowLeft: self.place < 0 ? last : self.place - 1, ArrowDown: self.place < 0 ? last : self.place - 1, ArrowRight: self.place + 1, ArrowUp: self.place + 1,
-        PageUp: self.place + page, PageDown: self.place - page, Home: 0, End: last }[event.key];
+      const last = self.count - 1,
+        page = Math.max(1, Math.round(self.count / 10));
+      const to = {
+        ArrowLeft: self.place < 0 ? last : self.place - 1,
+        ArrowDown: self.place < 0 ? last : self.place - 1,
+        ArrowRight: self.place + 1,
+        ArrowUp: self.place + 1,
+        PageUp: self.place + page,
+        PageDown: self.place - page,
+        Home: 0,
+        End: last,
+      }[event.key];
       if (event.key === "Enter" && self.place >= 0 && event.isTrusted) self.choose?.(self.place);
       if (to === undefined || last < 0) return;
       event.preventDefault();
@@ -465,11 +747,15 @@ function render({ model, el }) {
   function mark(width, y, text, base) {
     const label = shape("text", { class: "faint", x: LEFT - 6, y: y + 4, "text-anchor": "end" });
     label.textContent = text;
-    return [shape("line", { class: base ? "rule" : "thin", x1: LEFT, y1: y, x2: width - RIGHT, y2: y }), label];
+    return [
+      shape("line", { class: base ? "rule" : "thin", x1: LEFT, y1: y, x2: width - RIGHT, y2: y }),
+      label,
+    ];
   }
 
   function ends(view, width, y) {
-    const from = shape("text", { class: "faint", x: LEFT, y }), to = shape("text", { class: "faint", x: width - RIGHT, y, "text-anchor": "end" });
+    const from = shape("text", { class: "faint", x: LEFT, y }),
+      to = shape("text", { class: "faint", x: width - RIGHT, y, "text-anchor": "end" });
     from.textContent = clockTime(view.first);
     to.textContent = clockTime(window_ && !zoom ? Math.min(view.end, now()) : view.end);
     return [from, to];
@@ -490,7 +776,8 @@ function render({ model, el }) {
 
   function showExchange(item) {
     exchange = item;
-    const shown = Boolean(item.drawing), other = root.dataset.chosen !== String(item.chosen);
+    const shown = Boolean(item.drawing),
+      other = root.dataset.chosen !== String(item.chosen);
     stage.hidden = steps.hidden = keep.hidden = clear.hidden = !shown;
     root.dataset.chosen = shown ? String(item.chosen) : "";
     if (!shown) {
@@ -502,33 +789,58 @@ function render({ model, el }) {
     about.textContent = item.drawing.title;
     drawExchange();
     // The keyboard focus and the scroll position stay when the exchange grows.
-    write(stepCount, `${item.steps.length === 1 ? "The message" : `The ${item.steps.length} messages`} as a table`);
+    write(
+      stepCount,
+      `${item.steps.length === 1 ? "The message" : `The ${item.steps.length} messages`} as a table`,
+    );
     showSteps(item.steps);
     if (other) stepPart.scrollTop = 0;
   }
 
   // A message that stays keeps its line, and with it the keyboard focus.
   function showSteps(messages) {
-    const before = new Map(Array.from(stepRows.rows, (line) => [line.dataset.seq, line])), seqs = new Set(messages.map(([seq]) => seq));
+    const before = new Map(Array.from(stepRows.rows, (line) => [line.dataset.seq, line])),
+      seqs = new Set(messages.map(([seq]) => seq));
     for (const [seq, line] of before) if (!seqs.has(seq)) line.remove();
     messages.forEach((texts, place) => {
       const line = before.get(texts[0]) ?? stepLine(texts[0]);
-      texts.forEach((text, n) => { if (n) write(/** @type {HTMLElement} */ (line.cells[n].firstChild), text); });
+      texts.forEach((text, n) => {
+        if (n) write(/** @type {HTMLElement} */ (line.cells[n].firstChild), text);
+      });
       if (stepRows.rows[place] !== line) stepRows.insertBefore(line, stepRows.rows[place] ?? null);
     });
   }
 
   function stepLine(seq) {
-    const go = make("button", { type: "button", class: "mew-link", text: seq, title: "Show in messages", onclick: () => openIn(root, "feed", { seq: Number(seq.slice(1)) }) });
+    const go = make("button", {
+      type: "button",
+      class: "mew-link",
+      text: seq,
+      title: "Show in messages",
+      onclick: () => openIn(root, "feed", { seq: Number(seq.slice(1)) }),
+    });
     const css = ["mew-num", "mew-num", "mew-code", "mew-code", "mew-code", "", ""];
-    return make("tr", { "data-seq": seq }, ...css.map((name, n) => make("td", { class: name }, n ? make("bdi") : go)));
+    return make(
+      "tr",
+      { "data-seq": seq },
+      ...css.map((name, n) => make("td", { class: name }, n ? make("bdi") : go)),
+    );
   }
 
   // A view of a phone's width has a diagram of its own, in which the summaries stand below the arrows.
   function drawExchange() {
-    const tight = root.clientWidth > 0 && root.clientWidth < 640, near = stage.scrollLeft, drawing = tight ? exchange.narrow : exchange.drawing;
+    const tight = root.clientWidth > 0 && root.clientWidth < 640,
+      near = stage.scrollLeft,
+      drawing = tight ? exchange.narrow : exchange.drawing;
     stage.dataset.tight = String(tight);
-    const picture = shape("svg", { class: "mew-drawing", role: "img", "aria-label": `${drawing.title}. ${drawing.about}`, width: drawing.width, height: drawing.height, viewBox: `0 0 ${drawing.width} ${drawing.height}` });
+    const picture = shape("svg", {
+      class: "mew-drawing",
+      role: "img",
+      "aria-label": `${drawing.title}. ${drawing.about}`,
+      width: drawing.width,
+      height: drawing.height,
+      viewBox: `0 0 ${drawing.width} ${drawing.height}`,
+    });
     picture.append(...drawing.shapes.map(makeDrawing));
     stage.replaceChildren(picture);
     stage.scrollLeft = near;
@@ -543,8 +855,12 @@ function render({ model, el }) {
     grip = { x: event.clientX, t: placeOf(event) };
     rate.box.setPointerCapture(event.pointerId);
   });
-  rate.box.addEventListener("pointermove", (event) => { if (grip && Math.abs(event.clientX - grip.x) > 4) markTime(grip.t, placeOf(event)); });
-  rate.box.addEventListener("lostpointercapture", () => { grip = null; });
+  rate.box.addEventListener("pointermove", (event) => {
+    if (grip && Math.abs(event.clientX - grip.x) > 4) markTime(grip.t, placeOf(event));
+  });
+  rate.box.addEventListener("lostpointercapture", () => {
+    grip = null;
+  });
   rate.box.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && brush) {
       event.preventDefault();
@@ -552,7 +868,8 @@ function render({ model, el }) {
     }
     if (!event.shiftKey || !/^Arrow(Left|Right)$/.test(event.key) || rate.place < 0) return;
     // The marked place has moved by now; the time begins where it was at first.
-    const at = scale.first + rate.place * scale.length, middle = at + scale.length / 2;
+    const at = scale.first + rate.place * scale.length,
+      middle = at + scale.length / 2;
     const anchor = brush?.anchor ?? middle + (event.key === "ArrowRight" ? -scale.length : scale.length);
     setBrush({ ...snapBrush(scale, anchor, middle), anchor });
   });

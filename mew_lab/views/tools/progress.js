@@ -6,7 +6,10 @@ import { roundNumber } from "../ui/text.js";
 // "3 of 10 (30 %) · reading"; without a total "3 · reading". A report may exceed its total, the share does not.
 export function progressText([done, total, message]) {
   const share = progressShare([done, total]);
-  const amount = share === null ? roundNumber(done) : `${roundNumber(done)} of ${roundNumber(total)} (${Math.round(share * 100)} %)`;
+  const amount =
+    share === null
+      ? roundNumber(done)
+      : `${roundNumber(done)} of ${roundNumber(total)} (${Math.round(share * 100)} %)`;
   return message ? `${amount} · ${message}` : amount;
 }
 
@@ -16,17 +19,31 @@ export function progressShare([done, total]) {
 
 export function progressBar(label) {
   const fill = make("div", { class: "mew-progress-fill" });
-  const track = make("div", { class: "mew-progress-track", role: "progressbar", "aria-label": `Progress of ${label}`, "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
+  const track = make(
+    "div",
+    {
+      class: "mew-progress-track",
+      role: "progressbar",
+      "aria-label": `Progress of ${label}`,
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+    },
+    fill,
+  );
   const text = make("bdi", { class: "mew-progress-text mew-num" });
   const node = make("div", { class: "mew-progress", hidden: true }, track, text);
-  return { node, show(progress) {
-    node.hidden = !progress;
-    if (!progress) return;
-    const share = progressShare(progress), said = progressText(progress);
-    track.hidden = share === null;
-    fill.style.width = `${100 * (share ?? 0)}%`;
-    if (share !== null) track.setAttribute("aria-valuenow", String(Math.round(share * 100)));
-    track.setAttribute("aria-valuetext", said);
-    write(text, said, said);
-  } };
+  return {
+    node,
+    show(progress) {
+      node.hidden = !progress;
+      if (!progress) return;
+      const share = progressShare(progress),
+        said = progressText(progress);
+      track.hidden = share === null;
+      fill.style.width = `${100 * (share ?? 0)}%`;
+      if (share !== null) track.setAttribute("aria-valuenow", String(Math.round(share * 100)));
+      track.setAttribute("aria-valuetext", said);
+      write(text, said, said);
+    },
+  };
 }

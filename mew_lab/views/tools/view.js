@@ -14,24 +14,58 @@ import { countOf, elapsedTime, groupDigits } from "../ui/text.js";
 import { progressBar } from "./progress.js";
 
 const WAITING = 150;
-const TABS = [["tools", "Tools", "tool"], ["resources", "Resources", "resource"], ["prompts", "Prompts", "prompt"]];
+const TABS = [
+  ["tools", "Tools", "tool"],
+  ["resources", "Resources", "resource"],
+  ["prompts", "Prompts", "prompt"],
+];
 const STATES = {
-  unknown: "not requested yet", asking: "requested", failed: "did not list its ", none: "has none",
-  propose: "you may only propose to list its ", forbidden: "you may not list its ",
+  unknown: "not requested yet",
+  asking: "requested",
+  failed: "did not list its ",
+  none: "has none",
+  propose: "you may only propose to list its ",
+  forbidden: "you may not list its ",
 };
-const SIGN = { answered: "✓", failed: "✕", unknown: "?", running: "●", rejected: "✕", withdrawn: "–", open: "●", fulfilled: "●" };
-const VERBS = { tool: ["Call", "Propose"], resource: ["Read", "Propose to read"], template: ["Read", "Propose to read"], prompt: ["Fill in", "Propose to fill in"] };
+const SIGN = {
+  answered: "✓",
+  failed: "✕",
+  unknown: "?",
+  running: "●",
+  rejected: "✕",
+  withdrawn: "–",
+  open: "●",
+  fulfilled: "●",
+};
+const VERBS = {
+  tool: ["Call", "Propose"],
+  resource: ["Read", "Propose to read"],
+  template: ["Read", "Propose to read"],
+  prompt: ["Fill in", "Propose to fill in"],
+};
 const KEYS = [
-  ["/", "Search"], ["↑ ↓ Home End", "Move in the list"], ["Enter", "Open what has the focus"],
-  ["Ctrl+Enter", "Call it; propose it where you may only propose"], ["Esc", "Back from the form to the list"], ["← →", "Change the tab, on a tab"],
+  ["/", "Search"],
+  ["↑ ↓ Home End", "Move in the list"],
+  ["Enter", "Open what has the focus"],
+  ["Ctrl+Enter", "Call it; propose it where you may only propose"],
+  ["Esc", "Back from the form to the list"],
+  ["← →", "Change the tab, on a tab"],
 ];
 
 function render({ model, el }) {
   const root = make("section", { class: "mew mew-tools", "aria-label": "Tools" });
   const header = makeHeader({ title: "Tools", keys: KEYS });
-  const refresh = doer("Refresh", () => link.act("ask", tab === "tools" ? {} : { tab }), { title: "Requests the lists of all participants again" });
+  const refresh = doer("Refresh", () => link.act("ask", tab === "tools" ? {} : { tab }), {
+    title: "Requests the lists of all participants again",
+  });
   const people = make("ul", { class: "mew-people", role: "list" });
-  const search = make("input", { type: "search", placeholder: "Search name, argument, description", "aria-label": "Search tools", autocomplete: "off", spellcheck: "false" });
+  const search = make("input", {
+    type: "search",
+    placeholder: "Search name, argument, description",
+    "aria-label": "Search tools",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   const tabs = make("div", { class: "mew-kinds", role: "radiogroup", "aria-label": "What to list" });
   const count = make("div", { class: "mew-found mew-dim", role: "status" });
   const list = make("ul", { class: "mew-list", role: "list", "aria-label": "Tools found" });
@@ -39,22 +73,60 @@ function render({ model, el }) {
   const empty = make("div", { class: "mew-empty", hidden: true });
   const pane = make("div", { class: "mew-pane", role: "region", "aria-label": "Chosen tool" });
   const calls = make("tbody");
-  const callsTable = make("table", { class: "mew-calls", "aria-label": "Your last calls" }, make("thead", {}, make("tr", {},
-    ...["Call", "Target", "Arguments", "Result", ""].map((text) => make("th", { scope: "col", text: text || " ", class: text === "Call" ? "mew-num" : "" })))), calls);
+  const callsTable = make(
+    "table",
+    { class: "mew-calls", "aria-label": "Your last calls" },
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        ...["Call", "Target", "Arguments", "Result", ""].map((text) =>
+          make("th", { scope: "col", text: text || " ", class: text === "Call" ? "mew-num" : "" }),
+        ),
+      ),
+    ),
+    calls,
+  );
   callsTable.querySelector("th:last-child").setAttribute("aria-label", "actions");
-  const callsBox = make("div", { class: "mew-calls-box", hidden: true, role: "region", tabindex: 0, "aria-label": "Last calls" }, callsTable);
-  const sheet = make("div", { class: "mew-body" }, make("div", { class: "mew-left" }, count, list, more, empty), pane);
+  const callsBox = make(
+    "div",
+    { class: "mew-calls-box", hidden: true, role: "region", tabindex: 0, "aria-label": "Last calls" },
+    callsTable,
+  );
+  const sheet = make(
+    "div",
+    { class: "mew-body" },
+    make("div", { class: "mew-left" }, count, list, more, empty),
+    pane,
+  );
   header.filter.append(search);
   header.actions.append(refresh);
   root.append(header.node, make("div", { class: "mew-bar" }, tabs), people, callsBox, sheet);
   el.replaceChildren(root);
-  const startsRun = (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && chosen?.form && pane.contains(event.target);
+  const startsRun = (event) =>
+    event.key === "Enter" && (event.ctrlKey || event.metaKey) && chosen?.form && pane.contains(event.target);
   keepKeys(root, startsRun);
   const announce = announcer(root);
 
-  let version = "", sign = "#", offset = 0, rows = [], lines = new Map(), searches = 0, chosen = null, shownRun = 0, searching = null, ticks = null, due = null;
-  let tab = "tools", catalogue = null;
-  const runs = new Map(), results = new Map(), offers = new Map(), blocks = blockViewer();
+  let version = "",
+    sign = "#",
+    offset = 0,
+    rows = [],
+    lines = new Map(),
+    searches = 0,
+    chosen = null,
+    shownRun = 0,
+    searching = null,
+    ticks = null,
+    due = null;
+  let tab = "tools",
+    catalogue = null;
+  const runs = new Map(),
+    results = new Map(),
+    offers = new Map(),
+    blocks = blockViewer();
 
   const link = connect(model, root, {
     from: () => 0,
@@ -85,16 +157,36 @@ function render({ model, el }) {
 
   // --- the tabs, the participants and what they offer ---
 
-  const tabButtons = new Map(TABS.map(([name, text]) => {
-    const button = make("button", {
-      type: "button", role: "radio", class: "mew-tab", "aria-checked": String(name === tab), tabindex: name === tab ? 0 : -1, onclick: () => showTab(name),
-    }, make("span", { text }), " ", make("span", { class: "mew-tab-count mew-num" }));
-    tabs.append(button);
-    return [name, button];
-  }));
+  const tabButtons = new Map(
+    TABS.map(([name, text]) => {
+      const button = make(
+        "button",
+        {
+          type: "button",
+          role: "radio",
+          class: "mew-tab",
+          "aria-checked": String(name === tab),
+          tabindex: name === tab ? 0 : -1,
+          onclick: () => showTab(name),
+        },
+        make("span", { text }),
+        " ",
+        make("span", { class: "mew-tab-count mew-num" }),
+      );
+      tabs.append(button);
+      return [name, button];
+    }),
+  );
   tabs.addEventListener("keydown", (event) => {
-    const names = [...tabButtons.keys()], now = names.indexOf(tab), end = names.length - 1;
-    const to = { ArrowRight: now === end ? 0 : now + 1, ArrowLeft: now === 0 ? end : now - 1, Home: 0, End: end }[event.key];
+    const names = [...tabButtons.keys()],
+      now = names.indexOf(tab),
+      end = names.length - 1;
+    const to = {
+      ArrowRight: now === end ? 0 : now + 1,
+      ArrowLeft: now === 0 ? end : now - 1,
+      Home: 0,
+      End: end,
+    }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     showTab(names[to]);
@@ -119,17 +211,26 @@ function render({ model, el }) {
   function paintCatalogue() {
     if (!catalogue) return;
     const noun = TABS.find(([name]) => name === tab)[2];
-    const shown = tab === "tools" ? catalogue : offers.get(tab) ?? { version: 0, total: 0, ready: 0, people: [], asked: false };
+    const shown =
+      tab === "tools"
+        ? catalogue
+        : (offers.get(tab) ?? { version: 0, total: 0, ready: 0, people: [], asked: false });
     for (const [name, button] of tabButtons) {
-      const number = name === "tools" ? catalogue.total : offers.get(name)?.asked ? offers.get(name).total : null;
+      const number =
+        name === "tools" ? catalogue.total : offers.get(name)?.asked ? offers.get(name).total : null;
       write(button.lastChild, number === null ? "" : groupDigits(number));
     }
     const mark = `${tab} ${shown.version}`;
     if (mark === version) return;
     version = mark;
     header.setCounts([
-      { text: countOf(shown.total, noun), hover: `of ${countOf(shown.ready, "participant")}` }, { text: countOf(shown.ready, "participant"), hover: `that list ${tab}` },
-      { text: shown.left_out ? `${groupDigits(shown.left_out)} not listed` : "", hover: "More than this list holds; lab.tools() has all.", tone: "wait" },
+      { text: countOf(shown.total, noun), hover: `of ${countOf(shown.ready, "participant")}` },
+      { text: countOf(shown.ready, "participant"), hover: `that list ${tab}` },
+      {
+        text: shown.left_out ? `${groupDigits(shown.left_out)} not listed` : "",
+        hover: "More than this list holds; lab.tools() has all.",
+        tone: "wait",
+      },
     ]);
     const quiet = shown.people.filter(([, , state]) => state !== "ready" && state !== "none");
     const none = shown.people.filter(([, , state]) => state === "none").map(([, label]) => label);
@@ -138,19 +239,47 @@ function render({ model, el }) {
       const about = JSON.stringify([tab, name, label, state, known, error]);
       if (before.has(about)) return before.get(about);
       const said = STATES[state].endsWith(" ") ? STATES[state] + tab : STATES[state];
-      const line = make("li", { class: `mew-person mew-person-${state}`, tabindex: -1, "data-who": name }, make("bdi", { class: "mew-code", text: label }), ` ${said}`,
-        known ? ` (${known} from before)` : "");
+      const line = make(
+        "li",
+        { class: `mew-person mew-person-${state}`, tabindex: -1, "data-who": name },
+        make("bdi", { class: "mew-code", text: label }),
+        ` ${said}`,
+        known ? ` (${known} from before)` : "",
+      );
       if (error) line.append(": ", make("bdi", { class: "mew-dim", text: error }));
       const of = tab === "tools" ? {} : { tab };
-      if (state === "propose") line.append(doer("Propose", () => link.act("propose-list", { participant: name, tab: of.tab }), { class: "mew-small", "aria-label": `Propose to list the ${tab} of ${label}` }));
-      else if (state !== "asking" && state !== "forbidden") line.append(doer("Request", () => link.act("ask", { participant: name, ...of }), { class: "mew-small", "aria-label": `Request the ${tab} of ${label}` }));
+      if (state === "propose")
+        line.append(
+          doer("Propose", () => link.act("propose-list", { participant: name, tab: of.tab }), {
+            class: "mew-small",
+            "aria-label": `Propose to list the ${tab} of ${label}`,
+          }),
+        );
+      else if (state !== "asking" && state !== "forbidden")
+        line.append(
+          doer("Request", () => link.act("ask", { participant: name, ...of }), {
+            class: "mew-small",
+            "aria-label": `Request the ${tab} of ${label}`,
+          }),
+        );
       line.dataset.about = about;
       return line;
     });
-    if (quiet.length > 8) lines.push(make("li", { class: "mew-person mew-dim", text: `and ${quiet.length - 8} more` }));
-    if (none.length) lines.push(make("li", { class: "mew-person mew-dim" }, make("bdi", { text: `No ${tab}: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}` })));
+    if (quiet.length > 8)
+      lines.push(make("li", { class: "mew-person mew-dim", text: `and ${quiet.length - 8} more` }));
+    if (none.length)
+      lines.push(
+        make(
+          "li",
+          { class: "mew-person mew-dim" },
+          make("bdi", {
+            text: `No ${tab}: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}`,
+          }),
+        ),
+      );
     const from = holdsFocus(people) ? activeOf(root).closest("li").dataset.who : null;
-    if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n])) people.replaceChildren(...lines);
+    if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n]))
+      people.replaceChildren(...lines);
     // The focus stays in the line of the participant whose button was pressed, while there is such a line.
     if (from !== null && !holdsFocus(people)) {
       const line = lines.find((line) => line.dataset.who === from);
@@ -162,19 +291,23 @@ function render({ model, el }) {
 
   async function find(start, atLeast = 1) {
     searches += 1;
-    const mine = searches, query = search.value;
+    const mine = searches,
+      query = search.value;
     const done = await link.act("find", tab === "tools" ? { query, start } : { query, start, tab });
     if (!done || mine !== searches) return;
     rows = start ? [...rows.slice(0, start), ...done.value.rows] : done.value.rows;
-    if (rows.length < Math.min(atLeast, done.value.total) && done.value.rows.length) return find(rows.length, atLeast);
+    if (rows.length < Math.min(atLeast, done.value.total) && done.value.rows.length)
+      return find(rows.length, atLeast);
     paintList(query, done.value.total);
   }
 
   function highlight(text, words) {
-    const node = make("bdi"), low = text.toLowerCase();
+    const node = make("bdi"),
+      low = text.toLowerCase();
     let at = 0;
     while (at < text.length) {
-      let first = -1, length = 0;
+      let first = -1,
+        length = 0;
       for (const word of words) {
         const n = low.indexOf(word, at);
         if (n >= 0 && (first < 0 || n < first)) [first, length] = [n, word.length];
@@ -194,18 +327,47 @@ function render({ model, el }) {
   }
 
   function listItem(row, words) {
-    const button = make("button", { type: "button", class: "mew-tool", tabindex: -1, onclick: () => choose(row.target, row.what) });
+    const button = make("button", {
+      type: "button",
+      class: "mew-tool",
+      tabindex: -1,
+      onclick: () => choose(row.target, row.what),
+    });
     button.dataset.target = row.target;
     button.dataset.what = row.what;
     const who = make("span", { class: "mew-of mew-code" });
     who.append(highlight(row.participant, words), "/");
-    const name = make("span", { class: "mew-tool-name mew-code", dir: "ltr" }, who, highlight(row.name, words));
-    const line = make("span", { class: "mew-tool-line" }, name, " ", ...row.badges.flatMap((text) => [badge(text), " "]));
-    if (row.address && row.address !== row.name) line.append(make("span", { class: "mew-address mew-code", dir: "ltr" }, highlight(row.address, words)));
-    if (row.may !== "call") line.append(make("span", { class: "mew-badge mew-badge-may", text: row.may === "propose" ? "propose only" : "not permitted" }));
+    const name = make(
+      "span",
+      { class: "mew-tool-name mew-code", dir: "ltr" },
+      who,
+      highlight(row.name, words),
+    );
+    const line = make(
+      "span",
+      { class: "mew-tool-line" },
+      name,
+      " ",
+      ...row.badges.flatMap((text) => [badge(text), " "]),
+    );
+    if (row.address && row.address !== row.name)
+      line.append(make("span", { class: "mew-address mew-code", dir: "ltr" }, highlight(row.address, words)));
+    if (row.may !== "call")
+      line.append(
+        make("span", {
+          class: "mew-badge mew-badge-may",
+          text: row.may === "propose" ? "propose only" : "not permitted",
+        }),
+      );
     const about = make("span", { class: "mew-tool-about" }, highlight(row.about || "No description.", words));
-    const hit = words.length ? row.arguments.filter(([argument]) => words.some((word) => argument.toLowerCase().includes(word))) : [];
-    if (hit.length) about.prepend(make("span", { class: "mew-code" }, highlight(hit.map(([name]) => name).join(", "), words)), " · ");
+    const hit = words.length
+      ? row.arguments.filter(([argument]) => words.some((word) => argument.toLowerCase().includes(word)))
+      : [];
+    if (hit.length)
+      about.prepend(
+        make("span", { class: "mew-code" }, highlight(hit.map(([name]) => name).join(", "), words)),
+        " · ",
+      );
     button.append(line, about);
     return make("li", {}, button);
   }
@@ -219,13 +381,18 @@ function render({ model, el }) {
     for (const row of rows) {
       const content = JSON.stringify([row, words]);
       const key = `${row.what} ${row.target}`;
-      lines.set(key, before.get(key)?.content === content ? before.get(key) : { content, node: listItem(row, words) });
+      lines.set(
+        key,
+        before.get(key)?.content === content ? before.get(key) : { content, node: listItem(row, words) },
+      );
     }
     const nodes = [...lines.values()].map((line) => line.node);
-    if (nodes.length !== list.children.length || nodes.some((node, n) => node !== list.children[n])) list.replaceChildren(...nodes);
+    if (nodes.length !== list.children.length || nodes.some((node, n) => node !== list.children[n]))
+      list.replaceChildren(...nodes);
     for (const node of nodes) mark(node.firstChild);
     const buttons = [...list.querySelectorAll("button")];
-    const here = buttons.find((button) => button.dataset.target === (focused ?? chosen?.target)) ?? buttons[0];
+    const here =
+      buttons.find((button) => button.dataset.target === (focused ?? chosen?.target)) ?? buttons[0];
     if (here) here.tabIndex = 0;
     if (focused && here?.dataset.target === focused) here.focus();
     count.textContent = query.trim() ? `${groupDigits(total)} found` : "";
@@ -233,18 +400,29 @@ function render({ model, el }) {
     more.textContent = `Show more (${groupDigits(total - rows.length)} left)`;
     list.hidden = !rows.length;
     empty.hidden = rows.length > 0;
-    empty.replaceChildren(query.trim() ? emptyState(`No ${tab.slice(0, -1)} matches all of these words.`) : emptyList());
+    empty.replaceChildren(
+      query.trim() ? emptyState(`No ${tab.slice(0, -1)} matches all of these words.`) : emptyList(),
+    );
     if (!chosen && !rows.length) showEmptyPane();
   }
 
   function emptyList() {
-    if (tab === "tools") return emptyState("No participant lists a tool. Connect an MCP server:", { code: 'lab.bridge("git", ["python", "-m", "mcp_server_git"])' });
+    if (tab === "tools")
+      return emptyState("No participant lists a tool. Connect an MCP server:", {
+        code: 'lab.bridge("git", ["python", "-m", "mcp_server_git"])',
+      });
     if (!offers.get(tab)?.asked) return emptyState("Waiting for the participants…");
-    return emptyState(`No participant lists ${tab}. An MCP server may offer some.`, { action: { text: "Request again", run: () => link.act("ask", { tab }) } });
+    return emptyState(`No participant lists ${tab}. An MCP server may offer some.`, {
+      action: { text: "Request again", run: () => link.act("ask", { tab }) },
+    });
   }
 
   function badge(text) {
-    return make("span", { class: `mew-badge mew-badge-${/^[a-z-]+/.exec(text)?.[0] ?? "other"}`, title: "As its participant describes it", text });
+    return make("span", {
+      class: `mew-badge mew-badge-${/^[a-z-]+/.exec(text)?.[0] ?? "other"}`,
+      title: "As its participant describes it",
+      text,
+    });
   }
 
   search.addEventListener("input", () => {
@@ -252,10 +430,14 @@ function render({ model, el }) {
     searching = setTimeout(() => find(0), WAITING);
   });
   search.addEventListener("keydown", (event) => {
-    if (event.key === "ArrowDown" && rows.length) { event.preventDefault(); list.querySelector("button")?.focus(); }
+    if (event.key === "ArrowDown" && rows.length) {
+      event.preventDefault();
+      list.querySelector("button")?.focus();
+    }
   });
   list.addEventListener("keydown", (event) => {
-    const buttons = [...list.querySelectorAll("button")], at = buttons.indexOf(activeOf(root));
+    const buttons = [...list.querySelectorAll("button")],
+      at = buttons.indexOf(activeOf(root));
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
     if (to === undefined || at < 0) return;
     event.preventDefault();
@@ -277,33 +459,89 @@ function render({ model, el }) {
     const tool = done.value;
     const note = make("div", { class: "mew-may mew-dim" });
     const notes = make("div", { class: "mew-dim mew-notes" });
-    const preview = make("div", { class: "mew-preview", hidden: true }, make("div", { class: "mew-subhead", text: "The filled prompt" }), make("pre", { class: "mew-code", tabindex: 0, "aria-label": "The filled prompt" }));
+    const preview = make(
+      "div",
+      { class: "mew-preview", hidden: true },
+      make("div", { class: "mew-subhead", text: "The filled prompt" }),
+      make("pre", { class: "mew-code", tabindex: 0, "aria-label": "The filled prompt" }),
+    );
     const reason = make("span", { class: "mew-reason", id: `mew-reason-${link.view}` });
     const [verb, proposal] = VERBS[what] ?? VERBS.tool;
-    const call = doer(verb, () => start("call"), { class: "mew-call mew-primary", "aria-describedby": reason.id });
-    const propose = doer(proposal, () => start("propose"), { class: "mew-propose", "aria-describedby": reason.id });
-    // A press on a button that waits for an argument leads to the field of that argument.
-    for (const button of [call, propose]) button.addEventListener("click", (event) => {
-      if (event.isTrusted && button.getAttribute("aria-disabled") === "true" && mine.missing) mine.form.reveal(mine.faults);
+    const call = doer(verb, () => start("call"), {
+      class: "mew-call mew-primary",
+      "aria-describedby": reason.id,
     });
+    const propose = doer(proposal, () => start("propose"), {
+      class: "mew-propose",
+      "aria-describedby": reason.id,
+    });
+    // A press on a button that waits for an argument leads to the field of that argument.
+    for (const button of [call, propose])
+      button.addEventListener("click", (event) => {
+        if (event.isTrusted && button.getAttribute("aria-disabled") === "true" && mine.missing)
+          mine.form.reveal(mine.faults);
+      });
     const result = make("div", { class: "mew-result" });
-    chosen = { target, what, tool, missing: false, faults: [], note, notes, preview, reason, call, propose, result, checks: 0, form: null };
+    chosen = {
+      target,
+      what,
+      tool,
+      missing: false,
+      faults: [],
+      note,
+      notes,
+      preview,
+      reason,
+      call,
+      propose,
+      result,
+      checks: 0,
+      form: null,
+    };
     const mine = chosen;
     for (const button of list.querySelectorAll("button")) mark(button);
-    if (!list.querySelector("button[tabindex='0']")) list.querySelector("button")?.setAttribute("tabindex", 0);
-    mine.form = schemaForm(tool.plan, { changed: () => { if (mine === chosen) checkSoon(mine); } });
+    if (!list.querySelector("button[tabindex='0']"))
+      list.querySelector("button")?.setAttribute("tabindex", 0);
+    mine.form = schemaForm(tool.plan, {
+      changed: () => {
+        if (mine === chosen) checkSoon(mine);
+      },
+    });
     const arrow = make("span", { class: "mew-of mew-code", text: `${tool.participant}/` });
     pane.replaceChildren(
-      make("div", { class: "mew-pane-head" }, make("span", { class: "mew-pane-name mew-code", dir: "ltr" }, arrow, make("bdi", { text: tool.name })), ...tool.badges.map((label) => badge(label))),
-      make("div", { class: "mew-pane-about", dir: "auto", text: tool.about || "No description." }), note, mine.form.node, notes, preview,
-      make("div", { class: "mew-buttons" }, call, propose, reason), result);
-    if (tool.address) note.before(make("div", { class: "mew-pane-address mew-code", dir: "ltr", text: tool.address }));
+      make(
+        "div",
+        { class: "mew-pane-head" },
+        make(
+          "span",
+          { class: "mew-pane-name mew-code", dir: "ltr" },
+          arrow,
+          make("bdi", { text: tool.name }),
+        ),
+        ...tool.badges.map((label) => badge(label)),
+      ),
+      make("div", { class: "mew-pane-about", dir: "auto", text: tool.about || "No description." }),
+      note,
+      mine.form.node,
+      notes,
+      preview,
+      make("div", { class: "mew-buttons" }, call, propose, reason),
+      result,
+    );
+    if (tool.address)
+      note.before(make("div", { class: "mew-pane-address mew-code", dir: "ltr", text: tool.address }));
     if (text !== null) {
-      try { mine.form.set(text); } catch (error) { link.notice(`These arguments cannot be filled in: ${error.message}`); }
+      try {
+        mine.form.set(text);
+      } catch (error) {
+        link.notice(`These arguments cannot be filled in: ${error.message}`);
+      }
     }
     setReason(mine, "The arguments are being checked…");
     checkSoon(mine, 0);
-    const last = [...runs.values()].filter((run) => run.target === target && run.what === what).map((run) => run.number);
+    const last = [...runs.values()]
+      .filter((run) => run.target === target && run.what === what)
+      .map((run) => run.number);
     if (!fits(runs.get(shownRun), mine)) shownRun = last.length ? Math.max(...last) : 0;
     paintRuns();
     if (atHand(root) && activeOf(root) !== search) mine.form.focus();
@@ -315,12 +553,21 @@ function render({ model, el }) {
   // What is no longer known has no form, but its earlier results can be read.
   function showFormless(target, what) {
     chosen = { target, what, form: null, result: make("div", { class: "mew-result" }) };
-    pane.replaceChildren(make("div", { class: "mew-pane-head" }, make("bdi", { class: "mew-pane-name mew-code", text: target }), make("span", { class: "mew-dim", text: what === "list" ? "" : "is no longer known" })), chosen.result);
+    pane.replaceChildren(
+      make(
+        "div",
+        { class: "mew-pane-head" },
+        make("bdi", { class: "mew-pane-name mew-code", text: target }),
+        make("span", { class: "mew-dim", text: what === "list" ? "" : "is no longer known" }),
+      ),
+      chosen.result,
+    );
   }
 
   function checkSoon(pane, after = WAITING) {
     clearTimeout(due);
-    if (pane.form.asJson && pane.form.text() === null) return refuseInput(pane, "The JSON cannot be read yet.");
+    if (pane.form.asJson && pane.form.text() === null)
+      return refuseInput(pane, "The JSON cannot be read yet.");
     // A check is under way: a press now would use the result of the previous one.
     setDisabled(pane.call, true);
     setDisabled(pane.propose, true);
@@ -329,7 +576,9 @@ function render({ model, el }) {
 
   async function check(pane) {
     pane.checks += 1;
-    const mine = pane.checks, text = pane.form.text(), part = text === null ? pane.form.part() : null;
+    const mine = pane.checks,
+      text = pane.form.text(),
+      part = text === null ? pane.form.part() : null;
     const json = text ?? part.text;
     if (json === null) return refuseInput(pane, `Not complete yet: ${part.unread.slice(0, 4).join(", ")}.`);
     const done = await link.act("check", { tool: pane.target, what: pane.what, text: json });
@@ -349,19 +598,36 @@ function render({ model, el }) {
     pane.form.show(checked.faults);
     pane.text = checked.faults.length ? null : text;
     pane.may = { call: checked.call, propose: checked.propose };
-    write(pane.note, checked.call ? "" : checked.propose ? `You may only propose it. ${checked.why}` : `You may neither request nor propose it. ${checked.why}`);
+    write(
+      pane.note,
+      checked.call
+        ? ""
+        : checked.propose
+          ? `You may only propose it. ${checked.why}`
+          : `You may neither request nor propose it. ${checked.why}`,
+    );
     pane.note.hidden = !pane.note.textContent;
     write(pane.notes, checked.notes.join(" "));
     pane.notes.hidden = !checked.notes.length;
     pane.preview.hidden = !checked.preview;
     write(pane.preview.querySelector("pre"), checked.preview);
-    const missing = checked.faults.filter((fault) => fault.said === "is required").map((fault) => fault.shown.join(" › "));
+    const missing = checked.faults
+      .filter((fault) => fault.said === "is required")
+      .map((fault) => fault.shown.join(" › "));
     const wrong = checked.faults.length - missing.length;
     pane.faults = checked.faults;
     pane.missing = missing.length > 0;
-    const quoted = missing.slice(0, 4).map((name) => `“${name}”`).join(", ") + (missing.length > 4 ? ` and ${missing.length - 4} more` : "");
-    const why = [missing.length ? `${quoted} ${missing.length === 1 ? "is" : "are"} required.` : "",
-      wrong ? `${wrong} field${wrong === 1 ? " does" : "s do"} not fit.` : ""].filter(Boolean).join(" ");
+    const quoted =
+      missing
+        .slice(0, 4)
+        .map((name) => `“${name}”`)
+        .join(", ") + (missing.length > 4 ? ` and ${missing.length - 4} more` : "");
+    const why = [
+      missing.length ? `${quoted} ${missing.length === 1 ? "is" : "are"} required.` : "",
+      wrong ? `${wrong} field${wrong === 1 ? " does" : "s do"} not fit.` : "",
+    ]
+      .filter(Boolean)
+      .join(" ");
     setReason(pane, why);
   }
 
@@ -381,7 +647,8 @@ function render({ model, el }) {
   }
 
   async function start(how) {
-    const pane = chosen, text = pane.form.text();
+    const pane = chosen,
+      text = pane.form.text();
     // Only arguments that were checked, and have not changed since, are sent.
     if (text === null || text !== pane.text) return checkSoon(pane, 0);
     if (pane.sending) return;
@@ -420,7 +687,10 @@ function render({ model, el }) {
     tick();
     const wait = all.some((run) => run.waits);
     if (wait && !ticks) ticks = setInterval(tick, 1000);
-    if (!wait) { clearInterval(ticks); ticks = null; }
+    if (!wait) {
+      clearInterval(ticks);
+      ticks = null;
+    }
     const run = runs.get(shownRun);
     if (run && fits(run, chosen)) showResult(run);
   }
@@ -430,30 +700,65 @@ function render({ model, el }) {
     row.dataset.number = run.number;
     row.mewRun = run;
     if (!old) {
-      const again = doer("Use again", async () => {
-        const done = await link.act("again", { run: run.number });
-        if (done) await choose(done.value.tool, done.value.what, done.value.text);
-      }, { class: "mew-small mew-quiet", "aria-label": `Use the arguments of call ${run.number} again`, title: "Fills its arguments into the form" });
-      const rerun = doer("Run again", async () => {
-        const done = await link.act("again", { run: run.number });
-        if (!done) return;
-        const started = await link.act("start", { ...done.value, how: run.proposed ? "propose" : "call" });
-        if (!started) return;
-        shownRun = started.value.run;
-        announce(started.said);
-        if (chosen?.target !== done.value.tool || chosen.what !== done.value.what) await choose(done.value.tool, done.value.what, done.value.text);
-        paintRuns();
-      }, { class: "mew-small mew-quiet", "aria-label": `Run call ${run.number} again`, title: "Sends the same arguments again" });
-      const show = make("button", { type: "button", class: "mew-small mew-quiet", text: "Show", "aria-label": `Show the result of call ${run.number}`, onclick: () => reveal(run.number) });
-      const stop = doer("Cancel", () => link.act("stop", { run: run.number }), { class: "mew-small mew-danger mew-stop-row", hidden: true });
+      const again = doer(
+        "Use again",
+        async () => {
+          const done = await link.act("again", { run: run.number });
+          if (done) await choose(done.value.tool, done.value.what, done.value.text);
+        },
+        {
+          class: "mew-small mew-quiet",
+          "aria-label": `Use the arguments of call ${run.number} again`,
+          title: "Fills its arguments into the form",
+        },
+      );
+      const rerun = doer(
+        "Run again",
+        async () => {
+          const done = await link.act("again", { run: run.number });
+          if (!done) return;
+          const started = await link.act("start", { ...done.value, how: run.proposed ? "propose" : "call" });
+          if (!started) return;
+          shownRun = started.value.run;
+          announce(started.said);
+          if (chosen?.target !== done.value.tool || chosen.what !== done.value.what)
+            await choose(done.value.tool, done.value.what, done.value.text);
+          paintRuns();
+        },
+        {
+          class: "mew-small mew-quiet",
+          "aria-label": `Run call ${run.number} again`,
+          title: "Sends the same arguments again",
+        },
+      );
+      const show = make("button", {
+        type: "button",
+        class: "mew-small mew-quiet",
+        text: "Show",
+        "aria-label": `Show the result of call ${run.number}`,
+        onclick: () => reveal(run.number),
+      });
+      const stop = doer("Cancel", () => link.act("stop", { run: run.number }), {
+        class: "mew-small mew-danger mew-stop-row",
+        hidden: true,
+      });
       if (run.what === "list") again.hidden = rerun.hidden = true;
       row.progress = progressBar(run.target);
-      row.append(make("td", { class: "mew-num", text: run.number }), make("th", { scope: "row", class: "mew-code", dir: "ltr" }, make("bdi", { text: run.target })),
-        make("td", { class: "mew-code mew-brief", dir: "ltr", title: run.brief }, make("bdi", { text: run.brief })),
-        make("td", { class: "mew-became" }, make("span", { class: "mew-became-text" }), row.progress.node), make("td", { class: "mew-do" }, stop, show, again, rerun));
+      row.append(
+        make("td", { class: "mew-num", text: run.number }),
+        make("th", { scope: "row", class: "mew-code", dir: "ltr" }, make("bdi", { text: run.target })),
+        make(
+          "td",
+          { class: "mew-code mew-brief", dir: "ltr", title: run.brief },
+          make("bdi", { text: run.brief }),
+        ),
+        make("td", { class: "mew-became" }, make("span", { class: "mew-became-text" }), row.progress.node),
+        make("td", { class: "mew-do" }, stop, show, again, rerun),
+      );
     }
     const stop = row.querySelector(".mew-stop-row");
-    if (!run.stop && holdsFocus(stop)) row.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
+    if (!run.stop && holdsFocus(stop))
+      row.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
     // A proposal that nobody has decided about is withdrawn; what runs is cancelled.
     stop.hidden = !run.stop;
     write(stop, run.stop);
@@ -467,7 +772,7 @@ function render({ model, el }) {
     if (!run) return;
     shownRun = number;
     if (run.what === "list") showFormless(run.target, "list");
-    else if (!fits(run, chosen) && !await choose(run.target, run.what)) showFormless(run.target, run.what);
+    else if (!fits(run, chosen) && !(await choose(run.target, run.what))) showFormless(run.target, run.what);
     showResult(runs.get(number) ?? run, atHand(root));
   }
 
@@ -475,7 +780,10 @@ function render({ model, el }) {
     for (const row of calls.children) {
       const run = row.mewRun;
       const cell = row.children[3];
-      write(cell.firstChild, `${SIGN[run.state] ?? "•"} ${run.proposed ? "proposed, " : ""}${stateText(run)}`);
+      write(
+        cell.firstChild,
+        `${SIGN[run.state] ?? "•"} ${run.proposed ? "proposed, " : ""}${stateText(run)}`,
+      );
       cell.className = `mew-became mew-became-${run.state}`;
     }
     const shown = runs.get(shownRun);
@@ -487,23 +795,46 @@ function render({ model, el }) {
     if (pane.shown === run) return focus ? pane.result.querySelector(".mew-result-head")?.focus() : undefined;
     pane.shown = run;
     pane.line = make("span", { class: "mew-standing", text: stateText(run) });
-    const rowsOf = [run.seq ? `${sign}${run.seq}` : "", run.answer ? `answer ${sign}${run.answer}` : ""].filter(Boolean).join(", ");
+    const rowsOf = [run.seq ? `${sign}${run.seq}` : "", run.answer ? `answer ${sign}${run.answer}` : ""]
+      .filter(Boolean)
+      .join(", ");
     const messages = make("button", {
-      type: "button", class: "mew-quiet mew-small mew-to-messages", text: "Open in Messages", title: rowsOf, hidden: !rowsOf,
-      onclick: async () => { if (!await openIn(root, "feed", { id: run.id })) announce("No view of the messages is open in this page: %mew feed shows one."); },
+      type: "button",
+      class: "mew-quiet mew-small mew-to-messages",
+      text: "Open in Messages",
+      title: rowsOf,
+      hidden: !rowsOf,
+      onclick: async () => {
+        if (!(await openIn(root, "feed", { id: run.id })))
+          announce("No view of the messages is open in this page: %mew feed shows one.");
+      },
     });
-    const head = make("div", { class: `mew-result-head mew-became-${run.state}`, tabindex: -1 }, make("span", { "aria-hidden": true, class: "mew-sign", text: SIGN[run.state] ?? "•" }),
-      make("span", { text: `Call ${run.number} ` }), make("bdi", { class: "mew-code", text: run.target }), pane.line, messages);
-    if (run.stop) head.append(doer(`${run.stop} call`, () => link.act("stop", { run: run.number }), { class: "mew-stop mew-danger" }));
+    const head = make(
+      "div",
+      { class: `mew-result-head mew-became-${run.state}`, tabindex: -1 },
+      make("span", { "aria-hidden": true, class: "mew-sign", text: SIGN[run.state] ?? "•" }),
+      make("span", { text: `Call ${run.number} ` }),
+      make("bdi", { class: "mew-code", text: run.target }),
+      pane.line,
+      messages,
+    );
+    if (run.stop)
+      head.append(
+        doer(`${run.stop} call`, () => link.act("stop", { run: run.number }), {
+          class: "mew-stop mew-danger",
+        }),
+      );
     const bar = progressBar(run.target);
     bar.show(run.progress);
     head.append(bar.node);
     const parts = blockBox();
     const focused = holdsFocus(pane.result);
     pane.result.replaceChildren(head, parts);
-    if (run.error) head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));
+    if (run.error)
+      head.after(make("div", { class: "mew-error-text", role: "note" }, make("bdi", { text: run.error })));
     if (run.has_result) showBlocks(run, parts);
-    else if (!run.waits && run.state === "answered") parts.append(make("div", { class: "mew-dim", text: "The result is empty." }));
+    else if (!run.waits && run.state === "answered")
+      parts.append(make("div", { class: "mew-dim", text: "The result is empty." }));
     if (focus || focused) head.focus({ preventScroll: focused });
   }
 
@@ -515,7 +846,10 @@ function render({ model, el }) {
       while (results.size > 20) results.delete(results.keys().next().value);
     }
     const found = results.get(run.number);
-    parts.replaceChildren(...blocks.show(found.blocks), ...(found.kept ? [kept.show(run.id, found.kept, { run: run.number })] : []));
+    parts.replaceChildren(
+      ...blocks.show(found.blocks),
+      ...(found.kept ? [kept.show(run.id, found.kept, { run: run.number })] : []),
+    );
   }
 
   root.addEventListener("keydown", (event) => {

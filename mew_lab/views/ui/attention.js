@@ -9,12 +9,18 @@ const TITLE_MARK = /^\(\d+\)\s*/;
 /** @type {(on: { shown: () => boolean, show: () => void, toast: import("./toast.js").Toast }) => { set(waiting: number): void, end(): void }} */
 export function attention({ shown, show, toast }) {
   const page = /** @type {Document & { mewWaiting?: Map<object, number> }} */ (document);
-  const key = {}, counts = (page.mewWaiting ??= new Map());
+  const key = {},
+    counts = (page.mewWaiting ??= new Map());
   let told = 0;
   function set(waiting) {
     counts.set(key, waiting);
     mark();
-    if (waiting > told && !shown()) toast(`${countOf(waiting, "request")} ${waiting === 1 ? "needs" : "need"} your approval.`, { tone: "wait", seconds: 30, action: { text: "Show", run: show } });
+    if (waiting > told && !shown())
+      toast(`${countOf(waiting, "request")} ${waiting === 1 ? "needs" : "need"} your approval.`, {
+        tone: "wait",
+        seconds: 30,
+        action: { text: "Show", run: show },
+      });
     told = waiting;
   }
   function mark() {

@@ -18,28 +18,59 @@ export function blockViewer() {
     const address = URL.createObjectURL(new Blob([bytes], { type: block.mime }));
     addresses.push(address);
     while (addresses.length > PICTURES_KEPT) URL.revokeObjectURL(addresses.shift());
-    return make("img", { class: "mew-picture", src: address, alt: `a picture of the result (${block.mime})` });
+    return make("img", {
+      class: "mew-picture",
+      src: address,
+      alt: `a picture of the result (${block.mime})`,
+    });
   }
 
   function table(block) {
     const [head, ...rows] = block.rows;
-    const cells = (row, name) => make("tr", {}, ...row.map((text) => make(name, { dir: "auto", text, ...(name === "th" && { scope: "col" }) })));
-    const drawn = make("table", { class: "mew-result-table" }, make("thead", {}, cells(head, "th")), make("tbody", {}, ...rows.map((row) => cells(row, "td"))));
+    const cells = (row, name) =>
+      make(
+        "tr",
+        {},
+        ...row.map((text) => make(name, { dir: "auto", text, ...(name === "th" && { scope: "col" }) })),
+      );
+    const drawn = make(
+      "table",
+      { class: "mew-result-table" },
+      make("thead", {}, cells(head, "th")),
+      make("tbody", {}, ...rows.map((row) => cells(row, "td"))),
+    );
     const note = make("div", { class: "mew-dim mew-block-note", text: block.text });
-    return make("div", { class: "mew-block-box mew-table-box", tabindex: 0, role: "group", "aria-label": "Result as a table" }, drawn, ...(block.text ? [note] : []));
+    return make(
+      "div",
+      { class: "mew-block-box mew-table-box", tabindex: 0, role: "group", "aria-label": "Result as a table" },
+      drawn,
+      ...(block.text ? [note] : []),
+    );
   }
 
   function show(blocks) {
     return blocks.map((block) => {
       if (block.kind === "image") return picture(block);
       if (block.kind === "table") return table(block);
-      if (block.kind === "note") return make("div", { class: "mew-dim mew-block-note", dir: "auto", text: block.text });
-      const text = make("pre", { class: "mew-code mew-block", tabindex: 0, dir: "ltr", "aria-label": block.kind === "json" ? "Result as JSON" : "Result", text: block.text });
+      if (block.kind === "note")
+        return make("div", { class: "mew-dim mew-block-note", dir: "auto", text: block.text });
+      const text = make("pre", {
+        class: "mew-code mew-block",
+        tabindex: 0,
+        dir: "ltr",
+        "aria-label": block.kind === "json" ? "Result as JSON" : "Result",
+        text: block.text,
+      });
       const copy = copyButton(() => block.text, "Copy", text);
       copy.setAttribute("aria-label", "Copy this part of the result");
       return make("div", { class: "mew-block-box" }, text, copy);
     });
   }
 
-  return { show, end() { for (const address of addresses) URL.revokeObjectURL(address); } };
+  return {
+    show,
+    end() {
+      for (const address of addresses) URL.revokeObjectURL(address);
+    },
+  };
 }

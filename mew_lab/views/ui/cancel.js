@@ -11,9 +11,19 @@ import { doer } from "./elements.js";
 /** @type {(link: any, call: RunningData, say: (sentence: string) => void, attributes?: Record<string, any>, ready?: () => boolean) => HTMLButtonElement} */
 export function cancelButton(link, call, say, attributes = {}, ready = () => true) {
   const label = `Cancel ${call.text}`;
-  return doer("Cancel", async () => {
-    if (!ready()) return;
-    const done = await link.act("cancel_call", { id: call.id });
-    if (done) say(done.said);
-  }, { class: "mew-small mew-danger mew-cancel-call", "aria-label": label, title: label, hidden: !call.cancel, ...attributes });
+  return doer(
+    "Cancel",
+    async () => {
+      if (!ready()) return;
+      const done = await link.act("cancel_call", { id: call.id });
+      if (done) say(done.said);
+    },
+    {
+      class: "mew-small mew-danger mew-cancel-call",
+      "aria-label": label,
+      title: label,
+      hidden: !call.cancel,
+      ...attributes,
+    },
+  );
 }

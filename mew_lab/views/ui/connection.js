@@ -56,7 +56,8 @@ import { setClockUtc } from "./text.js";
  */
 
 const KERNEL_GONE = "The kernel of this view is gone. Run the cell again.";
-const KERNEL_QUIET = "The kernel does not answer. The view continues when the running cell has ended; if no cell runs, run this cell again.";
+const KERNEL_QUIET =
+  "The kernel does not answer. The view continues when the running cell has ended; if no cell runs, run this cell again.";
 const KERNEL_SILENT = 2500;
 const LINK_WORDS = { waiting: "Connecting", connected: "Connected", gone: "Disconnected", over: "Stopped" };
 const KERNEL_ENDED = ["restarting", "autorestarting", "dead", "terminating"];
@@ -70,7 +71,8 @@ function kernelOf(model) {
     return null;
   }
 }
-const LOST = "A message of the kernel was lost, so it is not known whether this was done. Check what is shown now before you try again.";
+const LOST =
+  "A message of the kernel was lost, so it is not known whether this was done. Check what is shown now before you try again.";
 
 /** @type {(model: Model, root: HTMLElement, on: Handlers) => Link} */
 export function connect(model, root, on) {
@@ -80,8 +82,15 @@ export function connect(model, root, on) {
   const banner = make("div", { class: "mew-gone", role: "alert", hidden: true });
   root.prepend(banner);
   root.append(silence, notices);
-  const jobs = new Map(), doubtful = new Set();
-  let answered = false, attempts = 0, timer = null, nonce = null, job = 0, missed = false, number = null;
+  const jobs = new Map(),
+    doubtful = new Set();
+  let answered = false,
+    attempts = 0,
+    timer = null,
+    nonce = null,
+    job = 0,
+    missed = false,
+    number = null;
   const sight = new ResizeObserver(() => {
     if (!missed || !root.getClientRects().length) return;
     missed = false;
@@ -107,11 +116,14 @@ export function connect(model, root, on) {
     answered = false;
     if (!send({ t: "snapshot", view, from: on.from() })) return;
     attempts += 1;
-    timer = setTimeout(() => {
-      if (answered) return;
-      say("Waiting for the kernel: a running cell may keep it busy, or it has ended.");
-      ask();
-    }, Math.min(1500 * attempts, 6000));
+    timer = setTimeout(
+      () => {
+        if (answered) return;
+        say("Waiting for the kernel: a running cell may keep it busy, or it has ended.");
+        ask();
+      },
+      Math.min(1500 * attempts, 6000),
+    );
   }
   function notice(text, kind = "alert") {
     const line = make("div", { class: "mew-notice", role: kind }, make("bdi", { text }));
@@ -124,20 +136,28 @@ export function connect(model, root, on) {
     const mine = job;
     if (!send({ t: "act", view, job: mine, nonce, act: name, with: choices })) return Promise.resolve(null);
     return new Promise((resolve) => {
-      const slow = setTimeout(() => say("The kernel has not answered yet: a running cell may block it."), patience);
-      jobs.set(mine, { tell, end(item) {
-        clearTimeout(slow);
-        say("");
-        resolve(item ? { said: item.said, value: item.value } : null);
-      } });
+      const slow = setTimeout(
+        () => say("The kernel has not answered yet: a running cell may block it."),
+        patience,
+      );
+      jobs.set(mine, {
+        tell,
+        end(item) {
+          clearTimeout(slow);
+          say("");
+          resolve(item ? { said: item.said, value: item.value } : null);
+        },
+      });
     });
   }
   function finishAct(item) {
     if (item.view !== view) return;
-    const job = jobs.get(item.job), failed = item.t === "failed";
+    const job = jobs.get(item.job),
+      failed = item.t === "failed";
     jobs.delete(item.job);
     // The answer of an act that counted as failed: its outcome is shown after all.
-    if (!job) return void (doubtful.delete(item.job) && item.said && notice(item.said, failed ? "alert" : "status"));
+    if (!job)
+      return void (doubtful.delete(item.job) && item.said && notice(item.said, failed ? "alert" : "status"));
     if (failed) job.tell(item.said);
     job.end(failed ? null : item);
   }
@@ -155,7 +175,8 @@ export function connect(model, root, on) {
     lastBeat = performance.now();
     if (!over) setOff("");
     // A message without items repeats the number of the last one.
-    const hasItems = message.items.length > 0, lost = number !== null && message.no !== number + (hasItems ? 1 : 0);
+    const hasItems = message.items.length > 0,
+      lost = number !== null && message.no !== number + (hasItems ? 1 : 0);
     number = message.no;
     const away = on.rests && !root.getClientRects().length;
     let whole = false;
@@ -213,9 +234,15 @@ export function connect(model, root, on) {
   }
   // Whether a kernel is at the other end. The kernel sends a beat a second as long as it receives pings now and then. The
   // kernel status that the front end reports counts at once.
-  let why = "", over = "", lastBeat = performance.now(), looked = lastBeat, pulse = null;
+  let why = "",
+    over = "",
+    lastBeat = performance.now(),
+    looked = lastBeat,
+    pulse = null;
   const kernel = kernelOf(model);
-  const status = (_, now) => { if (KERNEL_ENDED.includes(now)) setOff(KERNEL_GONE); };
+  const status = (_, now) => {
+    if (KERNEL_ENDED.includes(now)) setOff(KERNEL_GONE);
+  };
   kernel?.statusChanged?.connect(status);
   function setOff(text) {
     if (over && why) return;
@@ -236,7 +263,9 @@ export function connect(model, root, on) {
   }
   function startPings(every) {
     clearInterval(pulse);
-    pulse = setInterval(() => { if (!over) ping(); }, every * 1000);
+    pulse = setInterval(() => {
+      if (!over) ping();
+    }, every * 1000);
   }
   function ping() {
     if (!document.hidden || !why) send({ t: "ping", view });
@@ -247,7 +276,12 @@ export function connect(model, root, on) {
     if (now - looked > 1500) lastBeat = Math.max(lastBeat, now - 1000);
     looked = now;
     if (kernel?.isDisposed || KERNEL_ENDED.includes(kernel?.status)) setOff(KERNEL_GONE);
-    else if (pulse && !document.hidden && now - lastBeat > KERNEL_SILENT) setOff(kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting" ? KERNEL_GONE : KERNEL_QUIET);
+    else if (pulse && !document.hidden && now - lastBeat > KERNEL_SILENT)
+      setOff(
+        kernel && kernel.status !== "busy" && kernel.connectionStatus !== "connecting"
+          ? KERNEL_GONE
+          : KERNEL_QUIET,
+      );
   }
   const checks = setInterval(check, 250);
   const back = () => {
@@ -259,7 +293,11 @@ export function connect(model, root, on) {
   model.on("msg:custom", receive);
   ask();
   return {
-    view, send, ask, act, notice,
+    view,
+    send,
+    ask,
+    act,
+    notice,
     isOff: () => why !== "",
     setSetting: (name, value) => send({ t: "setting", view, name, value }),
     end() {
@@ -270,7 +308,11 @@ export function connect(model, root, on) {
       document.removeEventListener("visibilitychange", back);
       sight.disconnect();
       model.off("msg:custom", receive);
-      try { model.send({ t: "bye", view }); } catch (error) { /* the kernel has gone, so there is nothing to end */ }
+      try {
+        model.send({ t: "bye", view });
+      } catch (error) {
+        /* the kernel has gone, so there is nothing to end */
+      }
     },
   };
 }

@@ -25,12 +25,16 @@ export function write(node, text, hover) {
 export function announcer(root) {
   const line = make("div", { class: "mew-heard", "aria-live": "polite", role: "status" });
   root.append(line);
-  let next = null, wanted = "";
+  let next = null,
+    wanted = "";
   return (text) => {
     wanted = text;
     if (next) return;
     line.textContent = wanted;
-    next = setTimeout(() => { next = null; if (line.textContent !== wanted) line.textContent = wanted; }, 1000);
+    next = setTimeout(() => {
+      next = null;
+      if (line.textContent !== wanted) line.textContent = wanted;
+    }, 1000);
   };
 }
 
@@ -40,33 +44,59 @@ export function announcer(root) {
 /** @type {(root: HTMLElement, isOwn?: (event: KeyboardEvent) => boolean) => void} */
 export function keepKeys(root, isOwn = () => false) {
   root.setAttribute("data-lm-suppress-shortcuts", "true");
-  const runs = (event) => event.key === "Enter" && (event.shiftKey || event.ctrlKey || event.altKey || event.metaKey)
-    && event.target.closest(".mew") === root && !event.target.matches(FIELDS) && !isOwn(event);
+  const runs = (event) =>
+    event.key === "Enter" &&
+    (event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) &&
+    event.target.closest(".mew") === root &&
+    !event.target.matches(FIELDS) &&
+    !isOwn(event);
   // Before the view gets it: with a modifier the key presses no button, and confirms nothing.
-  root.addEventListener("keydown", (event) => {
-    if (!runs(event) || !event.isTrusted) return;
-    if (event.target instanceof Element && event.target.closest("button, summary, a")) event.preventDefault();
-    if (!goBack(root)) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-    const { key, code, keyCode, shiftKey, ctrlKey, altKey, metaKey, repeat } = event;
-    activeOf(root)?.dispatchEvent(new KeyboardEvent("keydown", { key, code, keyCode, shiftKey, ctrlKey, altKey, metaKey, repeat, bubbles: true, cancelable: true, composed: true }));
-  }, true);
+  root.addEventListener(
+    "keydown",
+    (event) => {
+      if (!runs(event) || !event.isTrusted) return;
+      if (event.target instanceof Element && event.target.closest("button, summary, a"))
+        event.preventDefault();
+      if (!goBack(root)) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      const { key, code, keyCode, shiftKey, ctrlKey, altKey, metaKey, repeat } = event;
+      activeOf(root)?.dispatchEvent(
+        new KeyboardEvent("keydown", {
+          key,
+          code,
+          keyCode,
+          shiftKey,
+          ctrlKey,
+          altKey,
+          metaKey,
+          repeat,
+          bubbles: true,
+          cancelable: true,
+          composed: true,
+        }),
+      );
+    },
+    true,
+  );
   for (const kind of ["keydown", "keyup", "keypress"]) {
     root.addEventListener(kind, (event) => {
       const room = root.parentElement?.closest(".mew");
-      if (!runs(event) && (!room || /** @type {KeyboardEvent} */ (event).key !== "Escape")) event.stopPropagation();
+      if (!runs(event) && (!room || /** @type {KeyboardEvent} */ (event).key !== "Escape"))
+        event.stopPropagation();
     });
   }
   root.addEventListener("pointerdown", () => remember(root), true);
   root.addEventListener("focusin", (event) => {
-    const own = cellOf(root), from = event.relatedTarget instanceof Element ? event.relatedTarget : null;
+    const own = cellOf(root),
+      from = event.relatedTarget instanceof Element ? event.relatedTarget : null;
     if (own && from && from !== own && own.contains(from) && !from.closest(".mew")) delete own.mewBefore;
     remember(root);
   });
   root.addEventListener("focusout", (event) => {
     const own = cellOf(root);
-    if (own && event.relatedTarget instanceof Element && !own.contains(event.relatedTarget)) delete own.mewBefore;
+    if (own && event.relatedTarget instanceof Element && !own.contains(event.relatedTarget))
+      delete own.mewBefore;
   });
 }
 const FIELDS = "textarea, select, [contenteditable], input:not([type=checkbox], [type=radio], [type=range])";
@@ -81,14 +111,18 @@ function cellOf(root) {
 // A press in a view makes its cell the active one. The one that was is remembered until the focus goes elsewhere.
 /** @type {(root: HTMLElement) => void} */
 function remember(root) {
-  const own = cellOf(root), active = /** @type {Cell | null | undefined} */ (own?.closest(".jp-Notebook")?.querySelector(".jp-Cell.jp-mod-active"));
+  const own = cellOf(root),
+    active = /** @type {Cell | null | undefined} */ (
+      own?.closest(".jp-Notebook")?.querySelector(".jp-Cell.jp-mod-active")
+    );
   if (own && active && active !== own) own.mewBefore = active.mewBefore ?? active;
 }
 
 // Gives the focus back to the notebook, at the cell from which the person came; false where there is none.
 /** @type {(root: HTMLElement) => boolean} */
 export function goBack(root) {
-  const own = cellOf(root), cell = own?.mewBefore?.isConnected ? own.mewBefore : own;
+  const own = cellOf(root),
+    cell = own?.mewBefore?.isConnected ? own.mewBefore : own;
   cell?.focus({ preventScroll: true });
   return Boolean(cell && activeOf(cell) === cell);
 }
@@ -115,10 +149,19 @@ export function holdsFocus(node) {
 // A button that does something in Python. While that is under way, the button ignores clicks and keeps the focus.
 /** @type {(text: string, run: (event: Event) => unknown, attributes?: Record<string, any>) => HTMLButtonElement} */
 export function doer(text, run, attributes = {}) {
-  const button = make("button", { type: "button", text, ...attributes, onclick: async (event) => {
-    if (button.getAttribute("aria-disabled") === "true" || !event.isTrusted) return;
-    button.setAttribute("aria-disabled", "true");
-    try { await run(event); } finally { button.setAttribute("aria-disabled", "false"); }
-  } });
+  const button = make("button", {
+    type: "button",
+    text,
+    ...attributes,
+    onclick: async (event) => {
+      if (button.getAttribute("aria-disabled") === "true" || !event.isTrusted) return;
+      button.setAttribute("aria-disabled", "true");
+      try {
+        await run(event);
+      } finally {
+        button.setAttribute("aria-disabled", "false");
+      }
+    },
+  });
   return button;
 }

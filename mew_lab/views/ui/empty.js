@@ -7,8 +7,24 @@ export function emptyState(text, { code = "", action = null } = {}) {
   const node = make("div", { class: "mew-empty-state" }, make("div", { class: "mew-empty-text", text }));
   if (code) {
     const line = make("code", { dir: "ltr", text: code });
-    node.append(make("div", { class: "mew-empty-code" }, line, copyButton(() => code, "Copy", line)));
+    node.append(
+      make(
+        "div",
+        { class: "mew-empty-code" },
+        line,
+        copyButton(() => code, "Copy", line),
+      ),
+    );
   }
-  if (action) node.append(make("button", { type: "button", text: action.text, onclick: (event) => { if (event.isTrusted) action.run(event); } }));
+  if (action)
+    node.append(
+      make("button", {
+        type: "button",
+        text: action.text,
+        onclick: (event) => {
+          if (event.isTrusted) action.run(event);
+        },
+      }),
+    );
   return node;
 }

@@ -4,7 +4,9 @@
 import { groupDigits } from "./text.js";
 
 export function follower(scroller, button, back = () => {}) {
-  let following = true, unseen = 0, placed = -1;
+  let following = true,
+    unseen = 0,
+    placed = -1;
   function showNews() {
     button.hidden = following;
     const text = unseen ? `${groupDigits(unseen)} new ▾ follow` : "▾ follow";
@@ -34,14 +36,26 @@ export function follower(scroller, button, back = () => {}) {
     back();
   });
   // The list may be out of the layout (a theme change, a hidden tab): it keeps its position until it is back.
-  const sizes = new ResizeObserver(() => { if (following && scroller.clientHeight) end(); });
+  const sizes = new ResizeObserver(() => {
+    if (following && scroller.clientHeight) end();
+  });
   sizes.observe(scroller);
   showNews();
   return {
     follows: () => following,
-    arrived(n) { if (!following) unseen += n; showNews(); },
-    settle() { if (following && scroller.clientHeight) end(); },
-    hold() { following = atEnd(); showNews(); },
-    stop() { sizes.disconnect(); },
+    arrived(n) {
+      if (!following) unseen += n;
+      showNews();
+    },
+    settle() {
+      if (following && scroller.clientHeight) end();
+    },
+    hold() {
+      following = atEnd();
+      showNews();
+    },
+    stop() {
+      sizes.disconnect();
+    },
   };
 }

@@ -8,8 +8,9 @@ indentation are left out of it, for each view of a page carries all that it impo
 
 Joining is simple because the modules keep to few forms; any other form raises a `ValueError`:
 
-- `import { name, other } from "./module.js";`, on one line, without another name for what is imported;
+- `import { name, other } from "./module.js";`, on one line or several, without another name for what is imported;
 - `export` before a declaration, and `export default { render };` as the last line of a view;
+- a `const` or `let` at the top binds one name, or a pattern on its first line;
 - names at the top of modules that are joined differ, for they share one scope.
 """
 
@@ -31,7 +32,9 @@ VIEWS = Path(__file__).parents[1]
 FAMILY_TABLE = "ui/family_table.js"
 STORED_PICTURE = "ui/stored_picture.css"  # in every view: it hides the stored picture of the cell
 
-_IMPORT = re.compile(r'import \{ ([\w$]+(?:, [\w$]+)*) \} from "(\.\.?/[\w./]+\.js)";')
+_IMPORT = re.compile(
+    r'^import \{\s+([\w$]+(?:,\s+[\w$]+)*),?\s+\} from "(\.\.?/[\w./]+\.js)";\n', re.MULTILINE
+)
 _DECLARATION = re.compile(r"(export )?(?:(?:async )?function|class|const|let) ")
 _DEFAULT = "export default { render };"
 
@@ -59,12 +62,13 @@ def read_module(path: str, source: str) -> Module:
     imports: dict[str, tuple[str, ...]] = {}
     names, exports, lines = list[str](), list[str](), list[str]()
     is_view = source.endswith(f"\n{_DEFAULT}\n")
-    for line in source.removesuffix(f"{_DEFAULT}\n" if is_view else "").splitlines():
-        if match := _IMPORT.fullmatch(line):
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), match[2]))
-            imports[target] = (*imports.get(target, ()), *match[1].split(", "))
-            continue
+    for found in _IMPORT.finditer(source):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), found[2]))
+        imports[target] = (*imports.get(target, ()), *re.findall(r"[\w$]+", found[1]))
+    for line in _IMPORT.sub("", source).removesuffix(f"{_DEFAULT}\n" if is_view else "").splitlines():
         if match := _DECLARATION.match(line):
+            if line.endswith(","):
+                raise ValueError(f"{path}: {line!r} binds more names, which are not read")
             declared = _read_declared_names(line.removeprefix("export "))
             names += declared
             if match[1]:

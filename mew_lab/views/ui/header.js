@@ -7,11 +7,24 @@ import { showPopover } from "./popover.js";
 // `keys` are pairs of a key and what it does. The panel lists those of all parts in sight.
 export function makeHeader({ title, label = title, keys = [] }) {
   const heading = make("div", { class: "mew-heading", role: "heading", "aria-level": 2, text: title });
-  const link = make("span", { class: "mew-connection mew-pill", role: "img", "aria-label": "Connecting", title: "Connecting" });
+  const link = make("span", {
+    class: "mew-connection mew-pill",
+    role: "img",
+    "aria-label": "Connecting",
+    title: "Connecting",
+  });
   const counts = make("div", { class: "mew-counts-line" });
   const filter = make("div", { class: "mew-filter-place" });
   const actions = make("div", { class: "mew-actions" });
-  const node = make("header", { class: "mew-header", "aria-label": label }, heading, link, counts, filter, actions);
+  const node = make(
+    "header",
+    { class: "mew-header", "aria-label": label },
+    heading,
+    link,
+    counts,
+    filter,
+    actions,
+  );
   node.mewKeys = keys;
   node.mewTitle = title;
   if (keys.length) node.append(keysButton(node));
@@ -32,7 +45,13 @@ export function makeHeader({ title, label = title, keys = [] }) {
 
 function keysButton(header) {
   const button = make("button", {
-    type: "button", class: "mew-quiet mew-keys-button", text: "?", title: "Keys", "aria-label": "Keys", "aria-haspopup": "dialog", "aria-expanded": "false",
+    type: "button",
+    class: "mew-quiet mew-keys-button",
+    text: "?",
+    title: "Keys",
+    "aria-label": "Keys",
+    "aria-haspopup": "dialog",
+    "aria-expanded": "false",
     onclick: () => {
       const sheet = makeKeysSheet(header);
       const close = showPopover(sheet, button, { back: button });
@@ -45,10 +64,28 @@ function keysButton(header) {
 // The keys of this header's part and of the parts within it.
 function makeKeysSheet(header) {
   const root = header.closest(".mew") ?? header.parentElement;
-  const groups = [...root.querySelectorAll(".mew-header")].filter((node) => node.mewKeys?.length && node.getClientRects().length);
+  const groups = [...root.querySelectorAll(".mew-header")].filter(
+    (node) => node.mewKeys?.length && node.getClientRects().length,
+  );
   const close = make("button", { type: "button", class: "mew-quiet", text: "Close" });
-  return make("div", { class: "mew-keys-sheet", role: "dialog", "aria-label": "Keys" },
+  return make(
+    "div",
+    { class: "mew-keys-sheet", role: "dialog", "aria-label": "Keys" },
     make("div", { class: "mew-keys-head" }, make("b", { text: "Keys" }), close),
-    ...groups.map((node) => make("section", {}, make("div", { class: "mew-keys-title", text: node.mewTitle }),
-      make("dl", {}, ...node.mewKeys.flatMap(([key, what]) => [make("dt", {}, make("kbd", { text: key })), make("dd", { text: what })])))));
+    ...groups.map((node) =>
+      make(
+        "section",
+        {},
+        make("div", { class: "mew-keys-title", text: node.mewTitle }),
+        make(
+          "dl",
+          {},
+          ...node.mewKeys.flatMap(([key, what]) => [
+            make("dt", {}, make("kbd", { text: key })),
+            make("dd", { text: what }),
+          ]),
+        ),
+      ),
+    ),
+  );
 }

@@ -8,13 +8,18 @@ import { clockHover, clockTime } from "./text.js";
 /** @typedef {{ size: string, bytes: number, by: string, holds: string[], expires: number | null }} Kept as ui/kept.py packs it */
 
 const SHOWN_KEPT = 20;
-const NEVER = 2147483647;  // milliseconds: the longest that a timer takes
+const NEVER = 2147483647; // milliseconds: the longest that a timer takes
 const KEPT_WITHOUT_KERNEL = "The kernel does not answer, so this cannot be loaded now.";
 
 // "until 14:05:00", or that this time is over: then only its participant knows whether it is still there.
 /** @type {(kept: Kept, now: number) => string} */
 export function keptText(kept, now) {
-  const until = kept.expires === null ? "" : kept.expires > now ? ` until ${clockTime(kept.expires)}` : `, and expired at ${clockTime(kept.expires)}`;
+  const until =
+    kept.expires === null
+      ? ""
+      : kept.expires > now
+        ? ` until ${clockTime(kept.expires)}`
+        : `, and expired at ${clockTime(kept.expires)}`;
   const holds = kept.holds.length ? `: ${kept.holds.join("; ")}` : "";
   return `This result has ${kept.size}, too large for a message. ${kept.by} keeps it${until}${holds}`;
 }
@@ -22,7 +27,11 @@ export function keptText(kept, now) {
 // The same where nothing can load it.
 /** @type {(kept: Kept) => HTMLElement} */
 export function keptLine(kept) {
-  return make("div", { class: "mew-kept" }, make("bdi", { class: "mew-kept-about", text: keptText(kept, Date.now() / 1000) }));
+  return make(
+    "div",
+    { class: "mew-kept" },
+    make("bdi", { class: "mew-kept-about", text: keptText(kept, Date.now() / 1000) }),
+  );
 }
 
 // `show(name, kept, names)` returns the element of a result; `names` tells the kernel which one it is. An element stays
@@ -35,13 +44,34 @@ export function keptResults(link) {
   function element(kept, names) {
     made += 1;
     const key = `${link.view} ${made}`;
-    const about = make("bdi", { class: "mew-kept-about", title: kept.expires === null ? "" : clockHover(kept.expires) });
+    const about = make("bdi", {
+      class: "mew-kept-about",
+      title: kept.expires === null ? "" : clockHover(kept.expires),
+    });
     const said = make("bdi", { class: "mew-kept-said", role: "status" });
-    const bar = make("progress", { max: kept.bytes, value: 0, hidden: true, "aria-label": `Loading the result of ${kept.size}` });
-    const blocks = blockBox({ tabindex: -1, role: "group", "aria-label": `The result of ${kept.by}` }), viewer = blockViewer();
-    const load = doer("Load", begin, { class: "mew-kept-load", "aria-label": `Load the result of ${kept.size}` });
-    const stop = doer("Cancel", () => link.act("stop_load", { key }, (text) => write(said, text)), { class: "mew-kept-stop mew-quiet", hidden: true, "aria-label": "Cancel loading" });
-    const node = make("div", { class: "mew-kept", role: "group", "aria-label": "A result that is too large for a message" }, make("div", { class: "mew-kept-line" }, about, load, bar, stop, said), blocks);
+    const bar = make("progress", {
+      max: kept.bytes,
+      value: 0,
+      hidden: true,
+      "aria-label": `Loading the result of ${kept.size}`,
+    });
+    const blocks = blockBox({ tabindex: -1, role: "group", "aria-label": `The result of ${kept.by}` }),
+      viewer = blockViewer();
+    const load = doer("Load", begin, {
+      class: "mew-kept-load",
+      "aria-label": `Load the result of ${kept.size}`,
+    });
+    const stop = doer("Cancel", () => link.act("stop_load", { key }, (text) => write(said, text)), {
+      class: "mew-kept-stop mew-quiet",
+      hidden: true,
+      "aria-label": "Cancel loading",
+    });
+    const node = make(
+      "div",
+      { class: "mew-kept", role: "group", "aria-label": "A result that is too large for a message" },
+      make("div", { class: "mew-kept-line" }, about, load, bar, stop, said),
+      blocks,
+    );
     write(about, keptText(kept, Date.now() / 1000));
     let loads = 0;
 
@@ -59,8 +89,20 @@ export function keptResults(link) {
       bar.hidden = stop.hidden = false;
       write(said, "Loading…");
       let why = "";
-      const ended = link.act("load", { ...names, key }, (text) => { why = text; }, NEVER);
-      const done = await Promise.race([ended, new Promise((resolve) => { entry.leave = () => resolve(null); })]);
+      const ended = link.act(
+        "load",
+        { ...names, key },
+        (text) => {
+          why = text;
+        },
+        NEVER,
+      );
+      const done = await Promise.race([
+        ended,
+        new Promise((resolve) => {
+          entry.leave = () => resolve(null);
+        }),
+      ]);
       if (mine !== loads) return;
       settle(done ? done.said : why || KEPT_WITHOUT_KERNEL);
       if (!done) return;
@@ -70,17 +112,24 @@ export function keptResults(link) {
       if (focused) blocks.focus();
     }
 
-    const entry = { key, node, viewer, leave: () => {}, report(item) {
-      if (bar.hidden) return;
-      bar.value = item.bytes;
-      write(said, `${item.text} of ${kept.size}`);
-    } };
+    const entry = {
+      key,
+      node,
+      viewer,
+      leave: () => {},
+      report(item) {
+        if (bar.hidden) return;
+        bar.value = item.bytes;
+        write(said, `${item.text} of ${kept.size}`);
+      },
+    };
     return entry;
   }
 
   return {
     show(name, kept, names) {
-      const place = JSON.stringify([name, kept]), entry = shown.get(place) ?? element(kept, names);
+      const place = JSON.stringify([name, kept]),
+        entry = shown.get(place) ?? element(kept, names);
       shown.delete(place);
       shown.set(place, entry);
       for (const [old, { node, viewer }] of shown) {
@@ -91,8 +140,14 @@ export function keptResults(link) {
       }
       return entry.node;
     },
-    item(item) { [...shown.values()].find((entry) => entry.key === item.key)?.report(item); },
-    off() { if (link.isOff()) for (const { leave } of shown.values()) leave(); },
-    end() { for (const { viewer } of shown.values()) viewer.end(); },
+    item(item) {
+      [...shown.values()].find((entry) => entry.key === item.key)?.report(item);
+    },
+    off() {
+      if (link.isOff()) for (const { leave } of shown.values()) leave();
+    },
+    end() {
+      for (const { viewer } of shown.values()) viewer.end();
+    },
   };
 }

@@ -13,7 +13,9 @@
 export function onOpen(root, part, show) {
   root.mewPart = part;
   root.mewOpen = show;
-  return () => { delete root.mewOpen; };
+  return () => {
+    delete root.mewOpen;
+  };
 }
 
 // Shows `target` in `part`: first in the panel around `root`, else in any view of the page; returns whether one had it.

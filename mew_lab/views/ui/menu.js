@@ -20,8 +20,14 @@ import { showPopover } from "./popover.js";
 /** @type {(label: string, getItems: () => MenuItem[], attributes?: Record<string, unknown>) => HTMLButtonElement} */
 export function menuButton(label, getItems, attributes = {}) {
   const button = make("button", {
-    type: "button", text: label, "aria-haspopup": "menu", "aria-expanded": "false", ...attributes,
-    onclick: (event) => { if (event.isTrusted) openMenu(button, getItems()); },
+    type: "button",
+    text: label,
+    "aria-haspopup": "menu",
+    "aria-expanded": "false",
+    ...attributes,
+    onclick: (event) => {
+      if (event.isTrusted) openMenu(button, getItems());
+    },
   });
   button.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowDown" || !event.isTrusted) return;
@@ -36,29 +42,47 @@ export function menuButton(label, getItems, attributes = {}) {
 export function openMenu(anchor, items, choices = {}) {
   if (anchor.mewClosePopover) return void anchor.mewClosePopover(true);
   if (anchor.getAttribute("aria-disabled") === "true") return;
-  const menu = make("div", { class: "mew-menu-list", role: "menu", "aria-label": anchor.getAttribute("aria-label") || anchor.textContent.trim() });
+  const menu = make("div", {
+    class: "mew-menu-list",
+    role: "menu",
+    "aria-label": anchor.getAttribute("aria-label") || anchor.textContent.trim(),
+  });
   /** @type {(focusBack: boolean) => void} */
   let close = () => {};
-  menu.append(...items.map((item) => {
-    const checks = item.checked !== undefined;
-    const node = make("button", {
-      type: "button", role: checks ? "menuitemcheckbox" : "menuitem", "aria-checked": checks ? String(item.checked) : null, tabindex: -1,
-      class: item.danger ? "mew-menu-item mew-danger-item" : "mew-menu-item", "aria-disabled": item.disabled ? "true" : null,
-      onclick: (event) => {
-        if (!event.isTrusted || item.disabled) return;
-        close(true);
-        item.run(event);
-      },
-    }, make("span", { class: "mew-menu-text", text: item.text }), ...(item.key ? [make("kbd", { text: item.key })] : []));
-    const about = item.disabled || item.about;
-    if (about) node.append(make("span", { class: "mew-menu-about", text: about }));
-    return node;
-  }));
+  menu.append(
+    ...items.map((item) => {
+      const checks = item.checked !== undefined;
+      const node = make(
+        "button",
+        {
+          type: "button",
+          role: checks ? "menuitemcheckbox" : "menuitem",
+          "aria-checked": checks ? String(item.checked) : null,
+          tabindex: -1,
+          class: item.danger ? "mew-menu-item mew-danger-item" : "mew-menu-item",
+          "aria-disabled": item.disabled ? "true" : null,
+          onclick: (event) => {
+            if (!event.isTrusted || item.disabled) return;
+            close(true);
+            item.run(event);
+          },
+        },
+        make("span", { class: "mew-menu-text", text: item.text }),
+        ...(item.key ? [make("kbd", { text: item.key })] : []),
+      );
+      const about = item.disabled || item.about;
+      if (about) node.append(make("span", { class: "mew-menu-about", text: about }));
+      return node;
+    }),
+  );
   menu.addEventListener("keydown", (event) => {
-    const nodes = [...menu.children], at = nodes.indexOf(activeOf(menu));
+    const nodes = [...menu.children],
+      at = nodes.indexOf(activeOf(menu));
     let to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: nodes.length - 1 }[event.key];
     if (to === undefined && event.key.length === 1 && /\S/.test(event.key)) {
-      const found = [...nodes.slice(at + 1), ...nodes.slice(0, at + 1)].find((node) => node.textContent.toLowerCase().startsWith(event.key.toLowerCase()));
+      const found = [...nodes.slice(at + 1), ...nodes.slice(0, at + 1)].find((node) =>
+        node.textContent.toLowerCase().startsWith(event.key.toLowerCase()),
+      );
       if (found) to = nodes.indexOf(found);
     }
     if (event.key === "Tab") close(true);

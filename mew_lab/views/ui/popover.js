@@ -34,7 +34,9 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
     closed();
   }
   // The target of a press in a shadow tree is its host, so the whole path tells where it was.
-  const away = (event) => { if (![node, anchor].some((own) => event.composedPath().includes(own))) close(false); };
+  const away = (event) => {
+    if (![node, anchor].some((own) => event.composedPath().includes(own))) close(false);
+  };
   const key = (event) => {
     if (event.key !== "Escape") return;
     event.preventDefault();
@@ -43,7 +45,8 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
   };
   // Its opener moves when the page scrolls and when a row above it wraps anew, which no event tells. A notebook may take a
   // cell out of the page for a moment.
-  let stood = "", gone = 0;
+  let stood = "",
+    gone = 0;
   const follow = () => {
     if (!open) return;
     requestAnimationFrame(follow);
@@ -53,17 +56,24 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
       return;
     }
     gone = 0;
-    const at = anchor.getBoundingClientRect(), stands = [at.left, at.top, innerWidth, innerHeight].join(" ");
+    const at = anchor.getBoundingClientRect(),
+      stands = [at.left, at.top, innerWidth, innerHeight].join(" ");
     if (layered && stands !== stood) placeBeside(node, anchor);
     stood = stands;
   };
   /** @type {[EventTarget, string, EventListener][]} */
-  const listeners = [[document, "pointerdown", away], [node, "keydown", key]];
+  const listeners = [
+    [document, "pointerdown", away],
+    [node, "keydown", key],
+  ];
   for (const [target, kind, run] of listeners) target.addEventListener(kind, run, true);
   follow();
   anchor.mewClosePopover = close;
   /** @type {HTMLElement} */
-  const first = node.querySelector("[autofocus]") ?? node.querySelector("button, input, select, textarea, [tabindex]") ?? node;
+  const first =
+    node.querySelector("[autofocus]") ??
+    node.querySelector("button, input, select, textarea, [tabindex]") ??
+    node;
   first.focus({ preventScroll: true });
   return close;
 }
@@ -71,8 +81,11 @@ export function showPopover(node, anchor, { back = anchor, closed = () => {} } =
 // Below its opener where there is room, else above it; within the window in any case. It is fixed at the edge that faces its
 // opener, so that it never covers it when it grows.
 function placeBeside(node, anchor) {
-  const at = anchor.getBoundingClientRect(), box = node.getBoundingClientRect(), gap = 4;
-  const below = innerHeight - at.bottom - gap, above = at.top - gap;
+  const at = anchor.getBoundingClientRect(),
+    box = node.getBoundingClientRect(),
+    gap = 4;
+  const below = innerHeight - at.bottom - gap,
+    above = at.top - gap;
   const up = box.height > below && above > below;
   const left = Math.max(gap, Math.min(at.left, innerWidth - box.width - gap));
   node.style.left = `${left}px`;

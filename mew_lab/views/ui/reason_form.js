@@ -9,18 +9,35 @@ export function whyForm(opener, host, reasons, label, run) {
     opener.setAttribute("aria-expanded", "false");
     return;
   }
-  const select = make("select", { "aria-label": "Reason" },
-    ...reasons.map(([code, meaning]) => make("option", { value: code, text: code.replaceAll("_", " "), title: meaning })));
-  const custom = make("input", { type: "text", maxlength: 80, placeholder: "or in your own words", "aria-label": "Reason in your own words" });
+  const select = make(
+    "select",
+    { "aria-label": "Reason" },
+    ...reasons.map(([code, meaning]) =>
+      make("option", { value: code, text: code.replaceAll("_", " "), title: meaning }),
+    ),
+  );
+  const custom = make("input", {
+    type: "text",
+    maxlength: 80,
+    placeholder: "or in your own words",
+    "aria-label": "Reason in your own words",
+  });
   const close = (to) => {
     const focused = atHand(form);
     form.remove();
     opener.setAttribute("aria-expanded", "false");
     if (focused && to.isConnected) to.focus({ preventScroll: true });
   };
-  const form = make("div", { class: "mew-why-form", role: "group", "aria-label": label }, select, custom,
+  const form = make(
+    "div",
+    { class: "mew-why-form", role: "group", "aria-label": label },
+    select,
+    custom,
     make("button", { type: "button", text: "Keep", onclick: () => close(opener) }),
-    doer(label, async () => { if (await run(custom.value.trim() || select.value)) close(host); }));
+    doer(label, async () => {
+      if (await run(custom.value.trim() || select.value)) close(host);
+    }),
+  );
   form.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
       event.preventDefault();

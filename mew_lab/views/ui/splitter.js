@@ -7,8 +7,17 @@ const SPLITTER_STEP = 16;
 // `place` is the element whose width, `--mew-width`, changes, in pixels between `min` and `max`. `direction` is 1 where the
 // place is before the bar, else -1. `changed(px)` is called once at the end of a change. A double click sets `start` again.
 export function makeSplitter({ label, min, max, start, place, direction, changed }) {
-  const node = make("div", { class: "mew-splitter", role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": label, "aria-valuemin": min, "aria-valuemax": max });
-  let width = start, from = null;
+  const node = make("div", {
+    class: "mew-splitter",
+    role: "separator",
+    tabindex: 0,
+    "aria-orientation": "vertical",
+    "aria-label": label,
+    "aria-valuemin": min,
+    "aria-valuemax": max,
+  });
+  let width = start,
+    from = null;
   function set(px) {
     width = Math.round(Math.max(min, Math.min(max, Number.isFinite(px) ? px : start)));
     place.style.setProperty("--mew-width", `${width}px`);
@@ -21,16 +30,26 @@ export function makeSplitter({ label, min, max, start, place, direction, changed
     event.preventDefault();
     node.focus();
   });
-  node.addEventListener("pointermove", (event) => { if (from) set(from.width + (event.clientX - from.x) * direction); });
+  node.addEventListener("pointermove", (event) => {
+    if (from) set(from.width + (event.clientX - from.x) * direction);
+  });
   const finish = () => {
     if (from && from.width !== width) changed(width);
     from = null;
   };
   node.addEventListener("pointerup", finish);
   node.addEventListener("pointercancel", finish);
-  node.addEventListener("dblclick", () => { set(start); changed(width); });
+  node.addEventListener("dblclick", () => {
+    set(start);
+    changed(width);
+  });
   node.addEventListener("keydown", (event) => {
-    const to = { ArrowLeft: width - SPLITTER_STEP * direction, ArrowRight: width + SPLITTER_STEP * direction, Home: min, End: max }[event.key];
+    const to = {
+      ArrowLeft: width - SPLITTER_STEP * direction,
+      ArrowRight: width + SPLITTER_STEP * direction,
+      Home: min,
+      End: max,
+    }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     event.stopPropagation();

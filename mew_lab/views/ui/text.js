@@ -9,7 +9,13 @@ export function setClockUtc(wanted) {
 
 export function clockTime(seconds) {
   const zone = MEW_CLOCK_UTC ? { timeZone: "UTC" } : {};
-  return new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit", ...zone });
+  return new Date(seconds * 1000).toLocaleTimeString([], {
+    hourCycle: "h23",
+    hour: "2-digit",
+    minute: "2-digit",
+    second: "2-digit",
+    ...zone,
+  });
 }
 
 // The date and time in UTC, for a tooltip.
@@ -31,7 +37,9 @@ export function capitalize(text) {
 export function elapsedTime(seconds) {
   const s = Math.max(0, Math.floor(seconds));
   const two = (n) => String(n).padStart(2, "0");
-  return s < 3600 ? `${Math.floor(s / 60)}:${two(s % 60)}` : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+  return s < 3600
+    ? `${Math.floor(s / 60)}:${two(s % 60)}`
+    : `${Math.floor(s / 3600)}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
 }
 
 export function groupDigits(n) {
@@ -54,7 +62,12 @@ export function shorten(text, most = 64) {
 
 // The units of a duration: their name, their length in seconds, and the value from which on the next one is used.
 /** @type {[string, number, number][]} */
-const DURATION_UNITS = [["s", 1, 99.5], ["min", 60, 99.5], ["h", 3600, 47.5], ["d", 86400, Infinity]];
+const DURATION_UNITS = [
+  ["s", 1, 99.5],
+  ["min", 60, 99.5],
+  ["h", 3600, 47.5],
+  ["d", 86400, Infinity],
+];
 
 // "250 ms", "3.2 s", "12 min", "3 h", "2 d".
 /** @type {(seconds: number) => string} */
@@ -62,13 +75,20 @@ export function duration(seconds) {
   if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   for (const [unit, size, most] of DURATION_UNITS) {
     const value = seconds / size;
-    if (value < most) return `${value < 9.95 ? String(Math.round(value * 10) / 10) : Math.round(value)} ${unit}`;
+    if (value < most)
+      return `${value < 9.95 ? String(Math.round(value * 10) / 10) : Math.round(value)} ${unit}`;
   }
 }
 
 // The time between two rows: exact below two minutes.
 export function seconds(s) {
-  return s < 1 ? `${Math.max(0, Math.round(s * 1000))} ms` : s < 10 ? `${s.toFixed(2)} s` : s < 120 ? `${s.toFixed(1)} s` : elapsedTime(s);
+  return s < 1
+    ? `${Math.max(0, Math.round(s * 1000))} ms`
+    : s < 10
+      ? `${s.toFixed(2)} s`
+      : s < 120
+        ? `${s.toFixed(1)} s`
+        : elapsedTime(s);
 }
 
 // A number of bytes.

@@ -20,11 +20,14 @@ export function makeToaster(root) {
   return (text, { action = null, seconds = 8, tone = "" } = {}) => {
     clearTimeout(timer);
     const line = make("div", { class: "mew-toast", "data-tone": tone }, make("bdi", { text }));
-    const close = () => { if (line.isConnected && !line.inert) leave(); };
+    const close = () => {
+      if (line.isConnected && !line.inert) leave();
+    };
     const leave = () => {
       clearTimeout(timer);
       line.inert = true;
-      if (/** @type {Document | ShadowRoot} */ (root.getRootNode()).querySelector(".mew:hover")) timer = setTimeout(leave, ROOM_CHECK);
+      if (/** @type {Document | ShadowRoot} */ (root.getRootNode()).querySelector(".mew:hover"))
+        timer = setTimeout(leave, ROOM_CHECK);
       else line.remove();
     };
     const wait = () => {
@@ -32,10 +35,28 @@ export function makeToaster(root) {
       clearTimeout(timer);
       timer = setTimeout(close, seconds * 1000);
     };
-    if (action) line.append(make("button", { type: "button", text: action.text, onclick: (event) => { if (event.isTrusted) { close(); action.run(); } } }));
+    if (action)
+      line.append(
+        make("button", {
+          type: "button",
+          text: action.text,
+          onclick: (event) => {
+            if (event.isTrusted) {
+              close();
+              action.run();
+            }
+          },
+        }),
+      );
     line.append(make("button", { type: "button", class: "mew-quiet", text: "Dismiss", onclick: close }));
-    for (const kind of ["pointerenter", "focusin"]) line.addEventListener(kind, () => { if (!line.inert) clearTimeout(timer); });
-    for (const kind of ["pointerleave", "focusout"]) line.addEventListener(kind, () => { if (!line.matches(":hover, :focus-within")) wait(); });
+    for (const kind of ["pointerenter", "focusin"])
+      line.addEventListener(kind, () => {
+        if (!line.inert) clearTimeout(timer);
+      });
+    for (const kind of ["pointerleave", "focusout"])
+      line.addEventListener(kind, () => {
+        if (!line.matches(":hover, :focus-within")) wait();
+      });
     place.replaceChildren(line);
     wait();
     return close;

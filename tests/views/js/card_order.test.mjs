@@ -6,7 +6,10 @@ const entry = (name, warnings, seq, brief) => ({ name, warnings, seq, brief });
 const names = (entries) => [...entries].map((one) => one.name).join("");
 
 test("what has warnings comes first, then what waits longest", () => {
-  assert.equal(names(sortEntries([entry("a", 0, 1), entry("b", 1, 4), entry("c", 2, 5), entry("d", 1, 3)])), "cdba");
+  assert.equal(
+    names(sortEntries([entry("a", 0, 1), entry("b", 1, 4), entry("c", 2, 5), entry("d", 1, 3)])),
+    "cdba",
+  );
 });
 
 test("what is held keeps its place, and with it all above", () => {
@@ -18,9 +21,17 @@ test("what is held keeps its place, and with it all above", () => {
 test("a few are shown in full, of many the first and what was opened", () => {
   const few = [entry("a", 0, 1), entry("b", 0, 2, true), entry("c", 0, 3)];
   assert.equal(names(chooseFull(few)), "abc");
-  assert.equal(names(chooseFull(few, (one) => one.name !== "b")), "ac", "what would push a held card stays small");
+  assert.equal(
+    names(chooseFull(few, (one) => one.name !== "b")),
+    "ac",
+    "what would push a held card stays small",
+  );
   const many = [..."abcdef"].map((name, n) => entry(name, 0, n));
   assert.equal(names(chooseFull(many)), "a");
-  assert.equal(names(chooseFull([entry("z", 3, 9), ...many.map((one) => ({ ...one, brief: one.name !== "d" }))])), "d", "no second one opens by itself");
+  assert.equal(
+    names(chooseFull([entry("z", 3, 9), ...many.map((one) => ({ ...one, brief: one.name !== "d" }))])),
+    "d",
+    "no second one opens by itself",
+  );
   assert.equal(names(chooseFull([])), "");
 });

@@ -1,6 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answersOf, fitting, isDenied, isFailure, isPlumbing, prefixOf, rankOf, readNames, readWidths, routeText, setRank, tookText } from "../../../mew_lab/views/feed/cells.js";
+import {
+  answersOf,
+  fitting,
+  isDenied,
+  isFailure,
+  isPlumbing,
+  prefixOf,
+  rankOf,
+  readNames,
+  readWidths,
+  routeText,
+  setRank,
+  tookText,
+} from "../../../mew_lab/views/feed/cells.js";
 
 // The standard columns, with the widths of columns.py.
 const COLUMNS = [
@@ -11,7 +24,8 @@ const COLUMNS = [
   { name: "took", width: 76, narrow: 60, least: 0, align: "left" },
 ];
 const names = (columns) => columns.map((one) => one.name);
-const row = (more) => Object.assign([9, 0, "bot", "git, files", "mcp/request", "x()", "", 0, "✓ pat", 0, [], "m9", "x", 0], more);
+const row = (more) =>
+  Object.assign([9, 0, "bot", "git, files", "mcp/request", "x()", "", 0, "✓ pat", 0, [], "m9", "x", 0], more);
 
 test("a row answers the one that it names first, then the others", () => {
   assert.deepEqual(answersOf([9, 0, "a", "b", "chat", "", "", 0, "", 0]), []);
@@ -29,7 +43,8 @@ test("what a message says has at least half of the width, whatever the width", (
 
 test("a number of six digits has room with its sign, and what a message says has two fifths beside it", () => {
   for (let room = 320; room <= 2600; room += 1) {
-    const fit = fitting(COLUMNS, room, { longest: "~123456".length }), [seq] = fit.list;
+    const fit = fitting(COLUMNS, room, { longest: "~123456".length }),
+      [seq] = fit.list;
     const others = fit.list.reduce((sum, column) => sum + fit.width(column), 0);
     assert.ok(seq.name !== "seq" || fit.width(seq) >= 72, `${room} px: ${fit.width(seq)}`);
     assert.ok((room - others) / room >= 0.4 && fit.least <= room, `${room} px: ${room - others}`);
@@ -55,7 +70,10 @@ test("the reader's widths hold, and the table becomes wider than the view where 
 test("who says it to whom stands in one column", () => {
   assert.equal(routeText(row({ 3: "" })), "bot");
   assert.equal(routeText(row({ 3: "git" })), "bot → git");
-  assert.equal(routeText(row(), (name) => (name === "bot" ? "you" : name)), "you → git +1");
+  assert.equal(
+    routeText(row(), (name) => (name === "bot" ? "you" : name)),
+    "you → git +1",
+  );
 });
 
 test("the time a call took is told, or that it waits", () => {
@@ -74,7 +92,12 @@ test("a denial and an approval stand before the sentence", () => {
 
 test("the flags of a row tell plumbing and failures", () => {
   const told = (flags) => [isPlumbing(row({ 13: flags })), isFailure(row({ 13: flags }))];
-  assert.deepEqual([0, 1, 2, 3].map(told), [[false, false], [true, false], [false, true], [true, true]]);
+  assert.deepEqual([0, 1, 2, 3].map(told), [
+    [false, false],
+    [true, false],
+    [false, true],
+    [true, true],
+  ]);
   assert.deepEqual([isDenied(row()), isDenied(row({ 8: "✗ paused" }))], [false, true]);
 });
 
@@ -93,6 +116,10 @@ test("kept columns of another version give way to the standard ones, and a colum
 });
 
 test("kept widths are within the bounds of a drag", () => {
-  assert.deepEqual(readWidths({ what: 1e9, from: -5, kind: 120.4, to: "wide", took: null }), { what: 800, from: 32, kind: 120 });
+  assert.deepEqual(readWidths({ what: 1e9, from: -5, kind: 120.4, to: "wide", took: null }), {
+    what: 800,
+    from: 32,
+    kind: 120,
+  });
   for (const kept of [null, undefined, "wide", 7, []]) assert.deepEqual(readWidths(kept), {});
 });

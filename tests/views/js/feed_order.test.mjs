@@ -2,8 +2,29 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isNatural, nextOrder, readOrder, sortRows } from "../../../mew_lab/views/feed/order.js";
 
-const row = (seq, from, kind, call) => [seq, seq * 10, from, "git", kind, `what ${seq}`, "", 0, "✓", seq, [], `m${seq}`, "", 0, ...(call ? [call] : [])];
-const ROWS = [row(1, "bot", "chat"), row(2, "ada", "mcp/request", ["answered", 3, 0]), row(3, "Bot", "mcp/proposal", ["waiting", 0, 0]), row(4, "ada", "mcp/request", ["answered", 0.5, 0])];
+const row = (seq, from, kind, call) => [
+  seq,
+  seq * 10,
+  from,
+  "git",
+  kind,
+  `what ${seq}`,
+  "",
+  0,
+  "✓",
+  seq,
+  [],
+  `m${seq}`,
+  "",
+  0,
+  ...(call ? [call] : []),
+];
+const ROWS = [
+  row(1, "bot", "chat"),
+  row(2, "ada", "mcp/request", ["answered", 3, 0]),
+  row(3, "Bot", "mcp/proposal", ["waiting", 0, 0]),
+  row(4, "ada", "mcp/request", ["answered", 0.5, 0]),
+];
 const seqs = (rows) => rows.map((one) => one[0]);
 
 test("without a choice the rows stand as they came", () => {
@@ -30,17 +51,28 @@ test("the worst findings stand first at the first click", () => {
 });
 
 test("a heading sorts, turns the order round, and gives the order back that was", () => {
-  const first = nextOrder({ by: "seq", desc: false }, "from"), second = nextOrder(first, "from");
-  assert.deepEqual([first, second], [{ by: "from", desc: false }, { by: "from", desc: true }]);
+  const first = nextOrder({ by: "seq", desc: false }, "from"),
+    second = nextOrder(first, "from");
+  assert.deepEqual(
+    [first, second],
+    [
+      { by: "from", desc: false },
+      { by: "from", desc: true },
+    ],
+  );
   assert.ok(isNatural(nextOrder(second, "from")));
   const slow = nextOrder({ by: "seq", desc: false }, "took");
-  assert.deepEqual([slow, nextOrder(slow, "took").desc, isNatural(nextOrder(nextOrder(slow, "took"), "took"))], [{ by: "took", desc: true }, false, true]);
+  assert.deepEqual(
+    [slow, nextOrder(slow, "took").desc, isNatural(nextOrder(nextOrder(slow, "took"), "took"))],
+    [{ by: "took", desc: true }, false, true],
+  );
   const newest = nextOrder({ by: "seq", desc: false }, "seq");
   assert.deepEqual([newest, isNatural(nextOrder(newest, "seq"))], [{ by: "seq", desc: true }, true]);
 });
 
 test("a kept order that is none is the natural one", () => {
-  for (const kept of [undefined, {}, { by: "constructor" }, { by: 3 }, "seq"]) assert.ok(isNatural(readOrder(kept)));
+  for (const kept of [undefined, {}, { by: "constructor" }, { by: 3 }, "seq"])
+    assert.ok(isNatural(readOrder(kept)));
   assert.deepEqual(readOrder({ by: "kind", desc: true }), { by: "kind", desc: true });
 });
 

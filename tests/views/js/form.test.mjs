@@ -6,7 +6,15 @@ import { readJson } from "../../../mew_lab/views/ui/json.js";
 const holds = (plan, text) => formHolds(plan, readJson(text));
 
 test("a field holds values of its kind and no others", () => {
-  const values = { string: '"a"', number: "1.5", integer: "1", boolean: "true", null: "null", array: "[1]", object: '{"a": 1}' };
+  const values = {
+    string: '"a"',
+    number: "1.5",
+    integer: "1",
+    boolean: "true",
+    null: "null",
+    array: "[1]",
+    object: '{"a": 1}',
+  };
   for (const kind of Object.keys(values))
     for (const [other, text] of Object.entries(values)) {
       const both = [kind, other].every((one) => one === "number" || one === "integer");
@@ -18,7 +26,18 @@ test("a field holds values of its kind and no others", () => {
 test("a constant and a choice hold what says the same, whatever blanks it was written with", () => {
   assert.ok(holds({ kind: "constant", value: '{"a":[1]}' }, '{ "a": [ 1 ] }'));
   assert.ok(!holds({ kind: "constant", value: "1" }, "1.0"));
-  assert.ok(holds({ kind: "choice", options: [["one", "1"], ["two", '"2"']] }, '"2"'));
+  assert.ok(
+    holds(
+      {
+        kind: "choice",
+        options: [
+          ["one", "1"],
+          ["two", '"2"'],
+        ],
+      },
+      '"2"',
+    ),
+  );
   assert.ok(!holds({ kind: "choice", options: [["one", "1"]] }, "2"));
 });
 
@@ -30,9 +49,15 @@ test("a list of more than 200 is no list of fields", () => {
 
 test("of several forms the one that names most of the members is taken", () => {
   const string = (key) => ({ kind: "string", key });
-  const plan = { kind: "variants", variants: [
-    { kind: "json" }, { kind: "object", members: [string("a")] }, { kind: "object", members: [string("a"), string("b")] }, { kind: "string" },
-  ] };
+  const plan = {
+    kind: "variants",
+    variants: [
+      { kind: "json" },
+      { kind: "object", members: [string("a")] },
+      { kind: "object", members: [string("a"), string("b")] },
+      { kind: "string" },
+    ],
+  };
   assert.equal(formFitting(plan, readJson('{"a": "x", "b": "y"}')), 2);
   assert.equal(formFitting(plan, readJson('"x"')), 3);
   assert.equal(formFitting(plan, readJson("[1]")), 0);
@@ -40,7 +65,10 @@ test("of several forms the one that names most of the members is taken", () => {
 });
 
 test("a kind is told in words", () => {
-  assert.equal(formKindWord({ kind: "array", items: { kind: "array", items: { kind: "integer" } } }), "list of list of whole number");
+  assert.equal(
+    formKindWord({ kind: "array", items: { kind: "array", items: { kind: "integer" } } }),
+    "list of list of whole number",
+  );
   assert.equal(formKindWord({ kind: "array", items: { kind: "json" } }), "list of anything");
   assert.equal(formKindWord({ kind: "string", format: "date" }), "date");
   assert.equal(formKindWord({ kind: "string" }), "text");
@@ -54,5 +82,6 @@ test("a form settles itself where it has a fixed value without anybody", () => {
   assert.ok(formSettlesItself({ kind: "object", members: [{ kind: "string", required: true }, fixed] }));
   assert.ok(!formSettlesItself({ kind: "object", members: [{ ...fixed, required: false }] }));
   assert.ok(!formSettlesItself({ kind: "object", members: [] }));
-  for (const kind of ["string", "choice", "variants", "array", "json"]) assert.ok(!formSettlesItself({ kind }), kind);
+  for (const kind of ["string", "choice", "variants", "array", "json"])
+    assert.ok(!formSettlesItself({ kind }), kind);
 });

@@ -3,10 +3,25 @@ import { test } from "node:test";
 import { describeState, initials, isMoving } from "../../../mew_lab/views/roster/person.js";
 
 for (const [name, letters] of [
-  ["git", "git"], ["clock", "clc"], ["helper", "hlp"], ["bot", "bot"], ["weather-service", "ws"], ["a.b_c-d", "abc"], ["notebook", "ntb"], ["aeiou", "aei"],
-  ["\u202e\u202e", "?"], ["", "?"], ["x1", "x1"],
-  ["agent-07", "a07"], ["agent-137", "a37"], ["weather-service-2", "ws2"], ["bot12", "b12"], ["2024", "24"], ["worker-07-of-the-second-shift", "w07"],
-]) test(`“${name}” has the letters ${letters}`, () => assert.equal(initials(name), letters));
+  ["git", "git"],
+  ["clock", "clc"],
+  ["helper", "hlp"],
+  ["bot", "bot"],
+  ["weather-service", "ws"],
+  ["a.b_c-d", "abc"],
+  ["notebook", "ntb"],
+  ["aeiou", "aei"],
+  ["\u202e\u202e", "?"],
+  ["", "?"],
+  ["x1", "x1"],
+  ["agent-07", "a07"],
+  ["agent-137", "a37"],
+  ["weather-service-2", "ws2"],
+  ["bot12", "b12"],
+  ["2024", "24"],
+  ["worker-07-of-the-second-shift", "w07"],
+])
+  test(`“${name}” has the letters ${letters}`, () => assert.equal(initials(name), letters));
 
 test("the reader's own avatar says so", () => assert.equal(initials("human", true), "YOU"));
 
@@ -22,7 +37,11 @@ test("a state is told in words, with a tone", () => {
     [{ presence: "left" }, "left", ""],
     [{ presence: "removed", doing: ["thinking", 1, ""] }, "removed", "bad"],
     [{ presence: "invited" }, "invited", ""],
-    [{ presence: "paused", paused: { by: "human", reason: "lunch", since: 1, until: null } }, "paused", "wait"],
+    [
+      { presence: "paused", paused: { by: "human", reason: "lunch", since: 1, until: null } },
+      "paused",
+      "wait",
+    ],
   ];
   for (const [more, text, tone] of cases) {
     const state = describeState(row(more), 1000);
@@ -31,13 +50,21 @@ test("a state is told in words, with a tone", () => {
 });
 
 test("a pause says until when, by whom and why", () => {
-  const state = describeState(row({ presence: "paused", paused: { by: "human", reason: "lunch", since: 1, until: 1000 } }), 10);
+  const state = describeState(
+    row({ presence: "paused", paused: { by: "human", reason: "lunch", since: 1, until: 1000 } }),
+    10,
+  );
   assert.match(state.text, /^paused until \d\d:\d\d$/);
   assert.equal(state.hover, "paused by human: lunch");
 });
 
 test("who is here tells since when, whatever it does", () => {
-  for (const doing of [["idle", 0, ""], ["thinking", 1, ""], ["waiting", 1, "git_log"], ["failed", 1, "water: error"]])
+  for (const doing of [
+    ["idle", 0, ""],
+    ["thinking", 1, ""],
+    ["waiting", 1, "git_log"],
+    ["failed", 1, "water: error"],
+  ])
     assert.match(describeState(row({ doing }), 1000).hover, /(^|\n)Here since \d\d:\d\d:\d\d\.$/);
   assert.equal(describeState(row({ since: null }), 1000).hover, "");
 });

@@ -2,7 +2,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { barsOf, snapBrush } from "../../../mew_lab/views/timeline/scale.js";
 
-const about = (more) => ({ zoom: null, length: 0, now: 100000, firstSecond: 50000, lastSecond: 50019, firstMinute: 49980, most: 200, ...more });
+const about = (more) => ({
+  zoom: null,
+  length: 0,
+  now: 100000,
+  firstSecond: 50000,
+  lastSecond: 50019,
+  firstMinute: 49980,
+  most: 200,
+  ...more,
+});
 
 test("a short session fills the whole width, however long ago it was", () => {
   assert.deepEqual(barsOf(about({})), { length: 1, first: 50000, end: 50020, bars: 20, fine: true });
@@ -16,7 +25,13 @@ test("a session of hours is drawn in minutes, from its first to its last", () =>
 test("the last minutes end now, and a zoom shows its part alone", () => {
   const recent = barsOf(about({ length: 300, now: 50030 }));
   assert.ok(recent.end >= 50030 && recent.end - recent.first <= 302 && recent.bars <= 200);
-  assert.deepEqual(barsOf(about({ zoom: { since: 50005, until: 50010 } })), { length: 1, first: 50005, end: 50010, bars: 5, fine: true });
+  assert.deepEqual(barsOf(about({ zoom: { since: 50005, until: 50010 } })), {
+    length: 1,
+    first: 50005,
+    end: 50010,
+    bars: 5,
+    fine: true,
+  });
 });
 
 test("a single second stands in the middle of ten, and so does a session of a few", () => {

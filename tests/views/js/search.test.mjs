@@ -3,7 +3,13 @@ import { test } from "node:test";
 import { findRows, nextMatch } from "../../../mew_lab/views/feed/search.js";
 
 const row = (seq, what, from = "bot") => [seq, 0, from, "git", "chat", what, "", 0, "✓", 0];
-const ROWS = [row(3, "the Beans"), row(4, "water"), row(5, "more beans"), row(6, "end"), row(7, "x", "beans-bot")];
+const ROWS = [
+  row(3, "the Beans"),
+  row(4, "water"),
+  row(5, "more beans"),
+  row(6, "end"),
+  row(7, "x", "beans-bot"),
+];
 
 test("words are found in the sentence, the kind and the names, whatever their case", () => {
   assert.deepEqual(findRows(ROWS, "beans"), [3, 5, 7]);
@@ -13,8 +19,14 @@ test("words are found in the sentence, the kind and the names, whatever their ca
 
 test("one match leads to the next and to the one before, round the ends", () => {
   const found = findRows(ROWS, "beans");
-  assert.deepEqual([3, 5, 7].map((seq) => nextMatch(ROWS, found, seq, false)), [5, 7, 3]);
-  assert.deepEqual([3, 5, 7].map((seq) => nextMatch(ROWS, found, seq, true)), [7, 3, 5]);
+  assert.deepEqual(
+    [3, 5, 7].map((seq) => nextMatch(ROWS, found, seq, false)),
+    [5, 7, 3],
+  );
+  assert.deepEqual(
+    [3, 5, 7].map((seq) => nextMatch(ROWS, found, seq, true)),
+    [7, 3, 5],
+  );
   assert.equal(nextMatch(ROWS, [], 3, false), null);
 });
 

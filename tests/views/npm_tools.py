@@ -1,4 +1,4 @@
-"""TypeScript's checker from npm, for the types of the front ends: fetched at one version, held against its digest."""
+"""Tools from npm for the front ends, each fetched at one version and held against its digest."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from pathlib import Path
 
 import pytest
 
-VERSION = "5.6.3"
-SHA512 = "hjcS1mhfuyi4WW8IWtjP7brDrG2cuDZukyrYrSauoXGNgx0S7zceP07adYkJycEr56BOUTNPzbInooiN3fn1qw=="
+TYPESCRIPT = (
+    "typescript-5.6.3",
+    "hjcS1mhfuyi4WW8IWtjP7brDrG2cuDZukyrYrSauoXGNgx0S7zceP07adYkJycEr56BOUTNPzbInooiN3fn1qw==",
+)
+PRETTIER = (
+    "prettier-3.10.1",
+    "70vp3ZUYoPlFbF9uiTdXHUUCGEIp7d4+6p+8DYbkm2jP7x/3i/paXVF6dopSI3zd/CEitrZN1rc4i85xWmmXlg==",
+)
 # The options of the check: what the modules may use, and how strictly they are read.
 OPTIONS = {
     "allowJs": True,
@@ -31,31 +37,31 @@ OPTIONS = {
 
 
 @cache
-def typescript(folder: Path) -> Path:
-    """The script of its compiler. `folder` is where npm may write; a copy there is used again.
+def npm_package(folder: Path, name: str, sha512: str) -> Path:
+    """The unpacked package of npm, such as `typescript-5.6.3`. npm writes below `folder`; a copy there is used again.
 
     Without npm, and where npm cannot fetch it, the test is skipped; in CI it fails.
     """
-    script = folder / "package/lib/tsc.js"
-    if script.is_file():
-        return script
+    package = folder / name / "package"
+    if package.is_dir():
+        return package
     npm = shutil.which("npm")
     fail = pytest.fail if os.environ.get("CI") else pytest.skip
     if npm is None:
-        fail("no npm on PATH: TypeScript is not fetched, so the types of the front ends are not checked")
+        fail(f"no npm on PATH: {name} is not fetched, so the front ends are not checked with it")
     assert npm is not None
     try:
-        command = [npm, "pack", f"typescript@{VERSION}", "--silent"]
+        command = [npm, "pack", "@".join(name.rsplit("-", 1)), "--silent"]
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
-        fail("npm did not give TypeScript within 120 s")
+        fail(f"npm did not give {name} within 120 s")
     if run.returncode:
-        fail(f"npm does not give TypeScript: {run.stderr.strip()[-200:]}")
-    data = (folder / f"typescript-{VERSION}.tgz").read_bytes()
-    assert base64.b64encode(hashlib.sha512(data).digest()).decode() == SHA512, "not the known TypeScript"
+        fail(f"npm does not give {name}: {run.stderr.strip()[-200:]}")
+    data = (folder / f"{name}.tgz").read_bytes()
+    assert base64.b64encode(hashlib.sha512(data).digest()).decode() == sha512, f"not the known {name}"
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        archive.extractall(folder, filter="data")
-    return script
+        archive.extractall(package.parent, filter="data")
+    return package
 
 
 def type_faults(node: str, script: Path, tree: Path) -> list[str]:

@@ -468,10 +468,7 @@ class SharedBrowser:
         return self._page
 
     def window(self, executable: str) -> BrowserContext:
-        """A context for pages that are not JupyterLab, the same for all tests of a module.
-
-        A test that is run once more may come after `close`: then it is a new one.
-        """
+        """A context for pages that are not JupyterLab, the same for all tests of a module."""
         browser = self.browser(executable)
         if self._window is None or self._window.browser is not browser:
             self._window = new_context(browser)

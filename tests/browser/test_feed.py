@@ -53,9 +53,9 @@ def settled(book: Notebook, index: int, expected: int) -> None:
     book.page.until(lambda: last(book, index) == expected, f"row {expected} to arrive")
 
 
-def test_every_row_is_shown_once_and_in_order(notebook: Callable[..., Notebook]) -> None:
+def test_every_row_is_shown_once_and_in_order(plain: Callable[..., Notebook]) -> None:
     book = (
-        notebook([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT])
+        plain([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT])
         .run(0)
         .run(1)
         .run(2)
@@ -145,8 +145,8 @@ def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[...,
 
 
 @pytest.mark.trap("T-12")
-def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
+def test_appends_leave_scroll_position_and_selection_alone(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
     book.run(0).run(1).run(2)
     settled(book, 1, 500)
     scroller = view(book, 1).locator(".mew-scroller")
@@ -259,13 +259,13 @@ def test_a_second_view_gets_its_rows_while_a_cell_is_busy(notebook: Callable[...
 
 
 @pytest.mark.threat(3)
-def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook]) -> None:
+def test_what_a_peer_writes_is_text_in_the_feed(plain: Callable[..., Notebook]) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     add = (
         f"h = {hostile!r}\nlog.name, unseen = h, h + '\\u202e'\n"
         "log.add(h, unseen, raw=unseen + 'x' * 70000, sender=h, to=(h,), context=h, code=h, id=h)"
     )
-    book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
+    book = plain([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 1)
     book.click(view(book, 2).locator("tbody tr .mew-what"))
     exact = view(book, 2).locator(".mew-detail pre.mew-exact")
@@ -280,14 +280,14 @@ def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook
 
 
 @pytest.mark.threat(4)
-def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Callable[..., Notebook]) -> None:
+def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(plain: Callable[..., Notebook]) -> None:
     markdown = (
         "[here](javascript:alert(1)) ![pixel](http://127.0.0.1:9/pixel.png) "
         "<img src=http://127.0.0.1:9/image.png onerror=alert(1)> <button>Approve</button>"
     )
     chat = {"kind": "chat", "from": "eve", "payload": {"text": markdown, "format": "markdown"}}
     add = f"text = {markdown!r}\nlog.add('chat', text, sender='eve', raw={json.dumps(chat)!r})"
-    book = notebook([SETUP, add, SHOW])
+    book = plain([SETUP, add, SHOW])
     asked: list[str] = []
     book.tab.on("request", lambda request: asked.append(request.url))
     book.run(0).run(1).run(2)
@@ -317,9 +317,9 @@ def test_kinds_and_text_filter_the_rows(notebook: Callable[..., Notebook]) -> No
     book.page.until(lambda: "No message matches the filter" in view(book, 2).inner_text(), "the empty state")
 
 
-def test_paused_rows_come_when_the_pause_ends(notebook: Callable[..., Notebook]) -> None:
+def test_paused_rows_come_when_the_pause_ends(plain: Callable[..., Notebook]) -> None:
     book = (
-        notebook([SETUP, SHOW, "for n in range(10): log.add()", "for n in range(12): log.add()"])
+        plain([SETUP, SHOW, "for n in range(10): log.add()", "for n in range(12): log.add()"])
         .run(0)
         .run(1)
         .run(2)
@@ -333,8 +333,8 @@ def test_paused_rows_come_when_the_pause_ends(notebook: Callable[..., Notebook])
     book.page.until(lambda: sequence(book, 1)[-1] == 22, "what waited")
 
 
-def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, "for n in range(100): log.add()", SHOW]).run(0).run(1).run(2)
+def test_arrow_keys_select_and_enter_opens(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, "for n in range(100): log.add()", SHOW]).run(0).run(1).run(2)
     settled(book, 2, 100)
     view(book, 2).locator("table").focus()
     for key in ("ArrowUp", "ArrowUp", "Home", "ArrowDown", "Enter"):

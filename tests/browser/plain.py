@@ -88,7 +88,7 @@ class Plain(Notebook):
     def __init__(self, window: BrowserContext, cells: Sequence[str]) -> None:
         page = PlainPage(window)
         super().__init__(page, "")
-        self.cells = cells
+        self.cells = list(cells)
         self._said: dict[int, str] = {}
         self._queue: deque[tuple[str, str]] = deque()
         self._views: set[Any] = set()
@@ -149,6 +149,9 @@ class Plain(Notebook):
         for index in range(len(self.cells)):
             self.run(index)
         return self
+
+    def write(self, index: int, source: str) -> None:
+        self.cells[index] = source
 
     def execute(self, code: str) -> None:
         with capture_output() as given:

@@ -284,6 +284,10 @@ class Notebook:
             )
         return self
 
+    def write(self, index: int, source: str) -> None:
+        """Gives a cell another source."""
+        self.in_cell(f"cell.model.sharedModel.setSource({json.dumps(source)});", index)
+
     def execute(self, code: str) -> None:
         """Has the kernel run something that stands in no cell, so that the page's focus stays where it is."""
         status = self.tab.evaluate(

@@ -404,6 +404,25 @@ def test_a_click_is_handled_while_a_cell_waits_on_ipykernel_7_3(
     print(f"\nipykernel 7.3, click to result: {time.monotonic() - clicked:.2f} s (mark 1 s)")
 
 
+@pytest.mark.slow
+@pytest.mark.trap("T-1")
+@pytest.mark.timeout(1500)
+def test_ipykernel_6_31_says_beforehand_that_a_click_waits_for_the_cell(
+    notebook: Callable[..., Notebook], kernel_of: Callable[[str], str]
+) -> None:
+    book = notebook(
+        [SETUP, SHOW, PROPOSE, "print(can_click_while_waiting())", SENT], kernel=kernel_of("6.31.0")
+    )
+    book.run(0).run(1).run(2).run(3)
+    assert "awaiting=False, blocking=False" in book.text(3)
+    assert "click first, then await" in book.text(3)
+    # Between cells it works there too.
+    approve(book, 1)
+    card(book, 1).locator(".mew-outcome").wait_for()
+    book.run(4)
+    assert "'approve'" in book.text(4)
+
+
 def test_a_card_that_its_client_cancels_is_off_and_one_whose_client_is_gone_is_approved_twice(
     plain: Callable[..., Notebook],
 ) -> None:

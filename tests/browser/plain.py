@@ -77,7 +77,8 @@ class PlainPage(Page):
     def theme(self, name: str) -> None:
         self.tab.evaluate(
             """([light, dark]) => { const { body } = document; body.dataset.jpThemeLight = light;
-                 body.style.cssText = `margin: 0; background: var(--jp-layout-color1, #fff); ${light ? "" : dark}`; }""",
+                 body.style.cssText = `${light ? "" : dark} margin: 0;
+                 background: var(--jp-layout-color1, #fff); color: var(--jp-ui-font-color1, #212121)`; }""",
             [name == "light", DARK],
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import ADDING, read_through
+from scenes import ADDING, dwell, read_through
 from scenes import PROPOSE as PROPOSE_ADD
 
 HERE = Path(__file__).parent
@@ -238,7 +238,7 @@ def test_a_long_argument_must_be_opened_and_scrolled_through_before_approve_arms
         if "seen" not in one.locator(".mew-hint").inner_text():
             break
         book.tab.keyboard.press("PageDown")
-        book.page.pause(0.6)
+        dwell(book.page.pause)
     # Where the first lines stood above the window when it was opened, they are to be seen yet.
     read_through(one, book.page.pause)
     book.tab.keyboard.press("Escape")

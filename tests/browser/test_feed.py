@@ -168,7 +168,7 @@ def test_nothing_is_painted_when_nothing_arrives(plain: Callable[..., Notebook])
         lambda: "/s" not in view(book, 1).locator(".mew-counts-line").inner_text(), "the rate to fall"
     )
     before = view(book, 1).get_attribute("data-paints")
-    book.page.pause(1.5)
+    book.page.pause(1.5)  # nothing is to be painted in this time
     assert view(book, 1).get_attribute("data-paints") == before
 
 

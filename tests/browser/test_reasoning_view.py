@@ -274,7 +274,6 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     def scroll_back() -> bool:
         """A thought that arrives in the same frame follows once more; a reader scrolls again."""
         scroller.evaluate("s => { s.scrollTop = 0; }")
-        book.page.pause(0.1)
         return follow.is_visible()
 
     book.page.until(scroll_back, "the reader to be at the beginning")

@@ -1,15 +1,9 @@
-"""Which behaviour of the upper rooms stands behind which rows, and how is it taken away?  A plugin of pytest, and its data.
+"""Which behaviour of the upper rooms stands behind which rows, and how is it taken away?  Data of `removal_plugin.py`.
 
 `removals.py` asks this of the gateway. The rows here bind the participant, the agent, the SDK or the UI. Most of them
 say what goes over the wire, so most removals work there, at `MEWClient`, whatever code above it does the work: a
 kind is not sent, a member is left out of it, a kind is not heard. The others name a class and method, or a function
 of a module, by its path, one line each: code that moves changes that path and nothing else.
-
-    ROWS="P-3-10 S-CH-1" TOLD=told.json python -m pytest -n0 -p upper_removals tests/sdk tests/agent
-
-runs, for each removal, the tests marked with its rows without the behaviour, until one of each row's is red; then,
-with everything back in place, those that were red once more. It writes what became of them. SHARE=0/4 takes every
-fourth removal.
 """
 
 from __future__ import annotations
@@ -19,12 +13,10 @@ import copy
 import importlib
 import inspect
 import json
-import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -1187,68 +1179,3 @@ WITHOUT = {
     "S-SEC-6": "where a function runs that is called",
     "S-SEC-2": "something that is not done",
 }
-
-
-# --- the plugin ----------------------------------------------------------------------------------------------------
-
-
-def rows_of(item: pytest.Item) -> set[str]:
-    return {row for mark in item.iter_markers("req") for row in mark.args}
-
-
-def chosen() -> list[tuple[Removal, list[str]]]:
-    """The removals of this process and their rows: all, or those that SHARE and ROWS name."""
-    share, of = map(int, os.environ.get("SHARE", "0/1").split("/"))
-    only = os.environ.get("ROWS", "").split()
-    found = [(one, [row for row in one.rows.split() if not only or row in only]) for one in REMOVALS]
-    return [(one, rows) for one, rows in found if rows][share::of]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    wanted = {row for _, rows in chosen() for row in rows}
-    items[:] = [one for one in items if rows_of(one) & wanted]
-
-
-_outcomes: dict[str, str] = {}
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
-    report = yield
-    if report.when == "call" or report.failed:
-        _outcomes[item.nodeid] = report.outcome
-    return report
-
-
-def _run(item: Any) -> str:
-    _outcomes.pop(item.nodeid, None)
-    item._initrequest()
-    item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
-    return _outcomes.get(item.nodeid, "not run")
-
-
-def pytest_runtestloop(session: pytest.Session) -> bool:
-    """For each removal: the tests of its rows without the behaviour, until one of each row's is red; then those with it."""
-    by_row: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in session.items:
-        for row in rows_of(item):
-            by_row[row].append(item)
-    told: list[dict[str, Any]] = []
-    red: dict[str, pytest.Item] = {}
-    for removal, rows in chosen():
-        seen: dict[str, str] = {}
-        with pytest.MonkeyPatch.context() as patch:
-            removal.remove(patch)
-            for row in rows:
-                became: dict[str, str] = {}
-                for item in by_row[row]:
-                    if item.nodeid not in seen:
-                        seen[item.nodeid] = _run(item)
-                    became[item.nodeid] = seen[item.nodeid]
-                    if seen[item.nodeid] == "failed":
-                        red[item.nodeid] = item
-                        break
-                told.append({"row": row, "without": removal.what, "tests": became})
-    back = {name: _run(item) for name, item in red.items()}
-    Path(os.environ["TOLD"]).write_text(json.dumps({"told": told, "back": back}))
-    return True

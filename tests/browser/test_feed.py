@@ -267,7 +267,7 @@ def test_arrow_keys_select_and_enter_opens(plain: Callable[..., Notebook]) -> No
 @pytest.mark.slow
 @pytest.mark.trap("T-12", "T-26")
 def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_is_never_lost(
-    plain: Callable[..., Notebook],
+    notebook: Callable[..., Notebook],
 ) -> None:
     long = "for n in range(1, 101): log.add(raw='x ' * 40000 if n == 95 else None, correlates=12 if n == 98 else 0)"
     # A cell that is run takes the keyboard: what it adds comes after that.
@@ -275,7 +275,7 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
     slowly = f"feed.interval = 1.5\n{answer}"
     many = "feed.interval = .05\nfor n in range(200): log.add()"
     shown = "feed.columns = ['seq', 'what', 'follows']"
-    book = plain(
+    book = notebook(
         [SETUP, f"{long}\n{shown}\nfeed", answer, slowly, many, "feed.interval = 1.5; log.add()"]
     ).run(0)
     book.run(1)

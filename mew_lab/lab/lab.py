@@ -154,9 +154,10 @@ class Lab(metaclass=_NamesOnly):
         self.me: Seat
         self.faults: list[str] = []
         self.fault_count = 0
-        self.log = Log.live(space=space, vantage=vantage)
+        self.log: Log
+        self.following: EntryFeed
+        self.take_log(Log.live(space=space, vantage=vantage))
         self.rows = LiveRows(lambda: (self.space, self._members()), sign=self.log.sign)
-        self.following = EntryFeed(self.log)
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
         self.decisions: HumanDecisions
@@ -176,6 +177,11 @@ class Lab(metaclass=_NamesOnly):
         return self.local.seats
 
     # --- set up and torn down on the loop ---
+
+    def take_log(self, log: Log) -> None:
+        """Takes the log that the space is written to, before its first record."""
+        self.log = log
+        self.following = EntryFeed(log, logical=lambda id: logical(self, id))
 
     def observe(self, record: Record) -> None:
         """Takes the next record of the space."""

@@ -20,7 +20,6 @@ from mew_lab.errors import JournalError, MewError
 from mew_lab.gateway.auth import token_from
 from mew_lab.gateway.space_file import names_file, read_space_file
 from mew_lab.lab.decisions.policies import policy_from_environment
-from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.loop import the_loop
@@ -175,8 +174,7 @@ def up(
     async def start() -> Lab:
         kept = Path(path) if path is not None else None
         host = lab.local.host = Host(space, folder=folder, journal=kept, port=port, observe=lab.observe)
-        lab.log = Log.live(space=space, journal=host.journal)
-        lab.following = EntryFeed(lab.log)
+        lab.take_log(Log.live(space=space, journal=host.journal))
         try:
             if file is None:
                 await host.open(owner=me, can="human")
@@ -235,8 +233,7 @@ def _up_again(
         _check_free(name)
         lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
         lab.local.set(**settings)
-        lab.log = Log.live(space=name, journal=journal)
-        lab.following = EntryFeed(lab.log)
+        lab.take_log(Log.live(space=name, journal=journal))
         made.append(lab)
 
     def observe(record: Record) -> None:

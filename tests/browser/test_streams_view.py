@@ -232,6 +232,7 @@ photo = request(bot, description="camera", content_type="image/png")
 
 HOSTILE = """
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger
 bot = seat('bot')
 everything = request(bot, description="everything", content_type="text/plain")
 write(everything, *[one + "\\n" for one in PAYLOADS])
@@ -241,11 +242,12 @@ named = request(bot, description="numbers", format="numbers")
 write(named, *[json.dumps({one: n for n, one in enumerate(PAYLOADS[:8])})])
 picture = request(bot, description="picture", content_type="image/png")
 write(picture, *PAYLOADS)
+ledger = Ledger()
 def told(n, kind, payload):
     # Another gateway may let a stream, a participant and a reason be called anything.
     members = {"protocol": "mew/v0.4", "id": f"gw-{n}", "ts": "2026-01-01T00:00:00Z", "from": "system:gateway", "kind": kind, "payload": payload}
     heard = Entry(n, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
-    lab.loop.call(lambda: lab.view.streams.streaming.take(heard))
+    lab.loop.call(lambda: lab.view.streams.streaming.take_changes(ledger.observe(heard), ledger))
 def batch(first, last):
     for n in range(first, last):
         one = PAYLOADS[n]

@@ -148,7 +148,7 @@ class Lab(metaclass=_NamesOnly):
         self.name = name
         self.space = space
         self.loop = loop
-        self.timeout = timeout
+        self.timeout = check_seconds(timeout, key="timeout")
         self.vantage = vantage
         self.url = ""
         self.me: Seat

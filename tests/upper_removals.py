@@ -987,9 +987,9 @@ REMOVALS: tuple[Removal, ...] = (
         "S-L3-9",
         "streams beside reasoning are noted",
         replaced(
-            "mew_lab.views.reasoning.model:ReasoningModel.take",
+            "mew_lab.views.reasoning.model:ReasoningModel._apply",
             lambda before: (
-                lambda self, heard: None if heard.kind.startswith("stream/") else before(self, heard)
+                lambda self, change, call: None if change.what == "streamed" else before(self, change, call)
             ),
         ),
     ),
@@ -1110,9 +1110,11 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.5.4-1",
         "a conclusion ends the sequence",
         replaced(
-            "mew_lab.views.reasoning.model:ReasoningModel.take",
+            "mew_lab.views.reasoning.model:ReasoningModel._apply",
             lambda before: (
-                lambda self, heard: None if heard.kind == "reasoning/conclusion" else before(self, heard)
+                lambda self, change, call: (
+                    None if change.entry.kind == "reasoning/conclusion" else before(self, change, call)
+                )
             ),
         ),
     ),

@@ -508,7 +508,6 @@ async def serve(method, params):
     await asyncio.Event().wait()
 lab.loop.call(lambda: setattr(files.participant.tools, "answer", serve))
 files.participant.tools.hints_of = lambda tool: {"readOnlyHint": True}  # so it may run again after it was cancelled (R35)
-run = lab.loop.call(lambda: lab.me.participant.discovery.discover_tools("files"))
 """
 
 

@@ -28,9 +28,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.coerce import line_of
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import MAX_NAME, cut_names
-from mew_lab.protocol.visible import one_line
 
 __all__ = ["CHAT_KINDS", "ChatChange", "ChatLedger", "ChatMessage", "ChatReceipt", "Dismissal"]
 
@@ -260,5 +260,4 @@ class ChatLedger:
 
 
 def _word(entry: Entry, name: str) -> str:
-    text = entry.payload.get(name)
-    return one_line(text, MAX_STATUS) if isinstance(text, str) else ""
+    return line_of(entry.payload.get(name), MAX_STATUS)

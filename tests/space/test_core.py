@@ -375,33 +375,6 @@ def test_all_hear_one_stream_in_one_order() -> None:
     )
 
 
-@pytest.mark.req("P-2.1-2", "P-9.1-1", "P-3.2.1-4", "P-3.2.1-6", "C-1")
-def test_a_proposer_may_not_act_somebody_who_may_acts_for_it_and_it_sees_the_outcome() -> None:
-    stage = Stage(agent=["mcp/proposal"], human=["mcp/request"], files=[])
-    refused = stage.send("agent", "mcp/request", CALL, to=["files"])
-    assert refused.error["error"] == "capability_violation" and refused.hearers == {"agent"}
-    proposal = stage.send("agent", "mcp/proposal", CALL, id="p1", to=["files"])
-    assert proposal.hearers == {"agent", "human", "files"}
-    own = stage.send("agent", "mcp/request", CALL, to=["files"], correlation_id=["p1"])
-    assert own.error["error"] == "capability_violation"
-    fulfilment = stage.send("human", "mcp/request", CALL, id="f1", to=["files"], correlation_id=["p1"])
-    assert fulfilment.accepted and "agent" in fulfilment.told("mcp/request")
-    answer = stage.send("files", "mcp/response", {"result": {}}, to=["human"], correlation_id=["f1"])
-    assert "agent" in answer.told("mcp/response")
-    assert answer.said("mcp/response").correlation_id == ("f1",)
-
-
-@pytest.mark.req("P-3.3.2-1", "P-3.3.2-7")
-def test_whoever_may_reject_rejects_any_proposal_and_several_times() -> None:
-    stage = Stage(agent=["mcp/proposal"], one=["mcp/reject"], two=["mcp/reject"], three=["chat"])
-    stage.send("agent", "mcp/proposal", CALL, id="p1", to=["three"])
-    for name, reason in (("one", "unsafe"), ("two", "policy"), ("one", "busy")):
-        step = stage.send(name, "mcp/reject", {"reason": reason}, correlation_id=["p1"])
-        assert step.told("mcp/reject") == {"agent", "one", "two", "three"}
-        assert step.said("mcp/reject").payload == {"reason": reason}
-    assert not stage.send("three", "mcp/reject", {"reason": "no"}, correlation_id=["p1"]).accepted
-
-
 @pytest.mark.req("P-3.5.6-1", "P-3.5.6-4", "P-3.5.6-5", "P-3-17")
 def test_contexts_come_through_as_they_are_and_keep_two_reasonings_apart() -> None:
     stage = Stage(one=["reasoning/*"], two=["reasoning/*"], alice=[])

@@ -255,9 +255,18 @@ def test_the_reserved_kinds_are_those_of_the_ruling() -> None:
 
 
 @pytest.mark.req(
-    "P-4.1-3", "P-4.1-4", "P-4.1-5", "P-4.1-6", "P-4.1-10", "P-4.1-11", "P-4.1-12", "P-9.3-1", "S-L2-8", "P-4.2-1",
-    "P-4.2-2", "P-4.2-3", "P-4.2-8", "P-4.2-9", "P-8.1-5", "P-8.1-6", "C-7", "C-8", "C-13",
-)  # fmt: skip
+    "P-4.1-3",
+    "P-4.1-10",
+    "P-4.1-11",
+    "P-4.1-12",
+    "P-4.2-1",
+    "P-4.2-3",
+    "P-4.2-9",
+    "P-8.1-5",
+    "P-8.1-6",
+    "C-8",
+    "C-13",
+)
 @pytest.mark.parametrize(
     ("held", "kind", "payload", "passes"),
     [
@@ -269,33 +278,8 @@ def test_the_reserved_kinds_are_those_of_the_ruling() -> None:
         (["chat"], "chat/cancel", {}, False),
         (["mcp/proposal", "mcp/response", "chat"], "mcp/request", CALL, False),
         (["mcp/proposal", "mcp/response", "chat"], "mcp/proposal", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"method": "tools/*"}}], "mcp/request", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"method": "tools/*"}}], "mcp/request", {"method": "x"}, False),
         ([{"kind": "mcp/request", "payload": {"params": {"name": "read_*"}}}], "mcp/request", CALL, True),
-        (
-            [{"kind": "mcp/request", "payload": {"params": {"name": "read_*"}}}],
-            "mcp/request",
-            {"method": "tools/call", "params": {"name": "write_file"}},
-            False,
-        ),
-        (
-            [{"kind": "mcp/request", "payload": {"method": "*/list"}}],
-            "mcp/request",
-            {"method": "tools/list"},
-            True,
-        ),
-        (
-            [{"kind": "mcp/request", "payload": {"method": "*/list"}}],
-            "mcp/request",
-            {"method": "tools/call"},
-            False,
-        ),
-        ([{"kind": "mcp/request", "payload": {"method": "!tools/call"}}], "mcp/request", CALL, False),
-        ([{"kind": "mcp/request", "payload": {"method": "!x/*"}}], "mcp/request", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"method": "/tools.(call|list)/"}}], "mcp/request", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"$.params.name": "read_file"}}], "mcp/request", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"$.params.name": "x"}}], "mcp/request", CALL, False),
-        ([{"kind": "mcp/request", "payload": {"**": "read_file"}}], "mcp/request", CALL, True),
+        ([{"kind": "mcp/request", "payload": {"params": {"name": "!read_*"}}}], "mcp/request", CALL, False),
         (["a/*"], "a/b/c", {}, True),
         (["a*"], "a/b", {}, False),
         (["a/*/c"], "a/b/b/c", {}, False),

@@ -35,7 +35,7 @@ from mew_lab.protocol.text import MAX_NAME, cut_names
 __all__ = ["CHAT_KINDS", "ChatChange", "ChatLedger", "ChatMessage", "ChatReceipt", "Dismissal"]
 
 CHAT_KINDS = frozenset({"chat", "chat/acknowledge", "chat/cancel"})
-MAX_MESSAGES = 10_000
+MAX_MESSAGES = 10_000  # of a space; participants send as many as they like
 MAX_WEIGHT = 16 * 1024 * 1024  # characters of all messages and of what is kept beside them
 MAX_TEXT = 4000  # characters of a message that are kept
 MAX_TO = 200  # addressees of a message

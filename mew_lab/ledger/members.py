@@ -60,7 +60,7 @@ MEMBER_KINDS = frozenset(
         *("participant/shutdown", "space/kick"),
     }
 )
-MAX_MEMBERS = 2000
+MAX_MEMBERS = 2000  # those who have left too: a participant may join under ever new ids
 MAX_REASON = 300  # characters of the reason of a pause
 LONGEST = 1e15  # seconds; a longer pause counts as one without an end
 

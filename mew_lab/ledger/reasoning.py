@@ -46,13 +46,13 @@ from mew_lab.protocol.text import MAX_NAME, cut
 
 __all__ = ["ENDS", "WITHOUT_CONTEXT", "ReasoningChange", "ReasoningLedger", "ReasoningSequence", "parts_of"]
 
-MAX_SEQUENCES = 1000
+MAX_SEQUENCES = 1000  # of a space; an agent begins one with a message
 MAX_ABOUT = 20  # ids that a start correlates to
 MAX_STREAMS = 1000  # requests of streams, and streams, beside sequences
 MAX_PROPOSALS = 10_000  # that belong to sequences
 MAX_DEPTH = 16  # parts of a context that are looked at
 MAX_PATH = 200  # characters
-MAX_REASON = 200
+MAX_REASON = 200  # characters of the reason of a cancel
 _CALLS = ("mcp/request", "mcp/proposal")
 # What may concern a sequence without a context.
 WITHOUT_CONTEXT = frozenset(

@@ -59,7 +59,7 @@ STREAM_KINDS = frozenset(
     }
 )
 MAX_STREAMS = 1000  # open streams of others
-MAX_CLOSED = 500
+MAX_CLOSED = 500  # that are still described after their end
 MAX_REQUESTS = 100  # without an answer of the gateway
 MAX_REQUEST = 64 * 1024  # characters of the request of another; a longer one is kept undescribed
 MAX_REASON = 300  # characters of the reason of a close

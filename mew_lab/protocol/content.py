@@ -67,14 +67,14 @@ __all__ = [
 Kind = Literal["text", "image", "audio", "resource", "link", "structured", "note", "unknown"]
 
 MAX_SHOWN_PARTS = 50  # parts that a person is shown
-MAX_MODEL_PARTS = 500
+MAX_MODEL_PARTS = 500  # the others are counted: a server sends as many as it likes
 MAX_MODEL_PICTURES = 4  # pictures of one result that a model is shown
 MAX_MODEL_PICTURE = 5_000_000  # characters of base64: usual APIs of models refuse a picture of more
 MAX_TEXT = 50_000  # characters of one block
 META_LEVELS = 6  # from an answer to the resource in a message of a prompt
 MAX_LAID_OUT = 5_000_000  # characters of JSON that are indented before the text is cut
 MAX_PICTURE = 2_000_000  # characters of base64
-MAX_PIXELS = 40_000_000
+MAX_PIXELS = 40_000_000  # a few bytes may unpack to a picture that fills the memory of a browser
 MAX_PICTURES = 8_000_000  # characters of base64 of all pictures that are shown at once
 MAX_ROWS, MAX_COLUMNS = 200, 100  # of a table
 MAX_CELL = 1_000  # characters

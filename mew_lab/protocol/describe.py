@@ -20,7 +20,7 @@ from mew_lab.protocol.visible import one_line
 
 __all__ = ["LIMIT", "SENTENCES", "describe", "reword_refusal"]
 
-LIMIT = 120
+LIMIT = 120  # characters: a line of a table
 Payload = Mapping[str, Any]
 
 

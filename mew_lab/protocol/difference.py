@@ -16,7 +16,7 @@ from mew_lab.protocol.coerce import is_number
 
 __all__ = ["ABSENT", "Difference", "are_equal", "differences", "equality_key"]
 
-MAX_DIFFERENCES = 100
+MAX_DIFFERENCES = 100  # that are told: a request may differ from its proposal in every value
 
 
 class _Absent:

@@ -46,7 +46,7 @@ __all__ = [
     "resolve_reference",
 ]
 
-MAX_VIOLATIONS = 50
+MAX_VIOLATIONS = 50  # of one validation: a sender may break a rule in every value
 MAX_MESSAGE = 200  # characters of one violation
 MAX_LOOKED_AT = 2000  # schemas and members, to name the members of one schema, and
 MAX_LEVELS = 8  # of schemas in each other
@@ -59,7 +59,7 @@ MAX_REFERENCES = (
 MAX_POINTER = 48  # parts of a reference
 MAX_STEPS = 20_000  # of one validation, and
 STEPS_A_VALUE = 10  # more for each value that is validated, but
-MOST_STEPS = 500_000
+MOST_STEPS = 500_000  # in all
 TEXT_A_STEP = 50  # characters
 PROGRAM_A_STEP = 20  # instructions of a compiled pattern
 REFUSED_PATTERN = 5000  # steps: the engine finds out that a pattern is too large by trying

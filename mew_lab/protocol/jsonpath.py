@@ -25,7 +25,9 @@ from mew_lab.protocol.strings import Regex
 
 __all__ = ["JSONPath", "children", "descendants", "equal", "filters", "rfc9535", "segments", "selectors"]
 
-MAX_PATH: Final = 256
+MAX_PATH: Final = (
+    256  # characters, as of an expression; the parser of the library is slow, and peers write paths
+)
 _NOTHING: Final = object()
 """What a query that selects no value stands for in a comparison (RFC 9535, 2.3.5.2.2)."""
 _DOT: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\.", re.DOTALL)

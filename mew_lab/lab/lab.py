@@ -148,15 +148,16 @@ class Lab(metaclass=_NamesOnly):
         self.name = name
         self.space = space
         self.loop = loop
-        self.timeout = timeout
+        self.timeout = check_seconds(timeout, key="timeout")
         self.vantage = vantage
         self.url = ""
         self.me: Seat
         self.faults: list[str] = []
         self.fault_count = 0
-        self.log = Log.live(space=space, vantage=vantage)
+        self.log: Log
+        self.following: EntryFeed
+        self.take_log(Log.live(space=space, vantage=vantage))
         self.rows = LiveRows(lambda: (self.space, self._members()), sign=self.log.sign)
-        self.following = EntryFeed(self.log)
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
         self.decisions: HumanDecisions
@@ -176,6 +177,11 @@ class Lab(metaclass=_NamesOnly):
         return self.local.seats
 
     # --- set up and torn down on the loop ---
+
+    def take_log(self, log: Log) -> None:
+        """Takes the log that the space is written to, before its first record."""
+        self.log = log
+        self.following = EntryFeed(log, logical=lambda id: logical(self, id))
 
     def observe(self, record: Record) -> None:
         """Takes the next record of the space."""
@@ -215,7 +221,7 @@ class Lab(metaclass=_NamesOnly):
             gate=self.decisions.gate,
             note=self._note,
             owns=self.local.owns_bridge,
-            decided_by_policy=self.decisions.was_decided_by_policy,
+            decided_by_policy=self.decisions.queue.was_decided_by_policy,
             attended=lambda: policy_from_environment() is None,
             clock=time.time,
         )
@@ -235,7 +241,7 @@ class Lab(metaclass=_NamesOnly):
         if not self.closed:
             self.closed = True
             if self.seats:
-                self.decisions.close()
+                self.decisions.queue.close()
             try:
                 await self.granting.close()
             finally:

@@ -200,8 +200,8 @@ class KeptResults:
             if isinstance(result, UnreadResult):
                 result.drop()
             raise unknown_outcome_error(
-                f"It was executed, and its result of {size} bytes cannot be sent, for a message takes at most "
-                f"{self._client.message_bytes}, nor be kept: {fault.strerror or fault}"
+                f"Its tool answered, but the answer is lost: its {size} bytes cannot be sent, for a message "
+                f"takes at most {self._client.message_bytes}, nor be kept: {fault.strerror or fault}"
             ) from None
         return self._head(payload.method, kept, kinds, is_error=is_error)
 

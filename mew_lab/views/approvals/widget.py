@@ -4,10 +4,8 @@ The browser sends back an id, the digest of the shown content, a decision and a 
 the request from the proposal, or the edit, that the kernel holds. A message is refused, with a notice on the view, when
 
 - its nonce is not that of this widget: it comes from a saved notebook or another kernel;
-- its digest is not that of the card or of an edit of it;
-- it has unknown members;
-- the proposal is still being read, or decided already;
-- the lab refuses the click. The lab alone records what each page has shown and opened, and since when.
+- it has unknown members, or its values are of another type;
+- the lab refuses the click: it alone knows the proposal, and records what each page has shown, and since when.
 
 No part of a decision is synced state, so a notebook saves none of it.
 
@@ -29,7 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import BEING_READ, REASONS, Card, Click, Decisions, whole
+from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions, whole
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.questions import Question, Questions
@@ -420,52 +418,45 @@ class ApprovalsView(ActingWidget):
         return total
 
     def _refusal(self, message: dict[str, Any], card: Card | None, click: Click) -> str:
-        """The reason why this message decides nothing, as a sentence; empty when it is valid."""
-        decision, reason = message.get("decision"), message.get("reason", "")
-        target, offer = message.get("target", ""), message.get("offer", "")
+        """The reason why this message decides nothing, as a sentence; empty when it is valid.
+
+        It is read here; whether it can be decided so, the lab alone judges.
+        """
+        decision, digest, reason = message.get("decision"), message.get("digest"), message.get("reason", "")
+        target, offer, despite = (message.get(name, "") for name in ("target", "offer", "despite"))
         if not _same(message.get("nonce"), self._nonce):
             return (
                 "This view does not belong to the running kernel, so nothing was decided. Run its cell again."
             )
         if card is None:
             return "That proposal is unknown, so nothing was decided."
-        if not card.is_read:
-            return f"Nothing was decided: the proposal is {BEING_READ}."
-        digest = message.get("digest")
-        edited = decision == "approve" and not offer and isinstance(digest, str)
-        edit = self._decisions.rows(card.id, str(digest)) if edited else None
-        if not _same(digest, card.digest) and edit is None:
-            return "The shown content differs from the proposal, so nothing was decided. Run its cell again."
-        if not card.is_open and not (decision == "approve" and card.can_be_approved):
-            return f"{outcome_line(card, me=self._me)}. The second decision changed nothing."
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
         if self._over:
             return f"Nothing was decided: {self._over}"
         strings = all(isinstance(text, str) and len(text) <= 500 for text in (reason, target, offer))
         known = not set(message) - _MEMBERS and (self._forms is not None or not offer)
-        known = known and message.get("despite", "") in ("", "rejected")
-        if not known or decision not in ("approve", "reject") or not strings:
+        if (
+            not known
+            or not strings
+            or decision not in ("approve", "reject")
+            or despite not in ("", "rejected")
+        ):
             return "The view sent a malformed decision, so nothing was decided."
         if not click.view:
             return "Nothing was decided: the page did not say which view was clicked. Run its cell again."
-        if refusal := self._decisions.refusal(card.id, digest=str(digest), decision=decision, click=click):
-            return refusal
-        if decision == "reject":
-            return (
-                "A rejection has no target and gives no permission, so nothing was decided."
-                if target or offer
-                else ""
-            )
-        if card.refusal:
-            return f"Not approved: {card.refusal}."
-        if card.rejected and (offer or not message.get("despite")):
-            return f"Not approved: {card.rejected}. “Approve all the same” approves it, without a permission."
-        if card.to and target:
-            return "Not approved: the proposal names its target itself."
-        if not card.to and target not in self._decisions.targets():
-            return "Not approved: choose one of the participants to run it."
-        return ""
+        if decision == "reject" and (target or offer):
+            return "A rejection has no target and gives no permission, so nothing was decided."
+        return self._decisions.refusal(
+            card.id,
+            digest=digest if isinstance(digest, str) else "",
+            decision=decision,
+            click=click,
+            target=(target,) if target else (),
+            despite=(despite,)
+            if despite and not offer
+            else (),  # a press for a permission overrides no rejection
+        )
 
     def _finish_decision(
         self, proposal: str, future: Future[str] | Future[Allowed], *, view: str = ""

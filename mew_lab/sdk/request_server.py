@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-MAX_RUNNING = 64
+MAX_RUNNING = 64  # requests at once, of all peers; one more is told that this is busy
 MAX_KEPT = 64  # requests that wait for the end of a pause
 MAX_UNECHOED = 64  # answers that the gateway has neither accepted nor refused
 MAX_ENDED = 1000  # requests that are remembered after their end, so that a late cancel ends no other

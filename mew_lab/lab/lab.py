@@ -148,7 +148,7 @@ class Lab(metaclass=_NamesOnly):
         self.name = name
         self.space = space
         self.loop = loop
-        self.timeout = timeout
+        self.timeout = check_seconds(timeout, key="timeout")
         self.vantage = vantage
         self.url = ""
         self.me: Seat
@@ -221,7 +221,7 @@ class Lab(metaclass=_NamesOnly):
             gate=self.decisions.gate,
             note=self._note,
             owns=self.local.owns_bridge,
-            decided_by_policy=self.decisions.was_decided_by_policy,
+            decided_by_policy=self.decisions.queue.was_decided_by_policy,
             attended=lambda: policy_from_environment() is None,
             clock=time.time,
         )
@@ -241,7 +241,7 @@ class Lab(metaclass=_NamesOnly):
         if not self.closed:
             self.closed = True
             if self.seats:
-                self.decisions.close()
+                self.decisions.queue.close()
             try:
                 await self.granting.close()
             finally:

@@ -19,6 +19,7 @@ from mew_lab import find_above
 from mew_lab.errors import JournalError, MewError
 from mew_lab.gateway.auth import token_from
 from mew_lab.gateway.space_file import names_file, read_space_file
+from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.decisions.policies import policy_from_environment
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
@@ -103,6 +104,7 @@ def _keep(lab: Lab) -> None:
     lab.on_down.append(forget)
 
 
+@explains_arguments
 def up(
     name: str | Path = "demo",
     *,
@@ -142,7 +144,8 @@ def up(
             default: 64 MiB a result, 256 MiB in all, and a day. Spec: R43.
 
     Raises:
-        ConfigError: The name is not valid, the port is not free, or the file has faults; the message has all of them.
+        ConfigError: The name or `timeout` is not valid, the port is not free, or the file has faults; the message has
+            all of them.
         HeadsDiffer: The heads that were kept elsewhere do not vouch for the journal of `resume`.
         JournalError: The journal cannot be created or resumed, or was changed after it was written.
         ReplayMismatch: The journal of `resume` differs from what a space would have written.
@@ -272,6 +275,7 @@ def _up_again(
     return loop.run(start(), timeout=timeout, doing=f"resuming the space {past.name!r}")
 
 
+@explains_arguments
 def connect(
     url: str,
     *,

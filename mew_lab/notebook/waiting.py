@@ -87,7 +87,7 @@ def _check_repeat(shell: Any, pending: Pending) -> None:
     if decisions.policy is None or not decisions.policy.decides:
         return
     kernel = getattr(shell, "kernel", None)
-    sentence = place.session.loop.call(lambda: decisions.repeated(envelope.to, envelope.payload))
+    sentence = place.session.loop.call(lambda: decisions.queue.repeated(envelope.to, envelope.payload))
     if sentence and (kernel is None or not _is_attended(kernel)):
         raise CannotWait(
             f"The proposal {pending.id} ({pending.what}) waits for a person: {sentence}. Find out first, or "
@@ -501,7 +501,7 @@ def _is_decided_elsewhere(session: Session, pending: Pending) -> bool:
     policy = session.decisions.policy
     if policy is not None and policy.decides:
         payload, to = pending.envelope.payload, pending.envelope.to
-        if not session.loop.call(lambda: session.decisions.repeated(to, payload)):
+        if not session.loop.call(lambda: session.decisions.queue.repeated(to, payload)):
             return True  # else the policy leaves it to a person
     if session.log.vantage != "gateway":
         return True

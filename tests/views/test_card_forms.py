@@ -31,7 +31,7 @@ class Page:
         self.lab = lab
         self.view: ApprovalsView = view_of(lab, lab.granting)
         self.now = 0.0
-        lab.decisions.gate = Gate(lambda: self.now)
+        lab.decisions.gate = lab.decisions.queue.gate = Gate(lambda: self.now)
         self.page = browser(self.view)
         self.bot = lab.join("bot", can="proposer")
         self.act = self.page.act
@@ -126,9 +126,9 @@ def test_threat_14_what_was_not_reviewed_here_is_not_confirmed(page: Page) -> No
     made = page.act("review", id=other.id, changes=[{"index": 0, "text": "c"}])["value"]
     for digest in (made["digest"], "0" * 64):
         page.decide(one.id, digest)
-        assert "The shown content differs from the proposal" in page.notice()
+        assert "what was shown is not what is proposed" in page.notice()
     page.decide(other.id, made["digest"], decision="reject")
-    assert "The shown content differs from the proposal" in page.notice()
+    assert "what was shown is not what is proposed" in page.notice()
     assert not [one for one in page.sent("mcp/request") if one.get("correlation_id")]
 
 

@@ -294,8 +294,17 @@ class Decisions(Protocol):
     def click(self, view: str) -> Click:
         """A click in that view that arrives now."""
 
-    def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """The reason why that click cannot decide; empty when it can."""
+    def refusal(
+        self,
+        proposal: str,
+        *,
+        digest: str,
+        decision: str,
+        click: Click,
+        target: tuple[str, ...] = (),
+        despite: Collection[str] = (),
+    ) -> str:
+        """The reason why that click cannot decide so; empty when it can."""
 
     def decide(
         self,

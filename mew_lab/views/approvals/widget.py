@@ -4,10 +4,8 @@ The browser sends back an id, the digest of the shown content, a decision and a 
 the request from the proposal, or the edit, that the kernel holds. A message is refused, with a notice on the view, when
 
 - its nonce is not that of this widget: it comes from a saved notebook or another kernel;
-- its digest is not that of the card or of an edit of it;
-- it has unknown members;
-- the proposal is still being read, or decided already;
-- the lab refuses the click. The lab alone records what each page has shown and opened, and since when.
+- it has unknown members, or its values are of another type;
+- the lab refuses the click: it alone knows the proposal, and records what each page has shown, and since when.
 
 No part of a decision is synced state, so a notebook saves none of it.
 
@@ -28,7 +26,7 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import BEING_READ, REASONS, Card, Click, Decisions, whole
+from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions, whole
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.questions import Question, Questions
@@ -434,17 +432,12 @@ class ApprovalsView(ActingWidget):
         return total
 
     def _refusal(self, choice: CardChoice, card: Card | None, click: Click) -> str:
-        """The reason why this choice decides nothing, as a sentence; empty when it is valid."""
+        """The reason why this choice decides nothing, as a sentence; empty when it is valid.
+
+        Whether the proposal can be decided so, the lab alone judges.
+        """
         if card is None:
             return "That proposal is unknown, so nothing was decided."
-        if not card.is_read:
-            return f"Nothing was decided: the proposal is {BEING_READ}."
-        approves = choice.decision == "approve"
-        edit = self._decisions.rows(card.id, choice.digest) if approves and not choice.offer else None
-        if choice.digest != card.digest and edit is None:
-            return "The shown content differs from the proposal, so nothing was decided. Run its cell again."
-        if not card.is_open and not (approves and card.can_be_approved):
-            return f"{outcome_line(card, me=self._me)}. The second decision changed nothing."
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
         if self._over:
@@ -453,25 +446,17 @@ class ApprovalsView(ActingWidget):
             return "The view sent a malformed decision, so nothing was decided."
         if not click.view:
             return "Nothing was decided: the page did not say which view was clicked. Run its cell again."
-        if refusal := self._decisions.refusal(
-            card.id, digest=choice.digest, decision=choice.decision, click=click
-        ):
-            return refusal
-        if not approves:
-            return (
-                "A rejection has no target and gives no permission, so nothing was decided."
-                if choice.target or choice.offer
-                else ""
-            )
-        if card.refusal:
-            return f"Not approved: {card.refusal}."
-        if card.rejected and (choice.offer or not choice.despite):
-            return f"Not approved: {card.rejected}. “Approve all the same” approves it, without a permission."
-        if card.to and choice.target:
-            return "Not approved: the proposal names its target itself."
-        if not card.to and choice.target not in self._decisions.targets():
-            return "Not approved: choose one of the participants to run it."
-        return ""
+        if choice.decision == "reject" and (choice.target or choice.offer):
+            return "A rejection has no target and gives no permission, so nothing was decided."
+        return self._decisions.refusal(
+            card.id,
+            digest=choice.digest,
+            decision=choice.decision,
+            click=click,
+            target=(choice.target,) if choice.target else (),
+            # A press for a permission overrides no rejection.
+            despite=(choice.despite,) if choice.despite and not choice.offer else (),
+        )
 
     def _finish_decision(
         self, proposal: str, future: Future[str] | Future[Allowed], *, view: str = ""

@@ -28,6 +28,7 @@ from mew_lab.views.grants.probe import Probe, describe_effect, probe
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.sent_rows import SentRows
 from mew_lab.views.ui.space_model import follow_space
 
 __all__ = ["GrantsView", "view_of"]
@@ -57,8 +58,7 @@ class GrantsView(ActingWidget):
     def __init__(self, session: Session, holdings: Holdings, **traits: Any) -> None:
         self._session = session
         self._holdings = holdings
-        # Only the writer uses these two.
-        self._known: dict[str, Holding] = {}
+        self._sent: SentRows[str, Holding] = SentRows()
         self._question = 0
         self._supposed = 0
         self._playground = Playground(session.log)
@@ -81,26 +81,15 @@ class GrantsView(ActingWidget):
 
     def _news(self) -> list[dict[str, Any]]:
         rows = {row.key: row for row in self._holdings.rows}
-        fresh = [row for key, row in rows.items() if self._known.get(key) != row]
-        dropped = [key for key in self._known if key not in rows]
-        items: list[dict[str, Any]] = []
-        if fresh or dropped:
-            sent = fresh[:MOST_ROWS]
-            # Each row is inserted after its predecessor, so that the rows of one holder stay together.
-            before = dict(zip(rows, ("", *rows), strict=False))
-            items.append(
-                {
-                    "t": "rows",
-                    "rows": [_pack(row) | {"after": before[row.key]} for row in sent],
-                    "gone": dropped[:MOST_ROWS],
-                }
-            )
-            self._known |= {row.key: row for row in sent}
-            for key in dropped[:MOST_ROWS]:
-                del self._known[key]
-            if len(fresh) > MOST_ROWS or len(dropped) > MOST_ROWS:
-                self.wake()
-        return items
+        changed, gone, is_cut = self._sent.take(rows)
+        if is_cut:
+            self.wake()
+        if not changed and not gone:
+            return []
+        # Each row is inserted after its predecessor, so that the rows of one holder stay together.
+        before = dict(zip(rows, ("", *rows), strict=False))
+        packed = [_pack(row) | {"after": before[row.key]} for row, _ in changed]
+        return [{"t": "rows", "rows": packed, "gone": gone}]
 
     def _heading(self) -> dict[str, Any]:
         rows = self._holdings.rows

@@ -33,6 +33,7 @@ from mew_lab.views.roster.model import Activity, Invitation, MemberRow, MemberSt
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.sent_rows import SentRows
 from mew_lab.views.ui.space_model import follow_space
 
 __all__ = ["RosterView", "view_of"]
@@ -60,8 +61,7 @@ class RosterView(ActingWidget):
     def __init__(self, session: Session, members: RosterModel, **traits: Any) -> None:
         self._session = session
         self._members = members
-        # Only the writer uses these two.
-        self._known: dict[str, MemberRow] = {}
+        self._sent: SentRows[str, MemberRow] = SentRows()
         # Guards the two below: an invitation ends on the loop's thread, a click arrives on the kernel's.
         self._book = threading.Lock()
         self._tokens: dict[str, Invitation] = {}
@@ -85,34 +85,22 @@ class RosterView(ActingWidget):
         }
 
     def _news(self) -> list[dict[str, Any]]:
-        changed = [row for row in self._members.rows if self._known.get(row.name) != row]
-        items: list[dict[str, Any]] = []
-        if changed:
-            sent = changed[:MOST_ROWS]
-            # Most changes are a new state or status alone, which is sent without the capabilities.
-            fresh = [row for row in sent if not self._is_status_alone(row)]
-            statuses = [
-                [row.name, _pack_status(row.status), _pack_doing(row.doing)]
-                for row in sent
-                if self._is_status_alone(row)
-            ]
-            if fresh:
-                items.append({"t": "rows", "rows": [_pack(row) for row in fresh]})
-            if statuses:
-                items.append({"t": "told", "told": statuses})
-            self._known |= {row.name: row for row in sent}
-            if len(changed) > MOST_ROWS:
-                self.wake()
-        return items
+        changed, _, is_cut = self._sent.take({row.name: row for row in self._members.rows})
+        if is_cut:
+            self.wake()
+        # Most changes are a new state or status alone, which is sent without the capabilities.
+        fresh = [_pack(row) for row, known in changed if not _is_status_alone(row, known)]
+        statuses = [
+            [row.name, _pack_status(row.status), _pack_doing(row.doing)]
+            for row, known in changed
+            if _is_status_alone(row, known)
+        ]
+        items: list[dict[str, Any]] = [{"t": "rows", "rows": fresh}] if fresh else []
+        return [*items, {"t": "told", "told": statuses}] if statuses else items
 
     def _first_who_is_here(self) -> list[MemberRow]:
         """The rows with the present participants first, so that a page leaves out those that are gone."""
         return sorted(self._members.rows, key=lambda row: row.presence in GONE)
-
-    def _is_status_alone(self, row: MemberRow) -> bool:
-        """Whether only the state or the status of a row has changed."""
-        known = self._known.get(row.name)
-        return known is not None and replace(known, status=row.status, doing=row.doing) == row
 
     def _heading(self) -> dict[str, Any]:
         rows = self._members.rows
@@ -306,6 +294,11 @@ def _read_patterns(can: str, text: str) -> list[dict[str, Any]] | None:
     if not isinstance(patterns, list) or not all(isinstance(pattern, dict) for pattern in patterns):
         raise MewError('The patterns must be a list such as [{"kind": "chat"}].')
     return patterns
+
+
+def _is_status_alone(row: MemberRow, known: MemberRow | None) -> bool:
+    """Whether only the state or the status of a row has changed."""
+    return known is not None and replace(known, status=row.status, doing=row.doing) == row
 
 
 def _pack(row: MemberRow) -> dict[str, Any]:

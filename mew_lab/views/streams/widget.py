@@ -32,6 +32,7 @@ from mew_lab.views.streams.watch import StreamWatch
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.sent_rows import SentRows
 
 __all__ = ["StreamsView", "view_of"]
 
@@ -68,7 +69,7 @@ class StreamsView(ActingWidget):
         # Filled by any thread; only the writer uses the members below.
         self._wishes: deque[Callable[[], None]] = deque(maxlen=1000)
         self._watches: BoundedDict[str, tuple[int, StreamWatch]] = BoundedDict(MOST_WATCHES)
-        self._sent: dict[int, StreamRow] = {}
+        self._sent: SentRows[int, StreamRow] = SentRows()
         self._counts: dict[int, tuple[int, int, int]] = {}
         self._counted = 0.0
         self._looked: tuple[int, Kind] | None = None
@@ -105,11 +106,13 @@ class StreamsView(ActingWidget):
     def _list_news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         rows = {row.key: row for row in self._listed()}
-        if dropped := [key for key in self._sent if key not in rows]:
-            items.append({"t": "gone", "keys": dropped})
-        if changed := [row for key, row in rows.items() if self._sent.get(key) is not row]:
-            items.append({"t": "rows", "rows": [_pack(row) for row in changed]})
-        self._sent = rows
+        changed, gone, is_cut = self._sent.take(rows)
+        if is_cut:
+            self.wake()
+        if gone:
+            items.append({"t": "gone", "keys": gone})
+        if changed:
+            items.append({"t": "rows", "rows": [_pack(row) for row, _ in changed]})
         now = time.monotonic()
         counts = {key: self._traffic(key) for key in rows}
         moved = [[key, *count] for key, count in counts.items() if self._counts.get(key) != count]

@@ -34,6 +34,7 @@ from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.kept import KeptLoads, pack_kept
 from mew_lab.views.ui.pictures import MOST_ROWS, picture
+from mew_lab.views.ui.sent_rows import SentRows
 
 if TYPE_CHECKING:
     from mew_lab.tools_agent.definition import AgentDefinition
@@ -88,7 +89,7 @@ class ToolsView(ActingWidget):
         self._opened = False
         # Only the writer uses these two: the state that was last sent to the views.
         self._version = -1
-        self._runs: tuple[ToolRun, ...] = ()
+        self._runs: SentRows[int, ToolRun] = SentRows()
         self._offers: Mapping[Tab, OfferList] = catalog.offers.listed
         self._loads = KeptLoads(catalog.me.results, post=self.post)
         super().__init__(submit=submit, **traits)
@@ -151,12 +152,8 @@ class ToolsView(ActingWidget):
             if offers[tab] is not self._offers[tab]:
                 items.append({"t": "offers", "tab": tab} | _pack_offers(offers[tab]))
         self._offers = offers
-        runs = self._catalog.runs.all
-        if runs is not self._runs:
-            known = set(map(id, self._runs))
-            items += [{"t": "run", "run": self._pack_run(run)} for run in runs if id(run) not in known]
-            self._runs = runs
-        return items
+        runs = self._runs.take({run.number: run for run in self._catalog.runs.all}).changed
+        return [*items, *({"t": "run", "run": self._pack_run(run)} for run, _ in runs)]
 
     def _pack_run(self, run: ToolRun) -> dict[str, Any]:
         return _pack_run(run) | {"stop": self._catalog.stop_word(run)}

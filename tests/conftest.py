@@ -37,7 +37,6 @@ for variable in ("JUPYTER_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
 COMPLETE = bool(os.environ.get("MEW_LAB_PINNED") and os.environ.get("MEW_LAB_SHARED"))
 TEARDOWN = 30.0  # seconds for the teardown of a test that failed
 REPEATED = 5.0  # seconds between two alarms of a test that has taken too long
-TIMEOUT: pytest.StashKey[Any] = pytest.StashKey()  # the settings of the alarm of a test
 FEW, ALL = 25, 100  # examples of a test that sets no number
 CASES: pytest.StashKey[Counter[str]] = pytest.StashKey()  # the cases seen of each sampled test
 BASE = settings(
@@ -103,18 +102,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Iterator[Any]:
     """Repeats the alarm of a test: an event loop only logs what is raised within a callback, and would wait for ever."""
     result = yield
-    item.stash[TIMEOUT] = settings
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         signal.setitimer(signal.ITIMER_REAL, settings.timeout, REPEATED)
     return result
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Sets the alarm of a test that is run once more: the one that is set is that of its teardown."""
-    settings = item.stash.get(TIMEOUT, None)
-    if settings is not None and getattr(item, "execution_count", 1) > 1:
-        item.config.hook.pytest_timeout_set_timer(item=item, settings=settings)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -22,6 +22,8 @@ import pytest
 
 from .report_requirements import read_report
 
+pytestmark = pytest.mark.nightly
+
 HERE = Path(__file__).resolve().parent
 removals = runpy.run_path(str(HERE / "removals.py"))
 
@@ -103,7 +105,6 @@ def test_every_part_stands_behind_some_row() -> None:
     assert named <= set(removals["PARTS"])
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_row_marked_as_tested_goes_red_without_its_part(tmp_path: Path) -> None:
     seed = int(os.environ.get("MEW_LAB_SEED") or secrets.randbelow(2**32))
@@ -112,7 +113,6 @@ def test_a_row_marked_as_tested_goes_red_without_its_part(tmp_path: Path) -> Non
     assert still_green(drawn, tmp_path) == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_with_every_part_in_place_the_same_tests_are_green(tmp_path: Path) -> None:
     """Else red would say nothing."""

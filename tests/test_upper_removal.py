@@ -19,6 +19,8 @@ import pytest
 
 from .report_requirements import read_report
 
+pytestmark = pytest.mark.nightly
+
 HERE = Path(__file__).resolve().parent
 removals = runpy.run_path(str(HERE / "upper_removals.py"))
 
@@ -92,7 +94,6 @@ def test_every_removal_finds_what_it_takes_away_and_puts_it_back() -> None:
             one.remove(patch)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_row_marked_as_tested_goes_red_without_its_behaviour_and_is_green_with_it(tmp_path: Path) -> None:
     tests = files()  # not in the threads: Python 3.11 may fail where two parse at once

@@ -11,12 +11,11 @@ import json
 import logging
 import secrets
 from collections.abc import Mapping, MutableMapping
-from pathlib import Path
 from typing import Any
 
 from mcp import types
 
-from mew_lab.bridge.process import ENDS, LineJudge, LongLine, Spool
+from mew_lab.bridge.process import ENDS, GrowingLine, LineJudge, LongLine, Spool
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
 from mew_lab.sdk.result_store import UnreadResult
 from mew_lab.sdk.tools import INTERNAL_ERROR
@@ -143,21 +142,15 @@ class MessageReader:
         if answers is None:
             logger.debug("a message of %s that %s is left out", self._server, why)
             return None
-        if (path := self._write(line)) is None:
-            return _unknown_answer(answers, f"The MCP server sent an answer that {why}")
-        return await self._read_long(LongLine(line[:ENDS], line[-ENDS:], path, why))
-
-    def _write(self, line: bytes) -> Path | None:
-        """The file of a costly line; None where it cannot be kept."""
         if self._spool is None:
-            return None
-        try:
-            path = self._spool.new_file()
-            path.write_bytes(line)
-        except OSError as fault:
-            logger.debug("a line of %s cannot be kept: %s", self._server, fault)
-            return None
-        return path
+            return _unknown_answer(answers, f"The MCP server sent an answer that {why}")
+        spooled = GrowingLine(self._spool, held=0)
+        spooled.add(line)
+        long = spooled.take()
+        assert isinstance(long, LongLine)
+        if long.path is None:
+            return _unknown_answer(answers, f"The MCP server sent an answer that {why}, and that {long.why}")
+        return await self._read_long(long)
 
     async def _read_long(self, line: LongLine) -> Any:
         """The response in a file, with its result unread; else the end of the request that it answers."""

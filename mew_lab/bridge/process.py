@@ -124,8 +124,11 @@ class Spool(Protocol):
         """A new empty private file; its user deletes it.
 
         Raises:
-            OSError: it cannot be made, or nothing of such a size can be kept now.
+            OSError: it cannot be made.
         """
+
+    def check_growth(self, size: int) -> None:
+        """Raises OSError where there is no room for so many bytes more of such files."""
 
     @property
     def most(self) -> int:
@@ -234,6 +237,7 @@ class GrowingLine:
             self._without_file(f"is longer than {self._spool.most} bytes")
             return
         try:
+            self._spool.check_growth(len(piece))
             if self._file.write(piece) != len(piece):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as fault:

@@ -25,9 +25,27 @@ from mew_lab.log.log import open_log
 from mew_lab.protocol.visible import visible_json
 from mew_lab.space.events import Record
 
-__all__ = ["journal_lines", "run"]
+__all__ = ["add_options", "journal_lines", "run"]
 
 POLL = 0.2  # seconds between two readings of a followed file
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    parser.add_argument("source", metavar="FILE|URL", help="a log, or ws://… of a gateway")
+    parser.add_argument(
+        "--follow", "-f", action="store_true", help="waits for new records at the end of a file"
+    )
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="prints only the messages that pass a filter, such as 'kind ~ \"mcp/*\" and from == agent'",
+    )
+    parser.add_argument("--json", action="store_true", help="prints the exact text of each message")
+    parser.add_argument("--no-color", action="store_true", help="prints no colours")
+    shell.add_elsewhere(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -151,15 +151,16 @@ class Lab(metaclass=_NamesOnly):
         self.name = name
         self.space = space
         self.loop = loop
-        self.timeout = timeout
+        self.timeout = check_seconds(timeout, key="timeout")
         self.vantage = vantage
         self.url = ""
         self.me: Seat
         self.faults: list[str] = []
         self.fault_count = 0
-        self.log = Log.live(space=space, vantage=vantage)
+        self.log: Log
+        self.following: EntryFeed
+        self.take_log(Log.live(space=space, vantage=vantage))
         self.rows = Rows(lambda: (self.space, self._members()), sign=self.log.sign)
-        self.following = EntryFeed(self.log)
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
         self.decisions: HumanDecisions
@@ -179,6 +180,11 @@ class Lab(metaclass=_NamesOnly):
         return self.local.seats
 
     # --- set up and torn down on the loop ---
+
+    def take_log(self, log: Log) -> None:
+        """Takes the log that the space is written to, before its first record."""
+        self.log = log
+        self.following = EntryFeed(log, logical=lambda id: logical(self, id))
 
     def observe(self, record: Record) -> None:
         """Takes the next record of the space."""

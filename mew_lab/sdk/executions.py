@@ -34,8 +34,8 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,8 +63,10 @@ from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.connection import identify_gateway
+from mew_lab.sdk.group import run_aside
 from mew_lab.sdk.request_server import SERVER_ERROR, RequestServer
 from mew_lab.sdk.tools import RpcError
+from mew_lab.transport.files import replace_small, sync_folder
 
 __all__ = ["ExecutionFile", "Executions", "SpaceIdentity"]
 
@@ -77,6 +79,7 @@ MAX_TO = 16  # addressees that a report can name; of a request to more, it names
 MAX_LINE = 32 * 1024  # bytes, more than such ids and addressees take
 REFUSED_WITHIN = 240.0  # seconds; peers give up on a proposal after 300
 NOT_EXECUTED = -32001
+THREAD = "mew-lab-executions"  # which writes, so that the loop waits for no disk
 
 
 class Executed(NamedTuple):
@@ -210,9 +213,8 @@ class ExecutionFile:
         """
         with self._open() as file:
             self._catch_up(file)
-            text = "".join(compact(one._asdict()) + "\n" for one in executed)
             os.lseek(file, 0, os.SEEK_END)
-            data = text.encode("utf-8", "surrogatepass")
+            data = _write_lines(executed)
             if os.write(file, data) != len(data):
                 raise OSError(0, "the disk is full")
             if durably and executed:
@@ -246,7 +248,7 @@ class ExecutionFile:
                     fcntl.flock(file, fcntl.LOCK_EX)
                 if self._is_at_path(status):  # another process may have replaced it before the lock
                     if made:
-                        self._sync_folder()
+                        sync_folder(self.path.parent)
                     yield file
                     return
             finally:
@@ -257,14 +259,6 @@ class ExecutionFile:
             return os.path.samestat(self.path.lstat(), status)
         except FileNotFoundError:
             return False
-
-    def _sync_folder(self) -> None:
-        if os.name == "posix":
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
 
     def _catch_up(self, file: int) -> None:
         """Reads what was appended since the last time; a line that is no entry is left out."""
@@ -290,22 +284,13 @@ class ExecutionFile:
 
     def _compact(self) -> None:
         """Replaces the file by one with the entries that are kept."""
-        fresh = self.path.with_suffix(".new")
-        with suppress(FileNotFoundError):
-            fresh.unlink()
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            text = "".join(compact(one._asdict()) + "\n" for one in self._executed.values())
-            data = memoryview(text.encode("utf-8", "surrogatepass"))
-            while data:
-                data = data[os.write(file, data) :]
-            os.fsync(file)
-            status = os.fstat(file)
-        finally:
-            os.close(file)
-        fresh.replace(self.path)
-        self._sync_folder()
-        self._read, self._lines = (status.st_ino, status.st_size), len(self._executed)
+        data = _write_lines(self._executed.values())
+        replace_small(self.path.parent, self.path.name, data, durably=True)
+        self._read, self._lines = (self.path.stat().st_ino, len(data)), len(self._executed)
+
+
+def _write_lines(executed: Iterable[Executed]) -> bytes:
+    return "".join(compact(one._asdict()) + "\n" for one in executed).encode("utf-8", "surrogatepass")
 
 
 def _read_line(line: bytes) -> Executed | None:
@@ -341,7 +326,7 @@ class _Execution:
         if self._file is None:
             return
         try:
-            await _run_aside(partial(self._file.write, self.executed))
+            await run_aside(partial(self._file.write, self.executed), name=THREAD)
         except OSError as fault:
             why = f"Not executed: it could not be noted in {self._file.path}, so it might run twice: {fault}"
             raise RpcError(SERVER_ERROR, why) from None
@@ -354,7 +339,7 @@ class _Execution:
         if answered and self._file is not None:
             marked = [executed._replace(answered=True) for executed in self.executed]
             # Where it fails, it is known only that it may have been answered. Nobody waits for it.
-            noted = _run_aside(partial(self._file.write, marked, durably=False))
+            noted = run_aside(partial(self._file.write, marked, durably=False), name=THREAD)
             noted.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def add(self, late: _Late) -> None:
@@ -362,35 +347,6 @@ class _Execution:
             late.refuse(unknown=not self.answered)
         else:
             self._late.append(late)
-
-
-def _run_aside(work: Callable[[], None]) -> asyncio.Future[None]:
-    """Runs `work`, which may wait for a disk, in a thread; where there are none, as in a browser, at once."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def finish(fault: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if fault is None:
-            done.set_result(None)
-        else:
-            done.set_exception(fault)
-
-    def run() -> None:
-        fault: Exception | None = None
-        try:
-            work()
-        except Exception as failed:  # somebody waits for the end
-            fault = failed
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(finish, fault)
-
-    try:
-        threading.Thread(target=run, name="mew-lab-executions", daemon=True).start()
-    except RuntimeError:
-        run()
-    return done
 
 
 class _Late:
@@ -566,7 +522,7 @@ class Executions:
         self._lost = [one for one in self._lost if one.request != request]
         if (file := self._opened()) is not None:
             # Where it fails, a repeat is refused after a restart, until it is too old. Nobody waits for it.
-            noted = _run_aside(partial(file.settle, request))
+            noted = run_aside(partial(file.settle, request), name=THREAD)
             noted.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def stop(self) -> None:

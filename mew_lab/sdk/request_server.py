@@ -318,7 +318,7 @@ class RequestServer:
             sent = self._post(draft)
         except LocalProtocolError as fault:
             if "error" not in payload:  # a result that cannot be sent is answered with an error
-                error = unknown_outcome_error(f"It was executed, and the result cannot be sent: {fault}")
+                error = unknown_outcome_error(f"Its tool answered, but the answer cannot be sent: {fault}")
                 own = {"jsonrpc": "2.0", "id": payload["id"], "error": error.payload()}
                 self._send({**draft, "payload": own})
         except ConnectionLost as lost:

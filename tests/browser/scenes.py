@@ -69,7 +69,11 @@ def choose(around: Locator, text: str) -> None:
 
 def look_at(button: Locator) -> None:
     """Brings the whole card of a button into sight: its buttons alone arm nothing."""
-    button.evaluate("button => button.closest('li').scrollIntoView({ block: 'center' })")
+    # The card may have put another button in its place between the look and the deed.
+    while not button.evaluate(
+        "button => Boolean(button.closest('li')) && (button.closest('li').scrollIntoView({ block: 'center' }), true)"
+    ):
+        pass
 
 
 def read_through(card: Locator, pause: Callable[[float], None]) -> None:

@@ -196,6 +196,9 @@ def test_a_reason_is_asked_after_reject_from_a_list_or_in_words(scene: Callable[
     it.armed(it.open.first.locator("button.mew-reject")).click()
     choose(it.open.first, "Unsafe")
     it.wait_tools("second")
+    toast = it.page.tab.locator(".mew-toast")
+    assert "Rejected. This cannot be undone, but agent may propose it again." in toast.inner_text()
+    assert toast.get_by_role("button").all_inner_texts() == ["Dismiss"]
     it.open.first.focus()
     it.armed(it.open.first.locator("button.mew-reject"))
     it.page.tab.keyboard.press("r")

@@ -53,9 +53,9 @@ def settled(book: Notebook, index: int, expected: int) -> None:
     book.page.until(lambda: last(book, index) == expected, f"row {expected} to arrive")
 
 
-def test_every_row_is_shown_once_and_in_order(notebook: Callable[..., Notebook]) -> None:
+def test_every_row_is_shown_once_and_in_order(plain: Callable[..., Notebook]) -> None:
     book = (
-        notebook([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT])
+        plain([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT])
         .run(0)
         .run(1)
         .run(2)
@@ -105,9 +105,9 @@ print(json.dumps({"rows": [row.what for row in log.rows], "faults": len(feed.fau
 @pytest.mark.slow
 @pytest.mark.trap("T-19")
 def test_four_threads_at_once_leave_the_page_with_what_python_holds(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SETUP, SHOW, PRODUCE, HELD]).run(0).run(1)
+    book = plain([SETUP, SHOW, PRODUCE, HELD]).run(0).run(1)
     settled(book, 1, 0)
     book.run(2)
     book.run(3)
@@ -145,8 +145,8 @@ def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[...,
 
 
 @pytest.mark.trap("T-12")
-def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
+def test_appends_leave_scroll_position_and_selection_alone(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
     book.run(0).run(1).run(2)
     settled(book, 1, 500)
     scroller = view(book, 1).locator(".mew-scroller")
@@ -176,10 +176,10 @@ def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..
 @pytest.mark.slow
 @pytest.mark.trap("T-12")
 def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     slowly = "feed.interval = 1.5\nfor n in range(7000): log.add(correlates=n if n == 5000 else 0)\nfeed"
-    book = notebook([SETUP, slowly, COUNT]).run(0).run(1)
+    book = plain([SETUP, slowly, COUNT]).run(0).run(1)
     settled(book, 1, 7000)
     feed, scroller = view(book, 1), view(book, 1).locator(".mew-scroller")
     held = int(feed.get_attribute("data-rows") or 0)
@@ -214,8 +214,8 @@ def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
 
 @pytest.mark.slow
 @pytest.mark.trap("T-12")
-def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, "for n in range(100): log.add()"]).run(0).run(1).run(2)
+def test_nothing_is_painted_when_nothing_arrives(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SHOW, "for n in range(100): log.add()"]).run(0).run(1).run(2)
     settled(book, 1, 100)
     # The rate falls to nothing within three seconds; after that the page is quiet.
     book.page.until(
@@ -259,13 +259,13 @@ def test_a_second_view_gets_its_rows_while_a_cell_is_busy(notebook: Callable[...
 
 
 @pytest.mark.threat(3)
-def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook]) -> None:
+def test_what_a_peer_writes_is_text_in_the_feed(plain: Callable[..., Notebook]) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     add = (
         f"h = {hostile!r}\nlog.name, unseen = h, h + '\\u202e'\n"
         "log.add(h, unseen, raw=unseen + 'x' * 70000, sender=h, to=(h,), context=h, code=h, id=h)"
     )
-    book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
+    book = plain([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 1)
     book.click(view(book, 2).locator("tbody tr .mew-what"))
     exact = view(book, 2).locator(".mew-detail pre.mew-exact")
@@ -280,14 +280,14 @@ def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook
 
 
 @pytest.mark.threat(4)
-def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Callable[..., Notebook]) -> None:
+def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(plain: Callable[..., Notebook]) -> None:
     markdown = (
         "[here](javascript:alert(1)) ![pixel](http://127.0.0.1:9/pixel.png) "
         "<img src=http://127.0.0.1:9/image.png onerror=alert(1)> <button>Approve</button>"
     )
     chat = {"kind": "chat", "from": "eve", "payload": {"text": markdown, "format": "markdown"}}
     add = f"text = {markdown!r}\nlog.add('chat', text, sender='eve', raw={json.dumps(chat)!r})"
-    book = notebook([SETUP, add, SHOW])
+    book = plain([SETUP, add, SHOW])
     asked: list[str] = []
     book.tab.on("request", lambda request: asked.append(request.url))
     book.run(0).run(1).run(2)
@@ -302,9 +302,9 @@ def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Cal
 
 
 @pytest.mark.slow
-def test_kinds_and_text_filter_the_rows(notebook: Callable[..., Notebook]) -> None:
+def test_kinds_and_text_filter_the_rows(plain: Callable[..., Notebook]) -> None:
     add = "for n in range(20): log.add('chat', f'“talk {n}”'); log.add('mcp/request', f't{n}()')"
-    book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
+    book = plain([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 40)
     table = view(book, 2).locator("table")
     book.click(view(book, 2).get_by_role("button", name="Kind: all"))
@@ -317,9 +317,9 @@ def test_kinds_and_text_filter_the_rows(notebook: Callable[..., Notebook]) -> No
     book.page.until(lambda: "No message matches the filter" in view(book, 2).inner_text(), "the empty state")
 
 
-def test_paused_rows_come_when_the_pause_ends(notebook: Callable[..., Notebook]) -> None:
+def test_paused_rows_come_when_the_pause_ends(plain: Callable[..., Notebook]) -> None:
     book = (
-        notebook([SETUP, SHOW, "for n in range(10): log.add()", "for n in range(12): log.add()"])
+        plain([SETUP, SHOW, "for n in range(10): log.add()", "for n in range(12): log.add()"])
         .run(0)
         .run(1)
         .run(2)
@@ -333,8 +333,8 @@ def test_paused_rows_come_when_the_pause_ends(notebook: Callable[..., Notebook])
     book.page.until(lambda: sequence(book, 1)[-1] == 22, "what waited")
 
 
-def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, "for n in range(100): log.add()", SHOW]).run(0).run(1).run(2)
+def test_arrow_keys_select_and_enter_opens(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, "for n in range(100): log.add()", SHOW]).run(0).run(1).run(2)
     settled(book, 2, 100)
     view(book, 2).locator("table").focus()
     for key in ("ArrowUp", "ArrowUp", "Home", "ArrowDown", "Enter"):
@@ -350,7 +350,7 @@ def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) ->
 @pytest.mark.slow
 @pytest.mark.trap("T-12", "T-26")
 def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_is_never_lost(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     long = "for n in range(1, 101): log.add(raw='x ' * 40000 if n == 95 else None, correlates=12 if n == 98 else 0)"
     # A cell that is run takes the keyboard: what it adds comes after that.
@@ -358,7 +358,7 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
     slowly = f"feed.interval = 1.5\n{answer}"
     many = "feed.interval = .05\nfor n in range(200): log.add()"
     shown = "feed.columns = ['seq', 'what', 'follows']"
-    book = notebook(
+    book = plain(
         [SETUP, f"{long}\n{shown}\nfeed", answer, slowly, many, "feed.interval = 1.5; log.add()"]
     ).run(0)
     book.run(1)
@@ -445,48 +445,12 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
 
 
 @pytest.mark.slow
-def test_pictures_of_the_feed(notebook: Callable[..., Notebook]) -> None:
-    scene = """
-def say(sender, to, kind, what, **more):
-    log.add(kind, what, sender=sender, to=to, t=1764000000 + 0.37 * log.last_seq, **more)
-commit = 'tools/call git_commit repo_path=. message=Fix typo in README'
-refused = dict(verdict='refused', code='capability_violation')
-by_gateway = dict(verdict='sent', code='')
-say('system:gateway', (), 'system/presence', 'git joined', **by_gateway)
-say('human', (), 'chat', '“Please commit the typo fix once the tests pass.”')
-say('agent', (), 'reasoning/start', 'begins: The tests pass; a commit is asked for.')
-say('agent', (), 'reasoning/thought', 'I may propose only; git has git_commit.', context='e-3')
-say('agent', ('git',), 'mcp/proposal', commit, context='e-3/inner')
-say('agent', ('git',), 'mcp/request', 'tools/call git_log repo_path=.', **refused)
-violation = 'capability_violation mcp/request'
-say('system:gateway', ('agent',), 'system/error', violation, correlates=6, **by_gateway)
-say('human', ('git',), 'mcp/request', commit, correlates=5, code='pattern 0')
-say('git', ('human',), 'mcp/response', '“Committed with hash 4f1c2ab”', correlates=8, code='baseline')
-say('human', ('agent',), 'capability/grant', 'grants agent mcp/request')
-say('agent', (), 'participant/status', '12345 tokens, 128 messages in the context')
-say('agent', ('gateway',), 'stream/request', 'asks for a stream, upload')
-for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
-"""
-    book = notebook([SETUP, SHOW, scene]).run(0).run(1).run(2)
-    settled(book, 1, 20)
-    book.click(view(book, 1).locator("tr[data-seq='8'] .mew-what"))
-    view(book, 1).locator(".mew-detail pre.mew-pretty").wait_for()
-    book.page.until(
-        lambda: "/s" not in view(book, 1).locator(".mew-counts-line").inner_text(), "the rate to fall"
-    )
-    for path in book.page.shots("feed", book.area(1)):
-        assert path.stat().st_size > 5000
-    # A theme takes the view out of the layout for a moment; it must come back whole.
-    assert sequence(book, 1)[-1] == 20
-
-
-@pytest.mark.slow
 def test_what_no_view_can_hold_is_said_and_the_counts_are_of_what_is_held(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     small = "from mew_lab.views.feed import widget as module; module.RING = 100"
     add = "for n in range(800): log.add(sender='bot' if n % 2 else 'git', context='' if n else 'c')"
-    book = notebook([SETUP, small, SHOW, "log.add()", add]).run(0).run(1).run(2).run(3)
+    book = plain([SETUP, small, SHOW, "log.add()", add]).run(0).run(1).run(2).run(3)
     settled(book, 2, 1)
     book.run(4)
     settled(book, 2, 801)

@@ -25,8 +25,8 @@ print(json.dumps([int(df["seq"].iloc[-1]), bad, asked, df.loc[df["seq"] == asked
 
 
 @pytest.mark.slow
-def test_a_file_is_filtered_and_read_like_a_live_log(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([OPEN, TOLD])
+def test_a_file_is_filtered_and_read_like_a_live_log(plain: Callable[..., Notebook]) -> None:
+    book = plain([OPEN, TOLD])
     book.run(0).run(1)
     last, bad, proposals, first = json.loads(book.text(1))
     all_here(book, 0, last)

@@ -73,14 +73,14 @@ def told(book: Notebook, index: int) -> Any:
 
 
 @pytest.mark.slow
-def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[..., Notebook]) -> None:
+def test_rows_are_chosen_opened_followed_copied_and_saved(plain: Callable[..., Notebook]) -> None:
     where = (
         "where = {k: [r.seq for r in lab.rows.since(0, 999) if r.kind == k] for k in kinds()}\n"
         "print(json.dumps([lab.rows.last_seq, where]))"
     )
     selected = "print(json.dumps([one['kind'] for one in lab.view.feed.selection]))"
     pasted = "from pathlib import Path\nprint(json.dumps([kinds().count('chat'), [str(p) for p in Path('.').glob('demo-*Z.jsonl')]]))"
-    book = notebook(
+    book = plain(
         [
             UP,
             SCENE.replace("lab.view.feed\n", f"{COLUMNS}lab.view.feed\n"),
@@ -178,11 +178,7 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
     assert json.loads(book.tab.evaluate(read))["payload"]["text"].startswith("Please find out whether")
     book.click(feed.get_by_role("button", name="Copy as Python"))
     book.page.until(lambda: "line of Python" in feed.locator(".mew-copied").inner_text(), "the line")
-    line = book.tab.evaluate(read)
-    book.tab.evaluate(
-        "line => { jupyterapp.shell.currentWidget.content.widgets[4].model.sharedModel.setSource(line); }",
-        line,
-    )
+    book.write(4, book.tab.evaluate(read))
     book.run(4)
     book.click(feed.get_by_role("button", name="Save log"))
     book.page.until(lambda: "Saved" in feed.locator(".mew-notices").inner_text(), "the file")
@@ -213,11 +209,11 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
 
 @pytest.mark.slow
 def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     answer = "lab.send('chat', {'text': 'yes'}, correlation_id=[question])"
     show = "lab.chat('hello'); question = lab.rows.since(0, 999)[-1].id\nlab.view.feed"
-    book = notebook([UP, show, "print(lab.rows.last_seq)", answer, answer]).run(0).run(1).run(2)
+    book = plain([UP, show, "print(lab.rows.last_seq)", answer, answer]).run(0).run(1).run(2)
     last = int(book.text(2))
     all_here(book, 1, last)
     feed = view(book, 1)
@@ -251,7 +247,7 @@ def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
 
 @pytest.mark.slow
 @pytest.mark.threat(3)
-def test_threat_03_in_the_feed_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
+def test_threat_03_in_the_feed_hostile_text_is_text(plain: Callable[..., Notebook]) -> None:
     say = f"""{as_python()}
 from mew_lab.space.events import Record
 from datetime import datetime, UTC
@@ -268,7 +264,7 @@ from mew_lab.views.feed.columns import COLUMNS
 lab.view.feed.columns = list(COLUMNS)
 lab.view.feed
 """
-    book = notebook([UP, say, "print(lab.rows.last_seq, lab.rows.count())"])
+    book = plain([UP, say, "print(lab.rows.last_seq, lab.rows.count())"])
     asked = listen(book)
     book.run(0).run(1).run(2)
     last, count = map(int, book.text(2).split())

@@ -87,13 +87,6 @@ def test_a_click_approves_and_the_waiting_cell_shows_what_git_answered(
 
 
 @pytest.mark.slow
-@pytest.mark.trap("T-2")
-def test_a_click_approves_while_the_cell_blocks(notebook: Callable[..., Notebook]) -> None:
-    seconds = approve_while_waiting(told(notebook, BLOCK))
-    print(f"\nclick to result of a blocking cell: {seconds:.2f} s (mark 1 s)")
-
-
-@pytest.mark.slow
 def test_the_feed_shows_every_envelope_of_the_journal_once(notebook: Callable[..., Notebook]) -> None:
     count = "print(len(lab.log), lab.rows.count(), len(lab.log.df), lab.log.df['id'].is_unique, lab.rows.last_seq)"
     book = told(notebook, after=(count,))
@@ -162,16 +155,6 @@ def test_the_saved_notebook_keeps_a_picture_and_no_secret(notebook: Callable[...
     assert len(token) > 20 and token not in saved
     assert "object at 0x" not in saved
     assert "Snapshot of" in saved and "mcp/proposal" in saved
-
-
-@pytest.mark.slow
-@pytest.mark.trap("T-1")
-@pytest.mark.timeout(1500)
-def test_the_story_on_ipykernel_7_3(
-    notebook: Callable[..., Notebook], kernel_of: Callable[[str], str]
-) -> None:
-    seconds = approve_while_waiting(told(notebook, kernel=kernel_of("7.3.0")))
-    print(f"\nclick to result on ipykernel 7.3: {seconds:.2f} s (mark 1 s)")
 
 
 @pytest.mark.slow

@@ -82,8 +82,8 @@ def answer(book: Notebook, view: Locator, text: str) -> None:
     )
 
 
-def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SCENE, SHOW, WIRE]).run(0).run(1).run(2)
+def test_a_grant_is_asked_about_given_and_taken_back(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SCENE, SHOW, WIRE]).run(0).run(1).run(2)
     root(book, 2).locator("tr[data-origin=granted]").wait_for()
     view = open_form(book, 2, "agent")
     give = view.locator("button.mew-give")
@@ -157,9 +157,9 @@ def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Not
     ]
 
 
-def test_tools_are_looked_up_and_rows_of_one_holder_chosen(notebook: Callable[..., Notebook]) -> None:
+def test_tools_are_looked_up_and_rows_of_one_holder_chosen(plain: Callable[..., Notebook]) -> None:
     tool = "@lab.tool\ndef add(a: int, b: int) -> int:\n    'Sum.'\n    return a + b"
-    book = notebook([SETUP, tool, SHOW]).run(0).run(1).run(2)
+    book = plain([SETUP, tool, SHOW]).run(0).run(1).run(2)
     # The view begins with what this human granted: nothing yet.
     view = root(book, 2)
     view.get_by_text("You have granted no permission yet.").wait_for()
@@ -206,9 +206,9 @@ ELEMENTS = set(
 @pytest.mark.slow
 @pytest.mark.threat(3, 17)
 def test_threat_03_hostile_text_is_text_in_every_field_of_the_grants(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SETUP, as_python(), HOSTILE, SHOW], fresh=True).run(0).run(1).run(2)
+    book = plain([SETUP, as_python(), HOSTILE, SHOW], fresh=True).run(0).run(1).run(2)
     asked = listen(book)
     book.run(3)
     view = root(book, 3)
@@ -229,8 +229,8 @@ def test_threat_03_hostile_text_is_text_in_every_field_of_the_grants(
 
 
 @pytest.mark.slow
-def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SCENE, SHOW]).run(0).run(1).run(2)
+def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SCENE, SHOW]).run(0).run(1).run(2)
     view = root(book, 2)
     view.locator("tr[data-origin=granted]").wait_for()
     book.page.shot("grants", book.area(2))
@@ -259,8 +259,8 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
 
 
 @pytest.mark.slow
-def test_a_grant_and_a_revoke_are_undone_by_one_press(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, WIRE]).run(0).run(1)
+def test_a_grant_and_a_revoke_are_undone_by_one_press(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SHOW, WIRE]).run(0).run(1)
     view = open_form(book, 1, "agent")
     view.get_by_label("Tool", exact=True).fill("git/git_log")
     view.get_by_label("For how long").select_option("session")

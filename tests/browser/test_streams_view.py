@@ -67,10 +67,7 @@ def until_text(book: Notebook, node: Locator, text: str) -> None:
 
 def python(book: Notebook, index: int, code: str) -> str:
     """What a cell prints that is written now."""
-    book.tab.evaluate(
-        "([i, t]) => jupyterapp.shell.currentWidget.content.widgets[i].model.sharedModel.setSource(t)",
-        [index, code],
-    )
+    book.write(index, code)
     book.run(index)
     return book.text(index)
 
@@ -78,9 +75,9 @@ def python(book: Notebook, index: int, code: str) -> str:
 @pytest.mark.slow
 @pytest.mark.req("P-3.10.4-2")
 def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SETUP + "bot = seat('bot')", SHOW, "None"]).run(0).run(1)
+    book = plain([SETUP + "bot = seat('bot')", SHOW, "None"]).run(0).run(1)
     view(book).get_by_text("No streams yet.").wait_for()
     press(book, "Open a stream…")
     form = view(book).locator("form")
@@ -148,14 +145,14 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
 
 
 @pytest.mark.slow
-def test_a_stream_is_read_as_what_it_is_or_as_one_wishes(notebook: Callable[..., Notebook]) -> None:
+def test_a_stream_is_read_as_what_it_is_or_as_one_wishes(plain: Callable[..., Notebook]) -> None:
     scene = """
 bot = seat('bot')
 lines = request(bot, description="events", content_type="application/x-ndjson", format="jsonl")
 temps = request(bot, description="garden", content_type="text/plain", format="numbers")
 photo = request(bot, description="camera", content_type="image/png")
 """
-    book = notebook([SETUP + scene, SHOW, "None"]).run(0).run(1)
+    book = plain([SETUP + scene, SHOW, "None"]).run(0).run(1)
     content = chosen(book, "stream-1")
     python(
         book, 2, r"""write(lines, b'{"plant":"basil","dry":true}\n{"pla', b'nt":"mint"}\n', b'{broken\n')"""
@@ -235,6 +232,7 @@ photo = request(bot, description="camera", content_type="image/png")
 
 HOSTILE = """
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger
 bot = seat('bot')
 everything = request(bot, description="everything", content_type="text/plain")
 write(everything, *[one + "\\n" for one in PAYLOADS])
@@ -244,11 +242,12 @@ named = request(bot, description="numbers", format="numbers")
 write(named, *[json.dumps({one: n for n, one in enumerate(PAYLOADS[:8])})])
 picture = request(bot, description="picture", content_type="image/png")
 write(picture, *PAYLOADS)
+ledger = Ledger()
 def told(n, kind, payload):
     # Another gateway may let a stream, a participant and a reason be called anything.
     members = {"protocol": "mew/v0.4", "id": f"gw-{n}", "ts": "2026-01-01T00:00:00Z", "from": "system:gateway", "kind": kind, "payload": payload}
     heard = Entry(n, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
-    lab.loop.call(lambda: lab.view.streams.streaming.take(heard))
+    lab.loop.call(lambda: lab.view.streams.streaming.take_changes(ledger.observe(heard), ledger))
 def batch(first, last):
     for n in range(first, last):
         one = PAYLOADS[n]
@@ -265,9 +264,9 @@ batch(0, 150)
 @pytest.mark.slow
 @pytest.mark.threat(3, 17)
 def test_threat_03_hostile_text_is_text_in_every_string_of_a_stream(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([f"{as_python()}\n{SETUP}", SHOW, HOSTILE]).run(0)
+    book = plain([f"{as_python()}\n{SETUP}", SHOW, HOSTILE]).run(0)
     asked = listen(book)
     book.run(1).run(2, deadline=90)
     assert "ready" in book.text(2), book.text(2)

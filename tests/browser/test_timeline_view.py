@@ -82,8 +82,8 @@ def chosen(book: Notebook, here: Locator, seq: str) -> None:
 
 
 @pytest.mark.slow
-def test_pictures_of_the_timeline_and_it_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, SCENE, SHOW, "lab.view.timeline.select(p.id)"]).run(0).run(1).run(2).run(3)
+def test_pictures_of_the_timeline_and_it_can_be_used_by_everybody(plain: Callable[..., Notebook]) -> None:
+    book = plain([UP, SCENE, SHOW, "lab.view.timeline.select(p.id)"]).run(0).run(1).run(2).run(3)
     assert "Error" not in book.text(1), book.text(1)
     here = shown(book, 2)
     here.locator(".mew-stage svg").wait_for()
@@ -190,8 +190,8 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
 
 
 @pytest.mark.slow
-def test_a_time_that_is_marked_is_zoomed_and_filters_the_messages(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, SCENE, SHOW, "lab.view.feed"]).run(0).run(1).run(2).run(3)
+def test_a_time_that_is_marked_is_zoomed_and_filters_the_messages(plain: Callable[..., Notebook]) -> None:
+    book = plain([UP, SCENE, SHOW, "lab.view.feed"]).run(0).run(1).run(2).run(3)
     here, feed = shown(book, 2), book.area(3).locator("section.mew-feed")
     book.page.until(lambda: feed.get_attribute("data-last"), "the messages")
     rate = here.get_by_role("slider", name="Messages per second")
@@ -256,8 +256,8 @@ print(len(lab.view.timeline.diagram.lines))
 
 @pytest.mark.slow
 @pytest.mark.threat(3)
-def test_threat_03_in_the_timeline_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, as_python() + HOSTILE, SHOW])
+def test_threat_03_in_the_timeline_hostile_text_is_text(plain: Callable[..., Notebook]) -> None:
+    book = plain([UP, as_python() + HOSTILE, SHOW])
     asked = listen(book)
     book.run(0).run(1).run(2)
     assert book.text(1).strip() == "201", book.text(1)

@@ -311,9 +311,9 @@ lab.loop.call(lambda: setattr(notes.participant.tools, "answer", take_all))
 @pytest.mark.slow
 @pytest.mark.req("T-11")
 def test_no_choice_is_made_for_a_person_and_what_has_a_default_may_be_left_out(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SCENE + CHOICES, SHOW, CALLS]).run(0).run(1)
+    book = plain([SCENE + CHOICES, SHOW, CALLS]).run(0).run(1)
     one = view(book, 1)
     pane = choose(book, 1, "notes/deploy")
     book.page.until(lambda: "are required" in one.inner_text(), "both choices to be asked for")
@@ -339,9 +339,9 @@ def test_no_choice_is_made_for_a_person_and_what_has_a_default_may_be_left_out(
 @pytest.mark.slow
 @pytest.mark.req("T-11")
 def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SCENE, SHOW, CALLS]).run(0).run(1)
+    book = plain([SCENE, SHOW, CALLS]).run(0).run(1)
     one = view(book, 1)
     choose(book, 1, "weather-service/forecast")
     assert one.locator(".mew-field-variants .mew-required").first.inner_text() == "required"
@@ -413,7 +413,7 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
 @pytest.mark.slow
 @pytest.mark.req("T-5", "T-11")
 def test_who_may_only_propose_proposes_by_keyboard_withdraws_and_sees_an_approval(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     setup = (
         SCENE
@@ -428,7 +428,7 @@ view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("ad
 """
     )
     book = (
-        notebook(
+        plain(
             [
                 setup,
                 "view",
@@ -514,9 +514,9 @@ run = lab.loop.call(lambda: lab.me.participant.discovery.discover_tools("files")
 
 
 def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SPACE + SERVER, SHOW, CALLS]).run(0).run(1)
+    book = plain([SPACE + SERVER, SHOW, CALLS]).run(0).run(1)
     one = view(book, 1)
     book.click(one.get_by_role("button", name="Refresh", exact=True))
     choose(book, 1, "files/count")
@@ -548,8 +548,8 @@ def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
 
 
 @pytest.mark.slow
-def test_resources_and_prompts_have_tabs_of_their_own(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SPACE + SERVER, SHOW]).run(0).run(1)
+def test_resources_and_prompts_have_tabs_of_their_own(plain: Callable[..., Notebook]) -> None:
+    book = plain([SPACE + SERVER, SHOW]).run(0).run(1)
     one = view(book, 1)
     book.click(one.get_by_role("button", name="Refresh", exact=True))
     listed(book, 1, "files/count")
@@ -621,8 +621,8 @@ ALLOWED = "header section div span b ul ol li button input textarea select optio
 
 @pytest.mark.slow
 @pytest.mark.threat(3)
-def test_threat_03_in_the_tools_view_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([HOSTILE, SHOW]).run(0)
+def test_threat_03_in_the_tools_view_hostile_text_is_text(plain: Callable[..., Notebook]) -> None:
+    book = plain([HOSTILE, SHOW]).run(0)
     asked = listen(book)
     book.run(1)
     one = view(book, 1)

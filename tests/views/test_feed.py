@@ -15,8 +15,8 @@ from seat import Rows_
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Rows
-from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger
 from mew_lab.space.events import Record
 from mew_lab.views.feed import widget as feed
 from mew_lab.views.feed.calls import CallStates
@@ -516,7 +516,7 @@ def test_the_state_of_a_call_travels_with_its_row_and_again_when_it_changes(
     browser: Callable[..., Any],
 ) -> None:
     log, calls = Rows_(), CallStates()
-    ledger = CallLedger()
+    ledger = Ledger()
 
     def say(seq: int, sender: str, kind: str, payload: dict[str, Any], **members: Any) -> None:
         whole = {"id": f"e-{seq}", "from": sender, "kind": kind, "payload": payload, **members}

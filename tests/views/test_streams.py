@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from heard import Space
 from pages import picture
 
 from mew_lab.lab.lab import Lab
@@ -291,6 +292,7 @@ def test_every_text_of_a_row_is_visible_text(page: Page, bot: Seat) -> None:
     page.request(bot, **said, metadata={HOSTILE: 1})
     [row] = page.browser.appear()["rows"]
     assert [row[name] for name in ("description", "type", "format", "encoding")] == [SHOWN] * 4
+    space = Space(page.view.streaming)
     # Another gateway may let a stream, a participant and a reason be called anything.
     id = "<img src=x onerror=alert(1)>"
     names = {"stream_id": id, "owner": HOSTILE, "authorized_writers": [HOSTILE], "target": [HOSTILE]}
@@ -298,7 +300,7 @@ def test_every_text_of_a_row_is_visible_text(page: Page, bot: Seat) -> None:
         [("stream/open", names), ("stream/close", {"stream_id": id, "reason": HOSTILE})], 1000
     ):
         heard = told(n, kind, payload)
-        page.lab.loop.call(lambda heard=heard: page.view.streaming.take(heard))
+        page.lab.loop.call(lambda heard=heard: space.hand_on(heard))
     other = page.browser.until(
         lambda: next((r for r in page.rows().values() if r["state"] == "closed"), None)
     )
@@ -307,7 +309,7 @@ def test_every_text_of_a_row_is_visible_text(page: Page, bot: Seat) -> None:
     asked = told(1009, "stream/request", {})
     error = {"error": "target_not_found", "message": HOSTILE}
     refused = told(1010, "system/error", error, correlation_id=[asked.id])
-    page.lab.loop.call(lambda: (page.view.streaming.take(asked), page.view.streaming.take(refused)))
+    page.lab.loop.call(lambda: (space.hand_on(asked), space.hand_on(refused)))
     last = page.browser.until(
         lambda: next((r for r in page.rows().values() if r["state"] == "refused"), None)
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import is_failure
@@ -26,7 +26,7 @@ from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record, outline
 
-__all__ = ["LiveRows", "Row", "Rows", "is_plumbing"]
+__all__ = ["Row", "Rows", "is_plumbing"]
 
 CAPACITY = 20_000
 MAX_CHARACTERS = 128 * 1024 * 1024  # characters of the kept texts
@@ -112,53 +112,8 @@ def is_plumbing(
     return not (isinstance(status, str) and any(word in status.lower() for word in _BAD_NEWS))
 
 
-class Rows(Protocol):
-    """The source of the feed's rows, whose `seq` rises from row to row."""
-
-    @property
-    def sign(self) -> str:
-        """What stands before a number; see `Log.sign`."""
-
-    @property
-    def last_seq(self) -> int:
-        """The newest row's `seq`, 0 before the first."""
-
-    def count(self, after: int = 0) -> int:
-        """The number of rows after `after`, those included that are no longer held."""
-
-    def since(self, seq: int, limit: int) -> list[Row]:
-        """The rows after `seq`, oldest first, at most `limit`; dropped rows are missing at the front."""
-
-    def numbers(self, after: int, limit: int) -> list[int]:
-        """The `seq` of each row that `since` returns; no row is built for it."""
-
-    def back(self, seq: int, rows: int) -> int:
-        """The number after which the last `rows` rows up to `seq` come, at most `seq`.
-
-        It is the number of a row, or that of the last dropped row where not so many are held.
-        """
-
-    def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
-        """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
-
-    def raw(self, seq: int) -> str:
-        """The exact text of that row's envelope; empty when it was dropped."""
-
-    def record(self, seq: int) -> Record | None:
-        """The record of that row; None when it was dropped."""
-
-    def pattern(self, seq: int) -> str:
-        """The whole capability that permitted that row's envelope; empty where none did, or it is unknown."""
-
-    def title(self) -> tuple[str, int]:
-        """The name of the space and the number of its members."""
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` after rows were added; returns a function that ends the subscription."""
-
-
-class LiveRows:
-    """The newest rows of a space; implements `Rows`. Keeps 20 000 to 40 000 rows, at most 128 Mi characters.
+class Rows:
+    """The newest rows of a space, whose `seq` rises. Keeps 20 000 to 40 000 rows, at most 128 Mi characters.
 
     Args:
         sign: What stands before a number; see `Log.sign`.
@@ -200,7 +155,7 @@ class LiveRows:
         return len(numbers) - bisect_right(numbers, after) + (count if passed_over else 0)
 
     def since(self, seq: int, limit: int) -> list[Row]:
-        """The rows after `seq`, oldest first, at most `limit`."""
+        """The rows after `seq`, oldest first, at most `limit`; dropped rows are missing at the front."""
         _, _, records, numbers = self._held
         start = bisect_right(numbers, seq)
         # A record is added before its number.
@@ -214,7 +169,10 @@ class LiveRows:
         return numbers[start : start + limit]
 
     def back(self, seq: int, rows: int) -> int:
-        """The number after which the last `rows` rows up to `seq` come, at most `seq`."""
+        """The number after which the last `rows` rows up to `seq` come, at most `seq`.
+
+        It is the number of a row, or that of the last dropped row where not so many are held.
+        """
         _, dropped, _, numbers = self._held
         at = bisect_right(numbers, seq) - rows
         return numbers[at - 1] if at > 0 else min(dropped, seq)

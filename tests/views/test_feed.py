@@ -14,7 +14,7 @@ from pages import picture
 from seat import Rows_
 
 from mew_lab.errors import MewError
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger
 from mew_lab.space.events import Record
@@ -161,7 +161,7 @@ def test_a_view_holds_the_last_messages_and_each_once_whatever_their_numbers(
 ) -> None:
     for name, value in {"RING": 40, "CHUNK": 7, "FIRST": 10, "STEP": 9}.items():
         monkeypatch.setattr(feed, name, value)
-    log, numbers, newest = LiveRows(lambda: ("demo", 1), capacity=40), list[int](), 1
+    log, numbers, newest = Rows(lambda: ("demo", 1), capacity=40), list[int](), 1
     log.pass_over(passed_over)
 
     def add(steps: list[int]) -> None:
@@ -302,7 +302,7 @@ def test_the_picture_has_the_last_200_rows_as_text() -> None:
 
 
 def test_the_picture_has_the_newest_messages_however_far_their_numbers_are_apart() -> None:
-    log = LiveRows(lambda: ("demo", 1))
+    log = Rows(lambda: ("demo", 1))
     for number in range(7, 10**8, 10**6):
         raw = json.dumps({"id": f"m{number}", "from": "bot", "kind": "chat"})
         log.observe(Record(number, datetime.now(UTC), "received", "demo", "bot", "accepted", raw=raw))

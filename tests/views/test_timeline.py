@@ -16,7 +16,7 @@ from pages import picture
 from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.loop import LoopThread
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.log.drawing import THEME, Drawing
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
@@ -49,7 +49,7 @@ class Space:
     def __init__(self, loop: LoopThread, name: str = "demo") -> None:
         self.log = Log.live(space=name)
         self.following = EntryFeed(self.log)
-        self.rows = LiveRows(lambda: (name, 2))
+        self.rows = Rows(lambda: (name, 2))
         self.stats = CountedStats()
         self.following.add(self.stats)
         self.count = 0

@@ -26,7 +26,8 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import REASONS, Card, Click, Decisions, whole
+from mew_lab.lab.decisions.cards import REASONS, Card, Click, whole
+from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.questions import Question, Questions
@@ -103,7 +104,7 @@ class ApprovalsView(ActingWidget):
 
     def __init__(
         self,
-        decisions: Decisions,
+        decisions: HumanDecisions,
         *,
         forms: CardForms | None = None,
         questions: Questions | None = None,

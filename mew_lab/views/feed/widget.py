@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from mew_lab.errors import FilterError, MewError
 from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls
 from mew_lab.lab.entry_feed import EntryFeed
-from mew_lab.lab.rows import LiveRows, Row, Rows
+from mew_lab.lab.rows import Row, Rows
 from mew_lab.lab.session import Session
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.log.copying import MessageSelection
@@ -125,7 +125,7 @@ def view_of_log(log: Log) -> FeedView:
         records = [record._replace(seq=place) for place, record in zip(places, records, strict=True)]
     [(before,)] = index.query("SELECT count(*) FROM entries WHERE message AND place < ?", [first])
     senders = {sender for (sender,) in index.query('SELECT DISTINCT "from" FROM lines')} - {"", *GATEWAYS}
-    rows = LiveRows(lambda: (log.space, len(senders)), sign=sign)
+    rows = Rows(lambda: (log.space, len(senders)), sign=sign)
     calls = CallStates()
     following = EntryFeed(log)
     following.add(calls, earlier=False)

@@ -27,6 +27,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.kept_results import KeptAnswer
+from mew_lab.sdk.rights import CapabilitiesChange
 from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools, words_of
 from mew_lab.views.tools.offers import TABS, Offer, OfferList, Tab, find_offers
 from mew_lab.views.tools.runs import ToolRun
@@ -90,13 +91,20 @@ class ToolsView(ActingWidget):
         self._version = -1
         self._runs: tuple[ToolRun, ...] = ()
         self._offers: Mapping[Tab, OfferList] = catalog.offers.listed
+        self._has_other_rights = False
         self._loads = KeptLoads(catalog.me.results, submit=submit, post=self.post)
         super().__init__(**traits)
-        self._leave = self._left_by(catalog.subscribe(self.wake))
+        rights = catalog.me.rights.on_capabilities_changed(self._renew_rights)
+        self._leave = self._left_by(catalog.subscribe(self.wake), rights)
 
-    def _left_by(self, unsubscribe: Callable[[], None]) -> Callable[[], None]:
+    def _renew_rights(self, change: CapabilitiesChange) -> None:
+        self._has_other_rights = True
+        self.wake()
+
+    def _left_by(self, *ends: Callable[[], None]) -> Callable[[], None]:
         def leave() -> None:
-            unsubscribe()
+            for end in ends:
+                end()
             with contextlib.suppress(Exception):  # without the loop nothing is left to close
                 self._submit(self._catalog.close())
 
@@ -154,9 +162,15 @@ class ToolsView(ActingWidget):
             if offers[tab] is not self._offers[tab]:
                 items.append({"t": "offers", "tab": tab} | _pack_offers(offers[tab]))
         self._offers = offers
+        renewed, self._has_other_rights = (
+            self._has_other_rights,
+            False,
+        )  # first: a change from now on counts again
+        if renewed:
+            items.append({"t": "rights"})
         runs = self._catalog.runs.all
-        if runs is not self._runs:
-            known = set(map(id, self._runs))
+        if renewed or runs is not self._runs:
+            known = {id(run) for run in self._runs if not (renewed and run.waits)}
             items += [{"t": "run", "run": self._pack_run(run)} for run in runs if id(run) not in known]
             self._runs = runs
         return items

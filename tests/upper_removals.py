@@ -889,7 +889,9 @@ REMOVALS: tuple[Removal, ...] = (
     Removal(
         "S-L3-17 S-L3-22", "the loop has an end", given(f"{AGENT}.react:next_move", max_iterations=10**6)
     ),
-    Removal("S-L3-23", "an error is an observation", then(f"{AGENT}.run:execute_tool_call", lambda said: "")),
+    Removal(
+        "S-L3-23", "an error is an observation", then(f"{AGENT}.run:Run.execute_tool_call", lambda said: "")
+    ),
     Removal("S-L3-24", "the native format", given(f"{AGENT}.prompts:step_messages", format="scratchpad")),
     Removal("S-L3-25", "the scratchpad format", given(f"{AGENT}.prompts:step_messages", format="native")),
     Removal(

@@ -13,7 +13,7 @@ from mew_lab.cli.journal import opened_plain
 from mew_lab.cli.terminal import Console, row_line
 from mew_lab.errors import MewError
 from mew_lab.lab.labs import close_all, connect
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.filter.facts import collect_facts
 from mew_lab.log.filter.fields import NO_FACTS
@@ -114,7 +114,7 @@ def journal_lines(
     start: float | None = None
     read = 0
     predicate = compile_predicate(tree if tree is not None else Conjunction(()))
-    rows = LiveRows(lambda: ("", 0))
+    rows = Rows(lambda: ("", 0))
 
     def records() -> Iterable[Record]:
         return opened_plain(path) if follow else log.records

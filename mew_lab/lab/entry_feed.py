@@ -33,7 +33,9 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE = 1000  # envelopes that a follower gets at once
 STEP = 16  # envelopes between two readings of the clock
-TURN = 0.005  # seconds for late followers, and then for other work of the loop
+# Seconds for late followers, and then for other work of the loop: a view fills in half of its time, and a message of the
+# space waits no longer than this.
+TURN = 0.005
 MOST_KINDS = 256
 GATHERING = 0.2  # seconds of the wait for other followers
 MAX_SEQUENCES = 200  # of reasoning: the reasoning view holds up to 500 steps of each

@@ -192,6 +192,7 @@ def up(
         except BaseException:
             await lab.close()
             raise
+        # Only a lab that is up is listed: what fails before this leaves no name behind.
         _keep(lab)
         for remark in (*(file.remarks if file is not None else ()), *host.remarks()):
             lab.fault(remark)

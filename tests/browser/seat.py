@@ -1,6 +1,6 @@
 """A seat and a log small enough to see through, for views that are tested without a workbench.
 
-`Seat` is `Decisions`, `Rows_` is `Rows`; both are loaded by the tests and, through the path, by the kernels
+`Seat` is as `HumanDecisions`, `Rows_` is `Rows`; both are loaded by the tests and, through the path, by the kernels
 that the browser tests drive. Decisions are carried out on a thread of their own, as the workbench does it.
 """
 

@@ -279,6 +279,7 @@ class CardQueue:
         if proposal is None or proposal.envelope is not envelope:
             self._note_text(envelope, noted)
             return
+        # Before the new card: views hear of the end of the earlier proposal while the id is still its own.
         if (known := self.find(proposal.id)) is not None:
             self._retire(known)
         card = unread_card(

@@ -54,7 +54,7 @@ MAX_REPORTED = 200  # characters of the name or text of a policy
 
 
 class HumanDecisions:
-    """The decisions of one human about the cards of a queue; implements `cards.Decisions`.
+    """The decisions of one human about the cards of a queue. The first one wins; a second one fails and names the first.
 
     `note(event, detail)` writes the decision and its author into the journal before anything is sent. Where `reports()`,
     that journal is not the gateway's: then the decision is reported to the gateway, too (R42).
@@ -100,7 +100,11 @@ class HumanDecisions:
         return self.queue.decided()
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        """Calls `on_change` with each new state of a card; returns a function that ends the subscription."""
+        """Calls `on_change` with each new state of a card; returns a function that ends the subscription.
+
+        A card with a known id and another `seq` is another proposal (R6). The card of the earlier one comes before it,
+        under another id.
+        """
         return self.queue.subscribers.add(on_change)
 
     def card(self, prefix: str, *, digest: str = "") -> Card:
@@ -154,10 +158,20 @@ class HumanDecisions:
         """A click in that view that arrives now."""
         return self.gate.click(view)
 
-    def refusal(self, proposal: str, **how: Any) -> str:
-        """The reason why that click cannot decide so; empty when it can. See `cards.Decisions`."""
+    def refusal(
+        self,
+        proposal: str,
+        *,
+        digest: str,
+        decision: str,
+        click: Click,
+        target: tuple[str, ...] = (),
+        despite: Collection[str] = (),
+    ) -> str:
+        """The reason why that click cannot decide so; empty when it can."""
+        how: dict[str, Any] = {"digest": digest, "decision": decision, "target": target, "despite": despite}
         try:
-            self._check(proposal, **how)
+            self._check(proposal, click=click, **how)
         except MewError as refused:
             return str(refused)
         return ""
@@ -185,9 +199,16 @@ class HumanDecisions:
             self._judge(card)
             self.queue.subscribers.tell(card)
 
-    def decide(self, proposal: str, **how: Any) -> Future[str]:
-        """Approves or rejects, by a click, the proposal or kept edit with a digest. See `cards.Decisions`."""
-        return self._loop.submit(self.carry_out(proposal, **how))
+    def decide(
+        self, proposal: str, *, digest: str, decision: str, click: Click, reason: str = "", **more: Any
+    ) -> Future[str]:
+        """Approves or rejects, by a click, the proposal or kept edit with that digest.
+
+        The click's own view must have shown it for the arming time, and its folded rows must have been opened. The
+        future's result is one sentence; its exception, a MewError, says why nothing was sent. `more`: see `carry_out`.
+        """
+        work = self.carry_out(proposal, digest=digest, decision=decision, click=click, reason=reason, **more)
+        return self._loop.submit(work)
 
     async def carry_out(
         self,
@@ -254,6 +275,7 @@ class HumanDecisions:
         sent: CardState | None = None
         receipt = _receipt(by, policy, typed, over, clicked=click is not None) if self._reports() else None
         try:
+            # In the journal before it is sent: a request without its note is one that went around the card (R29).
             self._note("decided", note | ({"reason": reason} if reason else {}))
             if policy:
                 self.queue.by_policy[proposal] = by
@@ -313,6 +335,7 @@ class HumanDecisions:
                 f"{card.request}: {card.proposer} has replaced another proposal with the same id by this one; "
                 "look at it, then decide again"
             )
+        # What is meant comes before whether it was shown: the time on screen is that of this very text.
         edit = self._edit(card, digest, decision)
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
         seconds = None
@@ -334,6 +357,7 @@ class HumanDecisions:
             )
         if not policy:
             self.gate.check_rows(card, rows, meant)
+        # Last, because it takes note of a first yes: a yes that was refused for another reason is none.
         self._check_caller(card, at=click.at if click else math.inf, may_ask=policy is None)
         return card, edit, seconds
 

@@ -3,7 +3,8 @@
 A test by `hypothesis.given`, and one with the mark `drawn`, draws a quarter of its examples in the first tier;
 `pytest -m slow` runs it again with all of them. A number of examples that a test sets itself goes through `examples`;
 where each example is a test, `seeds` leaves a quarter of them in the first tier. A test with the mark `sampled` has
-many cases of one kind, each of which takes long: every fourth runs in the first tier, the others in the second.
+many cases of one kind, each of which takes long: every fourth (or the number that the mark says) runs in the first tier,
+the others in the second.
 
 `pytest -m fast` runs what the first tier has of the pure rooms: a minute, for each change of a line.
 """
@@ -152,10 +153,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     drawn = item.get_closest_marker("drawn") or is_hypothesis_test(getattr(item, "obj", None))
     if drawn and in_second_tier(item.config):
         item.add_marker("slow")
-    if item.get_closest_marker("sampled"):
+    if sampled := item.get_closest_marker("sampled"):
+        (each,) = sampled.args or (ALL // FEW,)
         cases = item.config.stash.setdefault(CASES, Counter())
         test = item.nodeid.partition("[")[0]
-        if cases[test] * FEW % ALL:
+        if cases[test] % each:
             item.add_marker("slow")
         cases[test] += 1
     if item.path.relative_to(HERE).parts[0] in PURE and not item.get_closest_marker("slow"):

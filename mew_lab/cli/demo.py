@@ -33,7 +33,7 @@ from mew_lab.protocol.text import count_of
 __all__ = ["MESSAGE", "add_options", "check", "make_repository", "run", "show_demo"]
 
 MESSAGE = "Add the first page"
-DEADLINE = 30.0
+DEADLINE = 30.0  # seconds for git, for a proposal to arrive, and for its result
 
 # No git settings of the user are read, and the same message always gives the same commit.
 _GIT: Mapping[str, str] = {

@@ -24,6 +24,7 @@ from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError, NotAdmitted
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed, token_from
 from mew_lab.protocol.address import Address
+from mew_lab.protocol.kinds import CLOSE_TAKEN
 from mew_lab.protocol.token import Token
 from mew_lab.settings.environment import state_folder
 from mew_lab.settings.waiting import (
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "run", "serve"]
 
-TAKEN = 4409  # the code with which a gateway refuses an id that is connected already
 LIMITS = {
     "answer_after": ANSWER_AFTER,
     "decide_within": DECIDE_WITHIN,
@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> None:
                 early=early,
             )
         except NotAdmitted as fault:
-            holder = memory.find_holder() if fault.close_code == TAKEN else ""
+            holder = memory.find_holder() if fault.close_code == CLOSE_TAKEN else ""
             if holder:
                 raise NotAdmitted(f"{fault}. On this computer, {holder} has it", space=fault.space) from None
             raise

@@ -19,6 +19,7 @@ from mew_lab.log.entries import author, number_after
 from mew_lab.log.line import read_members
 from mew_lab.log.log import excess
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import text_of
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import utf8_size
@@ -227,7 +228,7 @@ class Rows:
         records.append(record)
         numbers.append(seq)
         self._characters += len(record.raw)
-        if (id := _text(members.get("id"))) and self._yields(id, record):
+        if (id := text_of(members.get("id"))) and self._yields(id, record):
             self._seq_of[id] = seq
         cut = self._capacity if len(records) > 2 * self._capacity else 0
         if self._characters > self._most:
@@ -252,15 +253,15 @@ class Rows:
 
     def _tie(self, seq: int, related: object) -> None:
         first, *others = related[:MOST_RELATED] if isinstance(related, list) else [related]
-        rows = (self._seq_of.get(_text(id), 0) for id in others)
-        tie = self._seq_of.get(_text(first), 0), tuple(sorted({id for id in rows if id}))
+        rows = (self._seq_of.get(text_of(id), 0) for id in others)
+        tie = self._seq_of.get(text_of(first), 0), tuple(sorted({id for id in rows if id}))
         if any(tie):
             self._ties[seq] = tie
 
     def _row(self, seq: int, record: Record) -> Row:
         raw = record.raw or ""
         members = self._parsed.get(seq) or read_members(raw) or {}
-        kind, to = _text(members.get("kind")), members.get("to")
+        kind, to = text_of(members.get("kind")), members.get("to")
         known = outline(record)
         what = str(known) if known else describe(kind, members.get("payload"))
         if known is None and ("e+" in what or "…" in what):
@@ -287,14 +288,14 @@ class Rows:
             seq,
             record.now.timestamp(),
             author(record, members),
-            tuple(_text(id) for id in to) if isinstance(to, list) else (),
+            tuple(text_of(id) for id in to) if isinstance(to, list) else (),
             kind,
             what if members or known else "unreadable message",
-            _text(members.get("context")),
+            text_of(members.get("context")),
             first,
             record.verdict,
             record.code or _shorten_pattern(record.pattern),
-            _text(members.get("id")),
+            text_of(members.get("id")),
             known.size if known else utf8_size(raw),
             others,
             tool,
@@ -330,7 +331,3 @@ def _shorten_pattern(pattern: str) -> str:
     kind = members.get("kind", "")
     word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
     return f"{word}(…)" if "payload" in members or "to" in members else word
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -11,6 +11,7 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
+from mew_lab.protocol.coerce import is_number
 from mew_lab.protocol.content import picture_of
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
@@ -135,7 +136,7 @@ def table(
     shown = all_rows[-MOST_ROWS:]
     # A column is right-aligned when it has numbers only; a mixed column is aligned like text.
     styles = [
-        _NUMBER if shown and all(_is_number(row[n]) for row in shown) else _CELL for n in range(len(names))
+        _NUMBER if shown and all(is_number(row[n]) for row in shown) else _CELL for n in range(len(names))
     ]
     head = tag(
         "tr", *(tag("th", name, scope="col", style=style) for name, style in zip(names, styles, strict=True))
@@ -165,10 +166,6 @@ def _cell(value: Any, style: str, whole: str) -> Html:
     text = bounded(str(value), MOST_CELL, whole=whole)
     is_long = max(map(len, text.split()), default=0) > LONG_WORD
     return tag("td", text, style=f"{style};overflow-wrap:anywhere;min-width:20em" if is_long else style)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def box(*children: Any) -> Html:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mew_lab.protocol.coerce import is_number, list_of, mapping_of, member, text_of
 from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_phrase, holds_content, read_parts
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import count_of
@@ -19,13 +20,13 @@ from mew_lab.protocol.visible import one_line
 
 __all__ = ["LIMIT", "SENTENCES", "describe", "reword_refusal"]
 
-LIMIT = 120
+LIMIT = 120  # characters: a line of a table
 Payload = Mapping[str, Any]
 
 
 def describe(kind: str, payload: Any) -> str:
     """One line of at most 120 characters; characters that cannot be seen are escapes."""
-    members = payload if isinstance(payload, Mapping) else {}
+    members = mapping_of(payload)
     sentence = SENTENCES.get(kind, _unknown)
     try:
         return one_line(sentence(members).strip(), LIMIT)
@@ -120,10 +121,10 @@ def _unknown(payload: Payload) -> str:
 def _operation(payload: Payload) -> str:
     """`git_log(repo_path="..", max_count=3)` for a tool, `resources/read uri=…` for every other method."""
     method, params = payload.get("method"), payload.get("params")
-    params = params if isinstance(params, Mapping) else {}
+    params = mapping_of(params)
     arguments = params.get("arguments")
     if method == "tools/call":
-        known = arguments if isinstance(arguments, Mapping) else {}
+        known = mapping_of(arguments)
         listed = [f"{one_line(str(name), 30)}={_quoted(value)}" for name, value in list(known.items())[:12]]
         if len(known) > 12:
             listed.append("…")
@@ -158,16 +159,12 @@ def _progress(params: Mapping[str, Any]) -> str:
 
 def _amount(value: Any) -> str:
     """A number in few digits; empty for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
-    return f"{value:.6g}" if is_number else ""
+    return f"{value:.6g}" if is_number(value) and abs(value) < 1e15 else ""
 
 
 def _last_text(messages: Any) -> str:
     """The text of the last message of a request to a model; empty where it has none."""
-    last = messages[-1] if isinstance(messages, list) and messages else None
-    content = last.get("content") if isinstance(last, Mapping) else None
-    text = content.get("text") if isinstance(content, Mapping) else None
-    return text if isinstance(text, str) else ""
+    return text_of(member(messages[-1], "content", "text")) if isinstance(messages, list) and messages else ""
 
 
 # What a person did with a question of a server.
@@ -175,11 +172,8 @@ _ANSWERS = {"accept": "Answered", "decline": "Declined", "cancel": "Dismissed"}
 
 
 def _answer(result: Payload) -> str:
-    content = result.get("content")
-    values = content if isinstance(content, Mapping) else {}
-    listed = ", ".join(
-        f"{one_line(str(name), 30)}={_quoted(value)}" for name, value in list(values.items())[:12]
-    )
+    values = list(mapping_of(result.get("content")).items())
+    listed = ", ".join(f"{one_line(str(name), 30)}={_quoted(value)}" for name, value in values[:12])
     return _ANSWERS[result["action"]] + (f": {listed}" if listed else "")
 
 
@@ -247,12 +241,9 @@ def _invite(payload: Payload) -> str:
 
 
 def _welcome(payload: Payload) -> str:
-    you = payload.get("you")
-    you = you if isinstance(you, Mapping) else {}
-    others, held = payload.get("participants"), you.get("capabilities")
-    count = len(others) if isinstance(others, list) else 0
-    here = count_of(count, "other participant")
-    return f"Welcome, {_text(you.get('id'), 64)}: {here}; may send {_patterns(held) or 'nothing'}"
+    you = mapping_of(payload.get("you"))
+    here = count_of(len(list_of(payload.get("participants"))), "other participant")
+    return f"Welcome, {_text(you.get('id'), 64)}: {here}; may send {_patterns(you.get('capabilities')) or 'nothing'}"
 
 
 def _presence(payload: Payload) -> str:
@@ -280,8 +271,7 @@ def _pause(payload: Payload) -> str:
 
 
 def _request_status(payload: Payload) -> str:
-    fields = payload.get("fields")
-    wanted = ", ".join(_text(field, 24) for field in fields[:6]) if isinstance(fields, list) else ""
+    wanted = ", ".join(_text(field, 24) for field in list_of(payload.get("fields"))[:6])
     return f"Asks for the status {wanted}"
 
 
@@ -348,7 +338,7 @@ def _stream_request(payload: Payload) -> str:
     direction, target, about = payload.get("direction"), payload.get("target"), payload.get("description")
     usual = _DIRECTIONS.get(direction) if isinstance(direction, str) else None
     asks = usual or f"Asks for a stream {_text(direction, 20)}".rstrip()
-    names = [_text(name, 24) for name in target[:4]] if isinstance(target, list) else []
+    names = [_text(name, 24) for name in list_of(target)[:4]]
     to = f" to {', '.join(names)}" if names else ""
     described = f": “{_text(about, 60)}”" if about else ""
     return f"{asks}{to}{described}{_form(payload, 'content_type', 'format', 'expected_size_bytes')}"

@@ -74,8 +74,8 @@ __all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations", "cancel
 
 logger = logging.getLogger(__name__)
 ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
-TAKEN_BACK_WITHIN = 2.0  # seconds for the gateway to accept the end of a message whose time is over
-CANCELLED_WITHIN = 10.0  # seconds in which a cancelled call may still be answered
+TAKEN_BACK_WITHIN = 2.0  # seconds for the gateway to accept a withdrawal, for whose end the caller waits
+CANCELLED_WITHIN = 10.0  # seconds in which a target that was cancelled may still tell what it did
 GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still answer
 MAX_REASON = 300  # characters of a peer's reason inside an error
 MAX_WAITS = 10_000  # as many calls as the ledger holds; the end of one more could not be observed

@@ -313,14 +313,16 @@ def _read_line(line: bytes) -> Executed | None:
 
 
 class _Execution:
-    """The execution of one request: it is written down before, and afterwards the late requests are refused."""
+    """The execution of one request: it is written down before; `over` is called with it afterwards."""
 
-    def __init__(self, executed: list[Executed], file: ExecutionFile | None) -> None:
+    def __init__(
+        self, executed: list[Executed], file: ExecutionFile | None, over: Callable[[_Execution], None]
+    ) -> None:
         self.executed = executed if file is None else list(map(file.tag, executed))
         self.is_over = False
         self.answered = False
         self._file = file
-        self._late: list[_Late] = []
+        self._over = over
 
     async def begin(self) -> None:
         if self._file is None:
@@ -333,46 +335,24 @@ class _Execution:
 
     def end(self, answered: bool) -> None:
         self.is_over, self.answered = True, answered
-        late, self._late = self._late, []
-        for one in late:
-            one.refuse(unknown=not answered)
+        self._over(self)
         if answered and self._file is not None:
             marked = [executed._replace(answered=True) for executed in self.executed]
             # Where it fails, it is known only that it may have been answered. Nobody waits for it.
             noted = run_aside(partial(self._file.write, marked, durably=False), name=THREAD)
             noted.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    def add(self, late: _Late) -> None:
-        if self.is_over:
-            late.refuse(unknown=not self.answered)
-        else:
-            self._late.append(late)
-
 
 class _Late:
-    """A request that came too late. `refuse` answers it, once; `over` is called when it will not be answered later.
+    """A request that came too late, and is refused when it is known what became of `about`.
 
-    `proposal` is the proposal that it is about, where others execute that.
+    That is the execution, or the id of the proposal where others execute it.
     """
 
-    def __init__(
-        self, refuse: Callable[[bool], None], over: Callable[[_Late], None], *, proposal: str = ""
-    ) -> None:
-        self.proposal = proposal
-        self._refuse = refuse
-        self._over = over
-        self._due = asyncio.get_running_loop().call_later(REFUSED_WITHIN, lambda: self.refuse(unknown=True))
-        self.is_refused = False
-
-    def refuse(self, *, unknown: bool) -> None:
-        if not self.is_refused:
-            self.cancel()
-            self._refuse(unknown)
-
-    def cancel(self) -> None:
-        self.is_refused = True
-        self._due.cancel()
-        self._over(self)
+    def __init__(self, refuse: Callable[..., None], about: _Execution | str) -> None:
+        self.refuse = refuse
+        self.about = about
+        self.due: asyncio.TimerHandle | None = None
 
 
 class Executions:
@@ -427,9 +407,9 @@ class Executions:
             before = self._executed.pop(_short(change.call.id), None)
             if before is not None and before.executed[0].same:
                 self._replaced[_short(change.call.id)] = before
-        elif self._late and change.what in ("answered", "unknown", "forgotten"):
-            for late in [late for late in self._late if late.proposal == change.call.id]:
-                late.refuse(unknown=change.what == "forgotten" or change.call.response is None)
+        elif change.what in ("answered", "unknown", "forgotten"):
+            unknown = change.what == "forgotten" or change.call.response is None
+            self._refuse_waiting(change.call.id, unknown=unknown)
 
     def take(self, request: Envelope, payload: McpRequest) -> bool:
         """Executes a request to this participant, or refuses it, now or later; returns whether it is executed."""
@@ -479,7 +459,9 @@ class Executions:
             )
             for proposer, id in fulfilled
         ]
-        execution = _Execution(executed, self._usable())
+        execution = _Execution(
+            executed, self._usable(), lambda over: self._refuse_waiting(over, unknown=not over.answered)
+        )
         for one in executed:
             self._executed[one.proposal] = execution  # by the id as it is noted
         self._server.take(request, payload, guard=execution)
@@ -527,8 +509,10 @@ class Executions:
 
     def stop(self) -> None:
         """Sends none of the refusals that still wait."""
-        for late in list(self._late):
-            late.cancel()
+        for late in self._late:
+            if late.due is not None:
+                late.due.cancel()
+        self._late.clear()
 
     # --- ids of which no proposal is held ---
 
@@ -603,29 +587,39 @@ class Executions:
         if execution is not None:
             return self._refuse_executed(request, payload, execution)
         assert proposal.request is not None
-        first = proposal.request.id
-        late = self._put_off(request, payload, by=proposal.by, first=first, proposal=proposal.id)
+        refuse = partial(self._refuse, request, payload, by=proposal.by, first=proposal.request.id)
         if proposal.response is not None:
-            late.refuse(unknown=False)
+            refuse(unknown=False)
+        else:
+            self._put_off(_Late(refuse, proposal.id))
         return False
 
     def _refuse_executed(self, request: Envelope, payload: McpRequest, execution: _Execution) -> bool:
         first = execution.executed[0]
-        execution.add(self._put_off(request, payload, by=first.by, first=first.request))
+        refuse = partial(self._refuse, request, payload, by=first.by, first=first.request)
+        if execution.is_over:
+            refuse(unknown=not execution.answered)
+        else:
+            self._put_off(_Late(refuse, execution))
         return False
 
-    def _put_off(
-        self, request: Envelope, payload: McpRequest, *, by: str, first: str, proposal: str = ""
-    ) -> _Late:
-        late = _Late(
-            lambda unknown: self._refuse(request, payload, by=by, first=first, unknown=unknown),
-            lambda late: self._late.pop(late, None),
-            proposal=proposal,
-        )
+    def _put_off(self, late: _Late) -> None:
+        """Refuses a request when it is known what became of the executed one, or when its peer is about to give up."""
         self._late[late] = None
+        end = partial(self._refuse_now, late, unknown=True)
+        late.due = asyncio.get_running_loop().call_later(REFUSED_WITHIN, end)
         if len(self._late) > MAX_LATE:
-            late.refuse(unknown=True)
-        return late
+            end()
+
+    def _refuse_waiting(self, about: _Execution | str, *, unknown: bool) -> None:
+        for late in [late for late in self._late if late.about == about]:
+            self._refuse_now(late, unknown=unknown)
+
+    def _refuse_now(self, late: _Late, *, unknown: bool) -> None:
+        del self._late[late]
+        if late.due is not None:
+            late.due.cancel()
+        late.refuse(unknown=unknown)
 
     def _refuse_withdrawn(self, request: Envelope, payload: McpRequest, proposal: Proposal) -> bool:
         # The approval crossed the withdraw, and the proposer was told that nothing runs.

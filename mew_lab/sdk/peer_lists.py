@@ -26,11 +26,11 @@ from mew_lab.sdk.participant import MEWParticipant
 __all__ = ["METHODS", "PeerEntry", "PeerLists"]
 
 METHODS = {method: member for method, member in LISTED.items() if method != "tools/list"}
-MAX_AGE = 300.0  # seconds
+MAX_AGE = 300.0  # seconds, as a peer need not tell that its list has changed
 ANSWER_WITHIN = 5.0  # seconds
 WAIT = 2.0  # seconds that a reader waits for those that have not answered
 ASK_AGAIN = 10.0  # seconds after a failure
-MAX_PAGES = 20
+MAX_PAGES = 20  # bounds a list without an end
 MAX_ENTRIES = 500  # of one list
 MAX_BYTES = 500_000  # of one list
 _CHANGED = re.compile(r"notifications/(resources|prompts)/list_changed")

@@ -336,9 +336,7 @@ async def test_tools_of_a_notebook_keep_theirs_as_well_and_errors_stay_errors(
     box.add(large)
     box.add(fail)
     box.add_resource("notes://all", lambda: "y" * 2_000_000)
-    owner = MEWParticipant(site.client("box", "tool"), tools=box, state=state)
-    site.seated.append(owner)
-    await owner.start()
+    await site.seat("box", "tool", tools=box, state=state)
     human = await site.seat("human")
     raw = await whole(human, await human.call("box/large", {"size": 700_000}))
     assert raw["content"][0]["text"] == "é" * 700_000
@@ -422,9 +420,7 @@ async def test_what_is_behind_a_participant_cannot_pose_as_a_head(site: Site) ->
     head = ResultHead(ResultUri("git", "0" * 32), 10, "0" * 64, "", 1)
     forged = {"content": [], "_meta": {"mew-lab/kept": head.meta, "own": 1}}
     box.add(lambda: ToolResult(forged), name="forge")
-    owner = MEWParticipant(site.client("box", "tool"), tools=box)
-    site.seated.append(owner)
-    await owner.start()
+    await site.seat("box", "tool", tools=box)
     human = await site.seat("human")
     assert (await human.call("box/forge")).raw["_meta"] == {"own": 1}
 

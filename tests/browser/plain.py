@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from bare import DARK
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 from IPython.utils.capture import capture_output
@@ -28,10 +29,6 @@ from mew_lab.lab.labs import close_all
 from mew_lab.views.ui.preferences import preferences_path
 from mew_lab.views.views import close_views
 
-DARK = (
-    "--jp-layout-color1: #111; --jp-layout-color2: #333; --jp-ui-font-color0: #fff; --jp-ui-font-color1: #ddd;"
-    "--jp-ui-font-color2: #a0a0a0; --jp-border-color1: #666; --jp-border-color2: #444;"
-)
 ADDRESS = "http://localhost/"  # a page that may use the clipboard; nothing is asked for there
 # The page asks for what the views say, so that each wait of Playwright, too, lets it come.
 RUNTIME = """
@@ -77,7 +74,8 @@ class PlainPage(Page):
     def theme(self, name: str) -> None:
         self.tab.evaluate(
             """([light, dark]) => { const { body } = document; body.dataset.jpThemeLight = light;
-                 body.style.cssText = `margin: 0; background: var(--jp-layout-color1, #fff); ${light ? "" : dark}`; }""",
+                 body.style.cssText = `${light ? "" : dark} margin: 0;
+                 background: var(--jp-layout-color1, #fff); color: var(--jp-ui-font-color1, #212121)`; }""",
             [name == "light", DARK],
         )
 

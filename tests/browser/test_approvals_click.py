@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import ADDING, read_through
+from scenes import ADDING, dwell, read_through
 from scenes import PROPOSE as PROPOSE_ADD
 
 HERE = Path(__file__).parent
@@ -238,7 +238,7 @@ def test_a_long_argument_must_be_opened_and_scrolled_through_before_approve_arms
         if "seen" not in one.locator(".mew-hint").inner_text():
             break
         book.tab.keyboard.press("PageDown")
-        book.page.pause(0.6)
+        dwell(book.page.pause)
     # Where the first lines stood above the window when it was opened, they are to be seen yet.
     read_through(one, book.page.pause)
     book.tab.keyboard.press("Escape")
@@ -402,6 +402,25 @@ def test_a_click_is_handled_while_a_cell_waits_on_ipykernel_7_3(
     book.run(4)
     assert "awaiting=True, blocking=True, advice=''" in book.text(4)
     print(f"\nipykernel 7.3, click to result: {time.monotonic() - clicked:.2f} s (mark 1 s)")
+
+
+@pytest.mark.slow
+@pytest.mark.trap("T-1")
+@pytest.mark.timeout(1500)
+def test_ipykernel_6_31_says_beforehand_that_a_click_waits_for_the_cell(
+    notebook: Callable[..., Notebook], kernel_of: Callable[[str], str]
+) -> None:
+    book = notebook(
+        [SETUP, SHOW, PROPOSE, "print(can_click_while_waiting())", SENT], kernel=kernel_of("6.31.0")
+    )
+    book.run(0).run(1).run(2).run(3)
+    assert "awaiting=False, blocking=False" in book.text(3)
+    assert "click first, then await" in book.text(3)
+    # Between cells it works there too.
+    approve(book, 1)
+    card(book, 1).locator(".mew-outcome").wait_for()
+    book.run(4)
+    assert "'approve'" in book.text(4)
 
 
 def test_a_card_that_its_client_cancels_is_off_and_one_whose_client_is_gone_is_approved_twice(

@@ -12,7 +12,7 @@ from access import accessible, focus_path
 from corpus import PAYLOADS, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import choose
+from scenes import choose, dwell
 
 SETUP = """
 import json, mew_lab
@@ -421,7 +421,9 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     assert area.locator(".mew-ledger").is_hidden() and history.get_attribute("aria-expanded") == "false"
     assert "3 of 3 decided by you" in area.locator(".mew-counts").inner_text()
     # A table longer than the page: what was not scrolled into sight was not seen.
-    book.run(5).run(6)
+    book.run(5)
+    book.page.until(lambda: "90 open" in book.area(2).inner_text(), "all of them to be there")
+    book.run(6)
     group = book.area(6).locator("li.mew-group")
     button = group.locator("button.mew-approve-all")
     button.scroll_into_view_if_needed()
@@ -431,7 +433,7 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     assert button.get_attribute("aria-disabled") == "true"
     for row in group.locator(".mew-rows tbody tr").all()[::6]:
         row.evaluate("row => row.scrollIntoView({ block: 'center' })")
-        book.page.pause(0.3)
+        dwell(book.page.pause)
     press(book, button)
     group.wait_for(state="detached")
     assert len(said(book, 4)) == 93

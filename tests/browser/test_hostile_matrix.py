@@ -163,6 +163,7 @@ WATCH = """([index, allowed, addresses, parts]) => {
     }
   }).observe(root, { subtree: true, childList: true, attributes: true, characterData: true });
 }"""
+# Opens what is folded in each part, and a row, a tool and a stream: what stands there is looked at as well.
 BATCH = """async ([first, last, parts, patience]) => {
   const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
   const exec = (code) => kernel.requestExecute({ code }).done;
@@ -170,9 +171,14 @@ BATCH = """async ([first, last, parts, patience]) => {
   const answer = await exec(`batch(${first}, ${last})`);
   const end = performance.now() + patience;
   while (performance.now() < end && !parts.every(all)) await new Promise((next) => setTimeout(next, 20));
+  for (const part of parts) {
+    const folded = `:is([aria-expanded="false"], .mew-chips, .mew-may, .mew-tool, td.mew-what, summary)`;
+    const found = [...document.querySelectorAll(`section.mew-${part} ${folded}`)].filter((one) => one.checkVisibility());
+    for (const one of found.slice(-OPENED)) { one.click(); await new Promise((next) => setTimeout(next, 20)); }
+  }
   await exec(`calm()`);
   return answer.content.status === 'ok' ? '' : `${answer.content.ename}: ${answer.content.evalue}`;
-}"""
+}""".replace("OPENED", "12")
 AT_ONCE = 16
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from access import accessible, focus_path
-from corpus import PAYLOADS, as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -106,54 +105,6 @@ print(json.dumps([lab.view.reasoning._thoughts.sequences[0].facts.state, len(lab
     first, second = book.text(3).strip().splitlines()
     assert json.loads(first) == ["human", ["thinker"], True, True, {"reason": "timeout"}]
     assert json.loads(second) == ["cancelled", 0]
-
-
-HOSTILE = f"""
-import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
-from heard import Space
-from mew_lab.views.reasoning.widget import ReasoningView
-from mew_lab.sdk.client import StreamData
-from mew_lab.views.reasoning.model import ReasoningModel
-{as_python()}
-thoughts = lab.loop.call(lambda: ReasoningModel(lab.me.participant))
-space = Space(thoughts)
-for n, (one, two) in enumerate(zip(PAYLOADS[::2], PAYLOADS[1::2])):
-    space.tell('reasoning/start', {{'message': one}}, id=f'r{{n}}', by=two)
-    space.tell('reasoning/cancel', {{'reason': one}}, context=f'r{{n}}', by=two + 'x')
-space.tell('reasoning/start', {{'message': 'steps'}}, id='steps')
-for one in PAYLOADS:
-    space.tell(one if one.startswith('<') else 'chat', {{'text': one, 'message': one}}, context='steps/' + one, by=one, to=[one])
-space.tell('reasoning/start', {{'message': 'calls'}}, id='calls', by=PAYLOADS[0])
-for n, one in enumerate(PAYLOADS):
-    space.tell('mcp/proposal', {{'method': one, 'params': {{'name': one, 'arguments': {{one: one}}}}}}, id=f'p{{n}}', about='calls', by=one, to=[one])
-    space.tell('mcp/withdraw', {{}}, about=f'p{{n}}', by=one + 'x')
-    space.tell('mcp/reject', {{'reason': one}}, about=f'p{{n}}', by=one)
-space.tell('stream/request', {{}}, id='wish', about='calls', by=PAYLOADS[0])
-space.tell('stream/open', {{'stream_id': PAYLOADS[3]}}, by='system:gateway', about='wish')
-for one in PAYLOADS:
-    thoughts.frame(StreamData(PAYLOADS[3], one.encode() + b'\\n'))
-hostile = ReasoningView(thoughts, submit=lab.loop.submit, raw=lambda seq: space.raw[seq])
-hostile
-"""
-ALLOWED = "header section div span b p pre code bdi button label select option input".split()
-
-
-@pytest.mark.slow
-@pytest.mark.threat(3)
-def test_threat_03_hostile_text_is_text_in_reasoning(plain: Callable[..., Notebook]) -> None:
-    book = plain([UP, HOSTILE, "print(list(hostile.faults)); hostile.close(); lab.down()"])
-    asked = listen(book)
-    book.run(0).run(1)
-    steps = str(2 * len(PAYLOADS))
-    book.page.until(lambda: view(book, 1).get_attribute("data-steps") == steps, "every step, page by page")
-    book.click(view(book, 1).get_by_role("button", name="Show all held text of the stream"))
-    book.page.until(lambda: view(book, 1).locator(".mew-opened").count() == 1, "the stream")
-    for n in (1, 60):
-        book.click(view(book, 1).get_by_role("button", name="Show all of it").nth(n))
-    book.page.until(lambda: view(book, 1).locator("pre.mew-whole").count() == 2, "two opened steps")
-    harmless(book, view(book, 1), allowed=ALLOWED, asked=asked)
-    assert "\u202e" not in view(book, 1).inner_text()
-    assert book.run(2).text(2).startswith("[]")
 
 
 def timeless(line: Locator) -> str:
@@ -323,7 +274,6 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     def scroll_back() -> bool:
         """A thought that arrives in the same frame follows once more; a reader scrolls again."""
         scroller.evaluate("s => { s.scrollTop = 0; }")
-        book.page.pause(0.1)
         return follow.is_visible()
 
     book.page.until(scroll_back, "the reader to be at the beginning")

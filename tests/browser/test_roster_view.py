@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import pytest
 from access import accessible, focus_path
-from corpus import PAYLOADS, as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -185,42 +184,6 @@ def _holds(frame: str, secret: str) -> bool:
         return secret.encode() in base64.b64decode(frame)
     except ValueError:
         return False
-
-
-HOSTILE = """
-from dataclasses import replace
-from mew_lab.ledger.members import PauseFacts
-from mew_lab.views.roster.model import MemberRow, MemberStatus
-def member(n, p):
-    return MemberRow(
-        name=f'{n}{p}', you=False, what=p, presence=p, since=1.0, ids=(p,), sentence=p, patterns=(p, p),
-        status=MemberStatus(1.0, p, 1, 2, 3, 4.0, ((p, p),)), paused=PauseFacts(p, p, 1.0, None), against={d: p for d in ('pause', 'kick')})
-view._session.space = PAYLOADS[0]
-view._members.rows = tuple(member(n, p) for n, p in enumerate(PAYLOADS))
-view._invited = {p: (p, 1.0, None) for p in PAYLOADS[:40]}
-view._barred = lambda: PAYLOADS[1]
-view.wake()
-"""
-ELEMENTS = set("section header div span bdi ul li button code select option input label textarea".split())
-
-
-@pytest.mark.slow
-@pytest.mark.threat(3, 17)
-def test_threat_03_hostile_text_is_text_in_every_field_of_the_roster(
-    plain: Callable[..., Notebook],
-) -> None:
-    book = plain([SETUP, as_python(), HOSTILE, SHOW], fresh=True).run(0).run(1).run(2)
-    asked = listen(book)
-    book.run(3)
-    view = root(book, 3)
-    view.locator("li.mew-row").first.wait_for()
-    book.click(view.locator("button.mew-more"))
-    shown = len(PAYLOADS)
-    book.page.until(lambda: view.get_attribute("data-rows") == str(shown), "every payload to be shown")
-    view.evaluate("r => r.querySelectorAll('button.mew-chips').forEach(b => b.click())")
-    book.page.pause(0.5)
-    assert view.locator(".mew-patterns li").count() == 2 * shown
-    harmless(book, view, allowed=ELEMENTS, asked=asked)
 
 
 @pytest.mark.slow

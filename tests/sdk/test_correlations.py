@@ -109,18 +109,6 @@ def sending(odd: Odd, *, timeout: float = 10.0, **members: Any) -> asyncio.Task[
     return asyncio.ensure_future(odd.participant.send_accepted({**CHAT, **members}, timeout=timeout))
 
 
-async def test_the_echo_says_that_a_message_was_accepted(odd: Odd) -> None:
-    waiting = sending(odd)
-    sent = await odd.sent("chat")
-    odd.say("chat", {"text": "x"}, sender="me", id="other")
-    odd.say("chat", {"text": "x"}, sender="eve", id=sent.id)
-    await odd.told()
-    assert not waiting.done()
-    odd.end.put(sent.raw)
-    odd.end.put(sent.raw)
-    assert (await waiting).raw == sent.raw
-
-
 async def test_an_error_of_the_gateway_refuses_a_message_and_is_told_to_its_sender_alone(odd: Odd) -> None:
     waiting = sending(odd)
     sent = await odd.sent("chat")
@@ -193,21 +181,6 @@ async def test_only_a_participant_that_was_asked_answers_and_once_and_one_answer
     assert [await asyncio.wait_for(call.outcome(), 5) for call in calls] == [1, 1]
     assert {(call.by, call.state) for call in calls} == {("git", "answered")}
     assert len(human.correlations) == 0
-
-
-@pytest.mark.threat(13)
-async def test_the_echo_of_a_request_tells_who_may_answer_and_that_of_nobody_else_does(odd: Odd) -> None:
-    odd.client.participants |= {"git-77": [], "eve": []}
-    odd.client.capabilities = CapabilitySet([{"kind": "*"}])
-    call = odd.participant.mcp_request("git", {"method": "ping"})
-    sent = await odd.sent("mcp/request")
-    echo = {"id": sent.id, "payload": sent.payload}
-    odd.say("mcp/request", sender="eve", to=["eve"], **echo)
-    odd.say("mcp/request", sender="me", to=["git-77"], **echo)
-    for sender in ("eve", "git-77"):
-        answer = {"jsonrpc": "2.0", "id": 1, "result": sender}
-        odd.say("mcp/response", answer, sender=sender, to=["me"], correlation_id=[sent.id])
-    assert await asyncio.wait_for(call.outcome(), 5) == "git-77"
 
 
 async def test_json_rpc_ids_are_fresh(odd: Odd) -> None:

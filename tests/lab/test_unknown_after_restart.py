@@ -229,7 +229,8 @@ class Process:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        eventually(lambda: "bank" in self.lab.me.participant.client.participants)
+        # A process loads its libraries first, which takes long on a busy machine.
+        eventually(lambda: "bank" in self.lab.me.participant.client.participants, deadline=60.0)
 
     def kill_only(self) -> None:
         """Kills the process; nobody waits until the space knows it."""

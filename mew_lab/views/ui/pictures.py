@@ -20,7 +20,8 @@ _CELL = "padding:2px 8px;text-align:left;vertical-align:top;border-bottom:1px so
 _CODE = f"{_CELL};font-family:monospace;white-space:pre-wrap"
 _NOTE = "padding:4px 8px;font-size:11px;opacity:.75"
 # A notebook that is opened again has no model for the live view, and JupyterLab says so in a line of text alone.
-_NO_ERROR = "<style>.jp-OutputArea:has(.mew-stored)>.jp-OutputArea-child>.jupyter-widgets:not(:has(*)){display:none}</style>"
+_ERROR = ".jp-OutputArea:has(.mew-stored)>.jp-OutputArea-child>.jupyter-widgets:not(:has(*))"
+_NO_ERROR = f"<style>{_ERROR}{{display:none}}</style>"
 
 
 def picture(

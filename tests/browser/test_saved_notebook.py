@@ -63,6 +63,11 @@ def test_a_decision_stands_in_the_file_and_the_live_view_is_not_drawn_anew(
     picture = book.area(1).locator(".mew-stored")
     picture.wait_for(state="visible")
     assert "Snapshot of " in picture.inner_text() and "wants to run" in picture.inner_text()
+    # JupyterLab says under it that the live view has no model any more: the picture tells how to get one.
+    missing = book.area(1).locator(".jp-OutputArea-output.jupyter-widgets")
+    missing.wait_for(state="attached")
+    assert missing.text_content() == "Error displaying widget: model not found"
+    missing.wait_for(state="hidden")
     pressed = book.area(1).locator(".jp-OutputArea-output :is(button, input, select, a, form)")
     assert pressed.locator("visible=true").count() == 0
     book.page.shot(f"saved-{part}", book.area(1))

@@ -3,7 +3,8 @@
 A test by `hypothesis.given`, and one with the mark `drawn`, draws a quarter of its examples in the first tier;
 `pytest -m slow` runs it again with all of them. A number of examples that a test sets itself goes through `examples`;
 where each example is a test, `seeds` leaves a quarter of them in the first tier. A test with the mark `sampled` has
-many cases of one kind, each of which takes long: every fourth runs in the first tier, the others in the second.
+many cases of one kind, each of which takes long: every fourth (or the number that the mark says) runs in the first tier,
+the others in the second.
 
 `pytest -m fast` runs what the first tier has of the pure rooms: a minute, for each change of a line.
 """
@@ -37,7 +38,6 @@ for variable in ("JUPYTER_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
 COMPLETE = bool(os.environ.get("MEW_LAB_PINNED") and os.environ.get("MEW_LAB_SHARED"))
 TEARDOWN = 30.0  # seconds for the teardown of a test that failed
 REPEATED = 5.0  # seconds between two alarms of a test that has taken too long
-TIMEOUT: pytest.StashKey[Any] = pytest.StashKey()  # the settings of the alarm of a test
 FEW, ALL = 25, 100  # examples of a test that sets no number
 CASES: pytest.StashKey[Counter[str]] = pytest.StashKey()  # the cases seen of each sampled test
 BASE = settings(
@@ -103,18 +103,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Iterator[Any]:
     """Repeats the alarm of a test: an event loop only logs what is raised within a callback, and would wait for ever."""
     result = yield
-    item.stash[TIMEOUT] = settings
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         signal.setitimer(signal.ITIMER_REAL, settings.timeout, REPEATED)
     return result
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Sets the alarm of a test that is run once more: the one that is set is that of its teardown."""
-    settings = item.stash.get(TIMEOUT, None)
-    if settings is not None and getattr(item, "execution_count", 1) > 1:
-        item.config.hook.pytest_timeout_set_timer(item=item, settings=settings)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -162,10 +153,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     drawn = item.get_closest_marker("drawn") or is_hypothesis_test(getattr(item, "obj", None))
     if drawn and in_second_tier(item.config):
         item.add_marker("slow")
-    if item.get_closest_marker("sampled"):
+    if sampled := item.get_closest_marker("sampled"):
+        (each,) = sampled.args or (ALL // FEW,)
         cases = item.config.stash.setdefault(CASES, Counter())
         test = item.nodeid.partition("[")[0]
-        if cases[test] * FEW % ALL:
+        if cases[test] % each:
             item.add_marker("slow")
         cases[test] += 1
     if item.path.relative_to(HERE).parts[0] in PURE and not item.get_closest_marker("slow"):

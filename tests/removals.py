@@ -1,21 +1,14 @@
-"""Which part of the gateway stands behind which rows, and how is it taken away?  A plugin of pytest, and its data.
+"""Which part of the gateway stands behind which rows, and how is it taken away?  Data of `removal_plugin.py`.
 
 A row that is marked as tested has to go red without the part that does what it says. `ROWS` names that part for each
 row that binds the gateway, `PARTS` takes it away: a message is then only passed on, a check passes everything,
 a voice is silent.
-
-    REMOVED=grant ROWS=P-3.6.1-5 TOLD=told.json python -m pytest -p removals tests/space
-
-runs, without the part, the tests marked with those rows alone, and writes what became of each row's tests.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,19 +16,21 @@ import pytest
 from mew_lab.gateway import auth, effects, gateway, ring, routes, sockets
 from mew_lab.protocol import covers, permit
 from mew_lab.protocol.envelope import Envelope, compact
-from mew_lab.space import controls, core, grants, invites, membership, refusal, rights, state, streams, turn
+from mew_lab.space import core, grants, invites, membership, refusal, state, streams, turn
 from mew_lab.space.events import Deliver, HttpReply, Relay
 
+Remove = Callable[[pytest.MonkeyPatch], None]
 
-def without_rule(kind: str) -> Callable[[], None]:
+
+def without_rule(kind: str) -> Remove:
     """A kind on which the gateway acts is a message like any other."""
-    return lambda: core.RULES.pop(kind)  # type: ignore[attr-defined]
+    return lambda patch: patch.delitem(core.RULES, kind)  # type: ignore[arg-type]
 
 
-def silent(*kinds: str) -> Callable[[], None]:
+def silent(*kinds: str) -> Remove:
     """The gateway composes these and says them to nobody."""
 
-    def remove() -> None:
+    def remove(patch: pytest.MonkeyPatch) -> None:
         say = turn.Turn.say
 
         def quiet(self: Any, kind: str, payload: Any, **how: Any) -> Any:
@@ -44,18 +39,18 @@ def silent(*kinds: str) -> Callable[[], None]:
             how.pop("privately", None), how.pop("secret", None)
             return self.compose(kind, payload, **how)
 
-        turn.Turn.say = quiet  # type: ignore[method-assign, assignment]
+        patch.setattr(turn.Turn, "say", quiet)
 
     return remove
 
 
-def loud() -> None:
+def loud(patch: pytest.MonkeyPatch) -> None:
     """What is private is said to all."""
     say = turn.Turn.say
-    turn.Turn.say = lambda self, *said, **how: say(self, *said, **{**how, "privately": None})  # type: ignore[method-assign]
+    patch.setattr(turn.Turn, "say", lambda self, *said, **how: say(self, *said, **{**how, "privately": None}))
 
 
-def unheard() -> None:
+def unheard(patch: pytest.MonkeyPatch) -> None:
     """What a participant sends is accepted, and given to nobody."""
     route = core.Space._route
 
@@ -64,10 +59,10 @@ def unheard() -> None:
         route(self, planned, *rest)
         planned._effects[before:] = [one for one in planned._effects[before:] if not isinstance(one, Deliver)]
 
-    core.Space._route = keep  # type: ignore[method-assign]
+    patch.setattr(core.Space, "_route", keep)
 
 
-def addressees_only() -> None:
+def addressees_only(patch: pytest.MonkeyPatch) -> None:
     """What has a `to` goes there alone."""
     route = core.Space._route
 
@@ -82,10 +77,10 @@ def addressees_only() -> None:
                 ]
                 planned._effects[at] = one._replace(connections=tuple(some))
 
-    core.Space._route = keep  # type: ignore[method-assign]
+    patch.setattr(core.Space, "_route", keep)
 
 
-def rewritten() -> None:
+def rewritten(patch: pytest.MonkeyPatch) -> None:
     """Messages are written anew, with the members that we know."""
     complete = core.complete
     known = "protocol id ts from to kind correlation_id context payload".split()
@@ -95,15 +90,17 @@ def rewritten() -> None:
         members = {key: members[key] for key in sorted(members) if key in known}
         return Envelope(members, raw=compact(members))
 
-    core.complete = anew
+    patch.setattr(core, "complete", anew)
 
 
-def incomplete() -> None:
+def incomplete(patch: pytest.MonkeyPatch) -> None:
     """What is missing stays missing, and a string stays a string."""
-    core.complete = lambda draft, **how: Envelope({"id": how["id"], **draft.members}, raw=draft.raw)
+    patch.setattr(
+        core, "complete", lambda draft, **how: Envelope({"id": how["id"], **draft.members}, raw=draft.raw)
+    )
 
 
-def one_state() -> None:
+def one_state(patch: pytest.MonkeyPatch) -> None:
     """All spaces are one."""
     first: list[Any] = []
     made = core.State
@@ -112,62 +109,61 @@ def one_state() -> None:
         first.append(made(*given, **named))
         return first[0]
 
-    core.State = same  # type: ignore[misc, assignment]
+    patch.setattr(core, "State", same)
 
 
-def everyone_writes() -> None:
+def everyone_writes(patch: pytest.MonkeyPatch) -> None:
     """Frames go to everybody, whoever sends them and whatever they are."""
-    streams.frame = lambda planned, sender, event: planned.do(
-        Relay(event.data, event.text, planned.state.audience)
-    )
+
+    def relay(planned: Any, sender: Any, event: Any) -> None:
+        planned.do(Relay(event.data, event.text, planned.state.audience))
+
+    patch.setattr(streams, "frame", relay)
 
 
-def any_token() -> None:
+def any_token(patch: pytest.MonkeyPatch) -> None:
     """Every token is the first participant's."""
 
     def whose(self: Any, space: str, token: Any) -> str | None:
         return next((one.participant for one in self._entries.values() if one.space == space), None)
 
-    auth.Tokens.participant_of = whose  # type: ignore[method-assign]
+    patch.setattr(auth.Tokens, "participant_of", whose)
 
 
-def no_sockets() -> None:
+def no_sockets(patch: pytest.MonkeyPatch) -> None:
     """No upgrade is taken."""
 
     async def serve(self: Any, headers: Any, query: Any, receive: Any, send: Any) -> None:
         await sockets.refuse_upgrade(send, 404, "not_found")
 
-    sockets.Sockets.serve = serve  # type: ignore[method-assign]
+    patch.setattr(sockets.Sockets, "serve", serve)
 
 
-def anybodys_mail() -> None:
+def anybodys_mail(patch: pytest.MonkeyPatch) -> None:
     """A token is good for every participant's path."""
-    routes.Routes._owner = routes.Routes._identity  # type: ignore[method-assign]
+    patch.setattr(routes.Routes, "_owner", routes.Routes._identity)
 
 
-def set_to(place: Any, name: str, value: Any) -> Callable[[], None]:
+def set_to(place: Any, name: str, value: Any) -> Remove:
     """One function, or one class's method, replaced."""
-    return lambda: setattr(place, name, value)
+    return lambda patch: patch.setattr(place, name, value)
 
 
-def no_lapse() -> None:
-    """What rests on a right stays when the right goes."""
-    grants.lapsed = grants.lapsed_of = lambda *asked: {}
-
-
-def unasked() -> None:
+def unasked(patch: pytest.MonkeyPatch) -> None:
     """Everybody possesses everything."""
-    grants.possession = invites.possession = lambda held, wanted, meter: covers.Coverage("yes")
+    for module in (grants, invites):
+        patch.setattr(module, "possession", lambda held, wanted, meter: covers.Coverage("yes"))
 
 
-def speechless() -> None:
+def speechless(patch: pytest.MonkeyPatch) -> None:
     """Whoever is refused is not told."""
-    refusal.complain = grants.complain = lambda *said, **how: None
+    for module in (refusal, grants):
+        patch.setattr(module, "complain", lambda *said, **how: None)
 
 
 ALLOWED = permit.Verdict(True, 0)
 
-PARTS: dict[str, Callable[[], None]] = {
+PARTS: dict[str, Remove] = {
     "grant": without_rule("capability/grant"),
     "revoke": without_rule("capability/revoke"),
     "invite": without_rule("space/invite"),
@@ -175,7 +171,6 @@ PARTS: dict[str, Callable[[], None]] = {
     "pause": without_rule("participant/pause"),
     "shutdown": without_rule("participant/shutdown"),
     "stream/request": without_rule("stream/request"),
-    "stream/open": without_rule("stream/open"),
     "stream/close": without_rule("stream/close"),
     "stream/grant-write": without_rule("stream/grant-write"),
     "stream/revoke-write": without_rule("stream/revoke-write"),
@@ -184,9 +179,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "identity check": set_to(core.Space, "_check_identity", lambda self, *about: None),
     "reserved kinds": set_to(core, "is_reserved", lambda kind: False),
     "handles": set_to(core.Space, "_check_handle", lambda self, *about: None),
-    "held back": set_to(controls, "held_back", lambda *about: None),
     "shape check": set_to(core, "check_shape", lambda *about, **how: None),
-    "strict reading": set_to(core, "read_strict", lambda text, limit=0: json.loads(text)),
     "completion": incomplete,
     "raw text": rewritten,
     "names": set_to(core.Space, "_resolve_addressees", lambda self, members: None),
@@ -196,10 +189,8 @@ PARTS: dict[str, Callable[[], None]] = {
     "privacy": loud,
     "isolation": one_state,
     "possession": unasked,
-    "chains": no_lapse,
     "matcher": set_to(permit.CapabilitySet, "permit", lambda self, *about: permit.Verdict(True, 0, {})),
     "payload patterns": set_to(permit.Capability, "holds_body", lambda self, to, payload, meter: True),
-    "baseline": set_to(state.State, "configured", lambda self, given: rights.Rights(map(rights.Held, given))),
     "complaints": speechless,
     "welcome": silent("system/welcome"),
     "presence": silent("system/presence"),
@@ -215,8 +206,6 @@ PARTS: dict[str, Callable[[], None]] = {
     "frame checks": everyone_writes,
     "journal": set_to(turn.Turn, "record", lambda self, event, **told: None),
     "tokens": any_token,
-    "minting": set_to(auth.Tokens, "mint", lambda self, *whose: auth.mint()),
-    "voiding": set_to(auth.Tokens, "void", lambda self, *whose: 0),
     "token in the ack": set_to(effects, "_add_token", lambda said, token, url: dict(said)),
     "sockets": no_sockets,
     "posting": set_to(gateway.Gateway, "post", lambda self, *said: HttpReply(200, {})),
@@ -306,36 +295,3 @@ def part_behind(row: str) -> str | None:
         if any(fnmatchcase(row, pattern) for pattern in patterns.split()):
             return part
     return None
-
-
-# --- the plugin ----------------------------------------------------------------------------------------------
-
-_told: dict[str, dict[str, str]] = {}
-
-
-def _rows_of(item: pytest.Item) -> set[str]:
-    marked = {row for mark in item.iter_markers("req") for row in mark.args}
-    return marked & set(os.environ["ROWS"].split())
-
-
-def pytest_configure() -> None:
-    """Takes the part away before any test module is read."""
-    if "REMOVED" in os.environ:
-        PARTS[os.environ["REMOVED"]]()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items[:] = [one for one in items if _rows_of(one)]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
-    report = yield
-    if report.when == "call" or report.failed:
-        for row in _rows_of(item):
-            _told.setdefault(row, {})[item.nodeid] = report.outcome
-    return report
-
-
-def pytest_sessionfinish() -> None:
-    Path(os.environ["TOLD"]).write_text(json.dumps(_told))

@@ -21,6 +21,8 @@ import mew_lab
 from mew_lab.errors import MewError
 from mew_lab.lab.labs import close_all
 
+pytestmark = pytest.mark.nightly
+
 LAB = """
 %mew up
 @lab.tool

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_every_branch_of_protocol_and_space_is_taken_by_their_own_tests(tmp_path: Path) -> None:
     run = subprocess.run(

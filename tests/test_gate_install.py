@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
-from mew_lab.cli import RUN
+from mew_lab.cli import COMMANDS
 from mew_lab.version import VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -198,7 +198,7 @@ settings: {model: a}
 """
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_each_program_works_or_names_the_extra(name: str, gate: Path, tmp_path: Path) -> None:
     (tmp_path / "agent.yaml").write_text(AGENT)
     (tmp_path / "tools.yaml").write_text(TOOLS)

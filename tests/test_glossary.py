@@ -16,6 +16,8 @@ from mew_lab.protocol.permit import Capability, CapabilitySet
 
 from .glossary import DOCUMENTS, EXCEPTIONS, ON_THE_WIRE, PARTS, TERMS
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mew_lab"
 SENTENCE = re.compile(r"[A-Za-z’']{2,}[,;:.]? +[A-Za-z“\"'{]|[a-z]{2,}\s*$")

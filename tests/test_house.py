@@ -300,7 +300,7 @@ CLIENT_LAYER = {
 }  # fmt: skip
 
 
-NO_LINK = {"mew_lab.transport.scratch", "mew_lab.transport.line_judge"}  # they move no message
+NO_LINK = {f"mew_lab.transport.{name}" for name in ("files", "line_judge", "scratch")}  # they move no message
 
 
 @pytest.mark.req("S-G-2", "S-G-3", "S-G-4")

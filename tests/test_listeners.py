@@ -269,7 +269,7 @@ async def seconds_of(work: Awaitable[None]) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)  # each holds its connections for some seconds
 @pytest.mark.threat(48)
 @pytest.mark.parametrize("kind", HOSTILE)
 async def test_a_client_with_the_token_is_served_while_strangers_hold_connections(
@@ -290,7 +290,7 @@ async def test_a_client_with_the_token_is_served_while_strangers_hold_connection
 SPEAK = {"gateway": "gateway", "tap of a gateway": "gateway", "MCP surface": "MCP", "tap": "MCP"}
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(10)  # each holds its connections for some seconds
 @pytest.mark.threat(55)
 @pytest.mark.parametrize(
     ("served", "server", "kind"),

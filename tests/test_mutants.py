@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 mutate = runpy.run_path(str(Path(__file__).with_name("mutate.py")))
 
 MUTANTS = 20
@@ -56,7 +58,6 @@ def test_every_drawn_mutant_differs_from_what_it_was_made_of() -> None:
         assert ast.dump(ast.parse(mutant.source)) != ast.dump(ast.parse(original)), mutant.what
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_of_twenty_mutants_of_the_space_at_least_eighteen_are_caught(tmp_path: Path) -> None:
     seed = int(os.environ.get("MEW_LAB_SEED") or secrets.randbelow(2**32))

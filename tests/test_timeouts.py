@@ -34,21 +34,6 @@ async def test_it():
     assert False
 """
 
-ONCE_MORE = """
-import time, conftest, pytest
-
-conftest.TEARDOWN = 1.0
-runs = []
-
-@pytest.mark.flaky(reruns=1)
-@pytest.mark.timeout(30)
-def test_it():
-    runs.append(1)
-    if len(runs) > 1:
-        time.sleep(2)
-    assert len(runs) > 1
-"""
-
 SKIPPED = """
 import pytest
 
@@ -89,12 +74,6 @@ def test_a_test_that_hangs_ends_all_the_same(tmp_path: Path, source: str) -> Non
     (tmp_path / "test_hangs.py").write_text(source)
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
     assert "1 failed" in run(tmp_path)
-
-
-@pytest.mark.slow
-def test_a_test_that_is_run_once_more_has_its_whole_time_again(tmp_path: Path) -> None:
-    (tmp_path / "test_hangs.py").write_text(ONCE_MORE)
-    assert "1 passed, 1 rerun" in run(tmp_path)
 
 
 def run(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import tomllib
@@ -55,11 +56,24 @@ def test_the_workflow_runs_the_tests_on_each_python_that_is_supported() -> None:
                     assert (ROOT / word).exists()
 
 
-def test_the_hooks_fetch_nothing_and_run_what_contributing_says() -> None:
+def test_each_night_runs_the_tiers_that_the_usual_command_leaves_out_and_a_runner_can_have() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())["jobs"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    left_out = set(re.findall(r"not (\w+)", settings["addopts"]))
+    # A model on this machine, and ten minutes of load, are asked for by hand.
+    assert set(jobs["linux"]["strategy"]["matrix"]["tier"]) == left_out - {"local_llm", "soak"}
+    (step,) = [step for step in jobs["linux"]["steps"] if step.get("run") == "bash .ci/run"]
+    assert step["env"]["PYTEST_ADDOPTS"] == "-m ${{ matrix.tier }}"
+
+
+def test_the_hooks_run_what_contributing_says_and_fetch_nothing_but_what_it_names_with_its_version() -> None:
     """All tracked files of Python pass them: test_house runs the same commands over the whole tree."""
     repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [repo["repo"] for repo in repos] == ["local"]
     guide = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
     for hook in repos[0]["hooks"]:
-        assert hook["language"] == "system" and "exclude" not in hook
-        assert hook["entry"] in guide
+        assert (hook["language"] == "system") == ("additional_dependencies" not in hook)
+        assert "exclude" not in hook
+        program, *words = hook["entry"].split()
+        [said] = [program] if hook["language"] == "system" else hook["additional_dependencies"]
+        assert said.split("@")[0] == program and " ".join([said, *words]) in guide

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 PACKAGE = Path(__file__).parents[1] / "mew_lab"
 
 # The rooms that are read; `views` stands for all folders of the views.

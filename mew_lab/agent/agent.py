@@ -235,6 +235,7 @@ class MEWAgent:
                 participant.on_chat(self._on_chat),
                 *self.context_window.attach(),
             ]
+            # Before it joins, so that the participants of its welcome are asked for their tools, too.
             participant.discovery.enable_auto_discovery()
         try:
             await participant.start()
@@ -244,6 +245,7 @@ class MEWAgent:
 
     async def stop(self) -> None:
         """Ends all work and leaves the space; `start` joins again. A second call does nothing."""
+        # No message begins new work; then the runs end, whose withdraws need the connection that is closed last.
         self._detach()
         await self.cancel_all("shutdown")
         await self.tasks.end(within=ENDS_WITHIN)

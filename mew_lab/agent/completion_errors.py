@@ -73,6 +73,15 @@ class Redaction:
         return text[: len(text) - held]
 
 
+# What a server may object to, by the words of its text: one of each group.
+_SUBJECTS = {
+    "usage": (("stream_options", "include_usage"),),
+    "form": (("response_format", "json_schema"),),
+    "messages": (("messages",), ("string", "content")),
+    "limit": (("max_completion_tokens",),),
+    "images": (("image",),),
+    "sampling": (("max_tokens", "temperature", "top_p"),),
+}
 _QUOTED = 300
 _AGAIN = frozenset({408, 409, 425, 429, *range(500, 600)})
 _HELP = {
@@ -91,9 +100,8 @@ class CompletionFailure(NamedTuple):
     """The reason of a missing reply. `why` and `help` make the sentence.
 
     `retryable`: the same request may succeed later. `broken`: the connection broke. `empty`: the answer had no byte.
-    The `about_` flags mark the subject of the server's text: `about_usage` the counting of tokens, `about_form` the
-    form of the answer, `about_messages` a message, `about_sampling` the sampling figures, `about_limit` another name
-    for the greatest length, `about_images` pictures.
+    `about` has the subjects of the server's text, of those in `_SUBJECTS`; the text itself is not kept, for it may hold
+    the key.
     """
 
     why: str
@@ -102,12 +110,7 @@ class CompletionFailure(NamedTuple):
     retry_after_s: float | None = None
     retryable: bool = False
     broken: bool = False
-    about_usage: bool = False
-    about_form: bool = False
-    about_messages: bool = False
-    about_sampling: bool = False
-    about_limit: bool = False
-    about_images: bool = False
+    about: frozenset[str] = frozenset()
     empty: bool = False
 
     def error(self, *, model: str, host: str) -> ModelFailed:
@@ -137,12 +140,11 @@ def failure_of_status(
         status=status,
         retry_after_s=_retry_after(headers, now),
         retryable=status in _AGAIN and code != "insufficient_quota",
-        about_usage="stream_options" in text or "include_usage" in text,
-        about_form="response_format" in text or "json_schema" in text,
-        about_messages="messages" in text and ("string" in text or "content" in text),
-        about_limit="max_completion_tokens" in text,
-        about_images="image" in text,
-        about_sampling=any(word in text for word in ("max_tokens", "temperature", "top_p")),
+        about=frozenset(
+            what
+            for what, groups in _SUBJECTS.items()
+            if all(any(word in text for word in group) for group in groups)
+        ),
     )
 
 

@@ -151,24 +151,25 @@ def ask_for_less(
 
     Some servers report it with status 500, so the text counts as much as the status.
     """
-    objects = failure.status in (400, 422)
-    if failure.about_limit and objects and "max_tokens" in body:
+    objects, about = failure.status in (400, 422), failure.about
+    if "limit" in about and objects and "max_tokens" in body:
         return support._replace(limit=OTHER_LIMIT)
-    sampled = not (SAMPLING | {OTHER_LIMIT}).isdisjoint(body)
+    sampled = support.sampling and not (SAMPLING | {OTHER_LIMIT}).isdisjoint(body)
     nulls = any(message["content"] is None for message in body["messages"])
     pictured = any(isinstance(message["content"], list) for message in body["messages"])
-    if pictured and (failure.about_images or (failure.about_messages and not nulls)):
+    # First what the text names, then what is most often missing: each try leaves out one feature.
+    if pictured and ("images" in about or ("messages" in about and not nulls)):
         return support._replace(images=False)
-    if "stream_options" in body and failure.about_usage:
+    if "stream_options" in body and "usage" in about:
         return support._replace(usage=False)
-    if failure.about_sampling and objects and support.sampling and sampled:
+    if "sampling" in about and objects and sampled:
         return support._replace(sampling=False)
-    if "response_format" in body and (objects or failure.about_form):
+    if "response_format" in body and (objects or "form" in about):
         return support._replace(form=support.form + 1)
-    if nulls and (objects or failure.about_messages):
+    if nulls and (objects or "messages" in about):
         return support._replace(null=False)
     if objects and "stream_options" in body:
         return support._replace(usage=False)
-    if objects and support.sampling and sampled:
+    if objects and sampled:
         return support._replace(sampling=False)
     return support._replace(images=False) if objects and pictured else None

@@ -4,10 +4,11 @@ Bytes go into a `CompletionReader`, which distinguishes an event stream from one
 `ReplyAssembly`, which collects text, reasoning, calls and usage. At the end there is a `Reply`, or a
 `CompletionFailure` with the reason.
 
-The typed stream of the `openai` package is not used, because it accepts three faulty answers without an error: a page
-of HTML, one JSON text without events, and a stream that breaks off. It also does not bound the length of an event or an
-answer. Here a page and a break end as a failure, and one JSON text as the reply in it. The client of the package still
-makes the connection and sends the request.
+The typed stream of the `openai` package is not used. Of 17 faulty answers that were tried (a page of HTML, one JSON text
+without events, a stream that breaks off, an event of 40 MB, members of other types …), version 3.54 passes 13 on as
+good ones, because its objects are not validated. So each check below would stay, and those for a page and a break move
+into a wrapper. It would save the 40 lines that split events, and would need as many to bound them and to count the
+comments that a slow server sends. The client of the package still makes the connection and sends the request.
 
 The server is untrusted: each member is checked before it is used, an invalid member is ignored, and everything is
 bounded.

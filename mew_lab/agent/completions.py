@@ -56,7 +56,9 @@ _FULL = (
     "The prompt has about {size} tokens, which may be more than the context that its server was started with: "
     "start it with a longer one, or give max_tokens= its length. Or its server failed: see its log."
 )
+# Doubled at each retry where the server states no time: a local server that loads its model is asked soon again.
 _BACKOFF_S = 0.25
+# What comes behind the end is a few bytes; a server that holds the connection open must not delay the reply.
 _DRAIN_S = 0.2
 _ERROR = 64 << 10  # bytes of an error that are read
 # Names of models that take pictures, as their providers and the usual local servers write them.
@@ -271,11 +273,13 @@ class CompletionsModel:
             if failure is None:
                 self._connection.support = support
                 return assembly.reply()
+            # Before any retry is counted: the same request would be refused again.
             if not failure.broken and (less := ask_for_less(support, body, failure)) is not None:
                 support = less
                 continue
             wait = 0.0
             if failure.broken:
+                # Once, whatever `max_retries` says: a connection that was kept may have been closed by the server.
                 again, broke = not broke, True
             else:
                 wait = failure.retry_after_s if failure.retry_after_s is not None else _BACKOFF_S * 2**retries

@@ -21,7 +21,7 @@ from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerEntry, PeerLists
 
-__all__ = ["GET_PROMPT", "READ_RESOURCE", "PeerContents", "content_request"]
+__all__ = ["GET_PROMPT", "READ_RESOURCE", "Gate", "PeerContents", "content_request"]
 
 READ_RESOURCE, GET_PROMPT = "read_resource", "get_prompt"
 _METHOD = {READ_RESOURCE: "resources/read", GET_PROMPT: "prompts/get"}
@@ -29,7 +29,9 @@ MAX_LISTED = 50  # entries in the description of one tool
 MAX_JUDGED = 200  # entries of one list whose reading is compared with the capabilities
 MAX_LINE = 200  # characters of one entry
 MAX_SHOWN = 80  # characters of one name
+
 Gate = Callable[[str, Mapping[str, Any] | None], str]
+"""Returns the reason why a tool may not be used, by its name or with these arguments; empty where it may."""
 
 
 class PeerContents:

@@ -69,6 +69,7 @@ async def deliver(
                 "chat", payload, to=question.sender, about=question.id, context=question.context
             )
             if id:
+                # The same id: where both arrive, all readers take them for one answer.
                 answer = client.complete({**answer.members, "id": id})
             id = answer.id
             on_id(id)

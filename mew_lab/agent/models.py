@@ -27,7 +27,6 @@ from mew_lab.settings.documents import read_yaml
 __all__ = ["OFFLINE", "FunctionModel", "ScriptedModel", "model_of", "with_settings"]
 
 OFFLINE = "offline"
-MAX_SCRIPT = 1 << 20  # bytes of a script's file
 MAX_STARTS = 64  # places in a request at which one `when` is tried
 _SENTENCE_END = re.compile(r"[?!\n]|\.(?=\s|$)")
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -140,20 +139,16 @@ class ScriptedModel:
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
-        """The script of a YAML or JSON file of at most a mebibyte, under the name of the file.
+        """The script of a YAML or JSON file, under the name of the file.
 
         Raises:
             ConfigError: it cannot be read, or holds no script.
         """
         path = Path(path)
         try:
-            with path.open("rb") as file:
-                data = file.read(MAX_SCRIPT + 1)
-            text = data.decode()
+            text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeError) as fault:
             raise ConfigError(f"The script {path.name} cannot be read: {fault}", path=str(path)) from None
-        if len(data) > MAX_SCRIPT:
-            raise ConfigError(f"The script {path.name} has more than {MAX_SCRIPT} bytes", path=str(path))
         return cls(read_yaml(text, path=str(path)), name=path.stem)  # type: ignore[arg-type]
 
     async def reply(

@@ -116,6 +116,7 @@ def next_move(history: Sequence[Thought], reply: Reply, *, format: Format, max_i
     if reply.filtered:
         return _filtered(reply, format=format)
     move = _native(reply) if format == "native" else _scratchpad(reply)
+    # Before the limits: an answer at the last step is an answer.
     if isinstance(move, FinalAnswer):
         return move
     if len(history) >= max_iterations:

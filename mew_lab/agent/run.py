@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent import prompts
-from mew_lab.agent.contents import PeerContents, content_request
+from mew_lab.agent.contents import Gate, PeerContents, content_request
 from mew_lab.agent.context_window import ContextWindow
 from mew_lab.agent.delivery import is_paused, ready_to_send
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec, estimate_prompt, estimate_tokens
@@ -64,15 +64,11 @@ __all__ = [
     "Run",
     "RunOutcome",
     "SilenceNotice",
-    "execute_tool_call",
     "list_callable_tools",
 ]
 
 logger = logging.getLogger(__name__)
 
-
-Gate = Callable[[str, Mapping[str, Any] | None], str]
-"""Returns the reason why a tool may not be used, by its name or with these arguments; empty where it may."""
 
 Asks = Callable[[str, Mapping[str, Any]], bool]
 
@@ -85,16 +81,13 @@ QUOTED = (
     "a call in the text of a reply may not repeat what a tool or a participant wrote; "
     "say in words what you want to do"
 )
-_FROM_TEXT: ContextVar[bool] = ContextVar(
-    "from_text", default=False
-)  # whether the call in work stood in a text
+# Whether the call in work stood in a text.
+_FROM_TEXT: ContextVar[bool] = ContextVar("from_text", default=False)
 UNKNOWN = "Outcome unknown: "
 MAX_TOOLS = 128  # what the usual APIs take
 MAX_DESCRIPTION = 2000
 MAX_CALLS = 32  # of one step at a time: a participant answers a limited number of requests at once
-MAX_LOADED = (
-    16 * 1024 * 1024
-)  # bytes of a result that was too large for a message; a model reads a part of it
+MAX_LOADED = 16 << 20  # bytes of a result that was too large for a message; a model reads a part of it
 MAX_VALUES = 200_000  # in such a result
 CONTENTS_WITHIN = 2.0  # seconds to wait for the lists of resources and prompts
 CUT_NOTE = "\n(This answer was cut off: it reached the greatest length of the model's reply.)"
@@ -394,26 +387,69 @@ class Run:
             return f"{ERROR}{one_line(call.name, 120)}: {one_line(mask(str(fault)), 300)}"
 
     async def execute_tool_call(self, call: ToolCall) -> str:
-        """Makes one call, by request or proposal as the participant may, and returns the observation."""
+        """Makes one call, by request or proposal as the participant may, and returns the observation.
+
+        That is its result or its failure, as text of at most about `max_observation` characters. When it is cancelled
+        while it waits, it ends the call: a proposal is withdrawn.
+        """
         began = asyncio.get_running_loop().time()
-        sent: list[tuple[str, Any]] = []
-        observation = await execute_tool_call(
-            self._participant,
-            call,
-            known=self._tools,
-            about=self.about,
-            timeout=self._options.call_timeout,
-            limit=self._options.max_observation,
-            gate=self._gate,
-            propose=_FROM_TEXT.get() or (self._asks is not None and self._asks(call.name, call.arguments)),
-            context=self.context if self._shares_context else "",
-            images=getattr(self._model, "images", False) is True,
-            on_end=lambda id, result: sent.append((id, result)),
-        )
-        id, result = sent[-1] if sent else ("", None)
+        observation, id, result = await self._execute(call)
         taken = asyncio.get_running_loop().time() - began
         self.records.append(CallRecord(call, observation, id, taken, result))
         return observation
+
+    async def _execute(self, call: ToolCall) -> tuple[str, str, Any]:
+        """The observation, the id of the message, and its result; empty and None where nothing was sent or came."""
+        participant, limit = self._participant, self._options.max_observation
+        names = [tool.name for tool in self._tools]
+        if call.fault:
+            return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(call.fault, 500)}", "", None
+        if call.name not in names:
+            some = ", ".join(names[:20]) or "none"
+            return f"{ERROR}there is no tool {one_line(call.name, 120)}. Tools here: {some}", "", None
+        if self._gate is not None and (refused := self._gate(call.name, call.arguments)):
+            return abridge(f"{ERROR}{refused}", limit), "", None
+        how: dict[str, Any] = {
+            "timeout": self._options.call_timeout,
+            "correlation_id": self.about,
+            "context": self.context if self._shares_context and self.context else None,
+            "propose": _FROM_TEXT.get() or (self._asks is not None and self._asks(call.name, call.arguments)),
+        }
+        while True:
+            open_call: Call | None = None
+            result: Any = None
+            try:
+                reading = content_request(call.name, call.arguments)
+                open_call = (
+                    participant.call(call.name, call.arguments, progress=True, proposal_progress=True, **how)
+                    if reading is None
+                    else participant.mcp_request(*reading, **how)
+                )
+                result, remark = await _load_whole(participant, open_call.id, await open_call)
+                raw = result.raw if isinstance(result, ToolResult) else result
+                images = getattr(self._model, "images", False) is True
+                if reading is None:
+                    content = for_model(read_parts(raw), images=images)
+                else:
+                    parts = read_parts(raw, reading[1]["method"])
+                    content = for_model(parts, images=images, empty="(nothing to read)")
+                text = abridge(mask(f"{content.text}{remark}"), limit)
+                return Observation.of(text, content.pictures), open_call.id, result
+            except asyncio.CancelledError:
+                if open_call is not None:
+                    await asyncio.shield(_withdraw(open_call))
+                raise
+            except MewError as fault:
+                if not is_paused(fault):
+                    head = UNKNOWN if isinstance(fault, OutcomeUnknown | StillRunning) else ERROR
+                    return abridge(mask(f"{head}{fault}"), limit), open_call.id if open_call else "", None
+            except Exception as fault:  # a custom model may return arguments that are no JSON
+                why, name = one_line(mask(str(fault)), 300), one_line(call.name, 120)
+                if open_call is None:
+                    return f"{ERROR}{name} was not called: {why}", "", None
+                told = f"{UNKNOWN}{name} was called, and its answer cannot be read: {why}"
+                return told, open_call.id, result
+            await ready_to_send(participant)  # nothing was done: the call is repeated after the pause
 
     # --- the model ---
 
@@ -559,80 +595,6 @@ def list_callable_tools(
         specs.append(ToolSpec(f"{tool.participant}/{tool.name}", text, tool.input_schema))
     own = contents.list_tools(gate) if contents is not None else []
     return own + sorted(specs, key=lambda spec: spec.name)[: MAX_TOOLS - len(own)]
-
-
-async def execute_tool_call(
-    participant: MEWParticipant,
-    call: ToolCall,
-    *,
-    known: Sequence[ToolSpec],
-    about: Sequence[str],
-    timeout: float | None,
-    limit: int,
-    gate: Gate | None = None,
-    propose: bool = False,
-    context: str = "",
-    images: bool = False,
-    on_end: Callable[[str, Any], object] = lambda id, result: None,
-) -> str:
-    """Makes the call; returns its result or its failure as text of at most about `limit` characters.
-
-    When it is cancelled while it waits, it ends the call: a proposal is withdrawn.
-
-    Args:
-        propose: whether it is a proposal even where a request is permitted.
-        context: the sequence that the call belongs to; empty for none.
-        images: whether the model takes pictures: then the text is an `Observation` with them.
-        on_end: called with the id of the message and its result; None as the result of a call that failed.
-    """
-    names = [tool.name for tool in known]
-    if call.fault:
-        return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(call.fault, 500)}"
-    if call.name not in names:
-        some = ", ".join(names[:20]) or "none"
-        return f"{ERROR}there is no tool {one_line(call.name, 120)}. Tools here: {some}"
-    if gate is not None and (refused := gate(call.name, call.arguments)):
-        return abridge(f"{ERROR}{refused}", limit)
-    while True:
-        open_call: Call | None = None
-        try:
-            how: dict[str, Any] = {
-                "timeout": timeout,
-                "correlation_id": about,
-                "context": context or None,
-                "propose": propose,
-            }
-            reading = content_request(call.name, call.arguments)
-            open_call = (
-                participant.call(call.name, call.arguments, progress=True, proposal_progress=True, **how)
-                if reading is None
-                else participant.mcp_request(*reading, **how)
-            )
-            result, remark = await _load_whole(participant, open_call.id, await open_call)
-            on_end(open_call.id, result)
-            raw = result.raw if isinstance(result, ToolResult) else result
-            if reading is None:
-                content = for_model(read_parts(raw), images=images)
-            else:
-                parts = read_parts(raw, reading[1]["method"])
-                content = for_model(parts, images=images, empty="(nothing to read)")
-            return Observation.of(abridge(mask(f"{content.text}{remark}"), limit), content.pictures)
-        except asyncio.CancelledError:
-            if open_call is not None:
-                await asyncio.shield(_withdraw(open_call))
-            raise
-        except MewError as fault:
-            if not is_paused(fault):
-                if open_call is not None:
-                    on_end(open_call.id, None)
-                sent = isinstance(fault, OutcomeUnknown | StillRunning)
-                return abridge(mask(f"{UNKNOWN if sent else ERROR}{fault}"), limit)
-        except Exception as fault:  # a custom model may return arguments that are no JSON
-            why, name = one_line(mask(str(fault)), 300), one_line(call.name, 120)
-            if open_call is None:
-                return f"{ERROR}{name} was not called: {why}"
-            return f"{UNKNOWN}{name} was called, and its answer cannot be read: {why}"
-        await ready_to_send(participant)  # nothing was done: the call is repeated after the pause
 
 
 async def _load_whole(participant: MEWParticipant, id: str, result: Any) -> tuple[Any, str]:

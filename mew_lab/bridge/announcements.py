@@ -32,9 +32,9 @@ from mew_lab.sdk.group import run_all
 __all__ = ["AnnouncingServer", "ListAnnouncer", "Listed"]
 
 Listed = Literal["tools", "resources", "prompts"]
-ANNOUNCE_EVERY = 0.5  # seconds
-TAKE_WITHIN = 5.0  # seconds in which a session takes an announcement
-MAX_SESSIONS = 256
+ANNOUNCE_EVERY = 0.5  # seconds; each makes every client read its lists anew
+TAKE_WITHIN = 5.0  # seconds in which a session takes an announcement; one that does not read is told no more
+MAX_SESSIONS = 256  # that are told; the oldest gives way, as not every end of one is seen
 _EVENTS: Mapping[Listed, ServerEvent] = {
     "tools": ToolsListChanged(),
     "resources": ResourcesListChanged(),

@@ -35,7 +35,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from mcp import MCPError, types
@@ -84,7 +84,7 @@ from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.kept import is_result_uri
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import DiscoveredTool, ToolReading
-from mew_lab.sdk.group import run_all
+from mew_lab.sdk.group import RunningTasks, run_all
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.peer_lists import METHODS, PeerEntry, PeerLists
 from mew_lab.sdk.scheduler import AT_ONCE
@@ -180,11 +180,9 @@ class McpGate:
         lists: ListMemory | None = None,
         bare_names: str = "",
     ) -> None:
-        check_seconds(answer_after, key="answer_after")
-        check_seconds(decide_within, key="decide_within")
-        check_seconds(run_within, key="run_within")
-        check_seconds(grace, key="grace")
-        check_seconds(withdraw_after, key="withdraw_after")
+        times = {"answer_after": answer_after, "decide_within": decide_within, "run_within": run_within}
+        for key, seconds in {**times, "grace": grace, "withdraw_after": withdraw_after}.items():
+            check_seconds(seconds, key=key)
         self.participant = participant
         self._kept = KeptForClients(participant.results)
         self.calls = WaitingCalls(
@@ -210,7 +208,7 @@ class McpGate:
         self._remembered: dict[str, ToolReading] = {}  # of participants that have not answered this gate yet
         self._was_served = False  # whether lists were remembered when it started
         self._is_settled = False  # whether the first answers have come, or were waited for
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = RunningTasks()
         self._keeping: asyncio.Task[None] | None = None
         self.announcer = ListAnnouncer()
         self._lists = PeerLists(participant, on_change=self.announcer.announce)
@@ -240,9 +238,9 @@ class McpGate:
             name: remembered[name] for name in discovery.get_undiscovered_participants() if name in remembered
         }
         self._was_served = bool(self._remembered)
-        self._begin(self._settle())
+        self._tasks.start(self._settle())
         for name in self._remembered:
-            self._begin(self._confirm(name))
+            self._tasks.start(self._confirm(name))
         await self._restore()
         if why := self._instruct():
             logger.warning("%s", why)
@@ -266,11 +264,6 @@ class McpGate:
             f"{name} may not send tools/list in this space, so it has no tools of others to offer; the owner can enrol "
             "it with the profile agent, or grant it that request"
         )
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _settle(self) -> None:
         """Waits for the first answers; from then on, a change is announced as it comes, and those before it at once."""
@@ -311,9 +304,7 @@ class McpGate:
 
     async def stop(self) -> None:
         """Withdraws the undecided calls and leaves the space."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
         await self.calls.close()
         await self._lists.close()
         await self.announcer.close()
@@ -434,9 +425,7 @@ class McpGate:
             and self._list_memory is not None
             and (self._keeping is None or self._keeping.done())
         ):
-            self._keeping = asyncio.get_running_loop().create_task(self._keep(self._list_memory))
-            self._tasks.add(self._keeping)
-            self._keeping.add_done_callback(self._tasks.discard)
+            self._keeping = self._tasks.start(self._keep(self._list_memory))
 
     def _announce_tools(self) -> None:
         if self._is_settled and self._tools.take_change():

@@ -300,7 +300,7 @@ class McpBridge:
                     f"{self.name}: has been starting for {loop.time() - began:.0f} s, of {self._start_timeout:g} s "
                     f"at most ({server.command_line}){fetches}"
                 )
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # nothing wakes this for a new line
         self._on_start(f"{self.name}: more of its error output is not shown")
 
     # --- answering ---

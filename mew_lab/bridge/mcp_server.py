@@ -22,27 +22,24 @@ from typing import Any, Protocol, cast
 
 import mcp.server.stdio
 from mcp import MCPError, types
-from mcp.server import InitializationOptions, NotificationOptions, ServerRequestContext
+from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 
+from mew_lab.bridge.announcements import AnnouncingServer, ListAnnouncer
 from mew_lab.bridge.client_results import misfit
 from mew_lab.bridge.delivery import STDIO_ANSWERS
 from mew_lab.bridge.early_answers import EarlyAnswers, write_all
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
-from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import RpcError
 
-__all__ = ["MAX_REQUEST", "ChangingServer", "ListChanges", "McpSurface", "mcp_server", "serve_stdio"]
+__all__ = ["MAX_REQUEST", "McpSurface", "mcp_server", "serve_stdio"]
 
 MAX_REQUEST = 4 * 1024 * 1024  # bytes of one request
 CHUNK = 1 << 16
 LAST_ANSWERS = 5.0  # seconds for what is not yet written when the client has closed stdin
-MAX_NOTIFIED = 64  # clients that are notified of a changed list
 
 
 class McpSurface(Protocol):
@@ -69,48 +66,14 @@ class McpSurface(Protocol):
         """
 
 
-class ListChanges:
-    """Announces changes of the list of tools to the clients that have listed it.
-
-    A client of the handshake era is notified on its connection, one of a later era on the stream of its subscription.
-    """
-
-    def __init__(self) -> None:
-        self._sessions: BoundedDict[int, ServerSession] = BoundedDict(MAX_NOTIFIED)
-        self._bus = InMemorySubscriptionBus()
-        self.listen = ListenHandler(self._bus)
-
-    def note(self, session: ServerSession) -> None:
-        """Records that the client of a session has listed the tools."""
-        if session.client_params is not None:  # else it is of a later era
-            self._sessions[id(session.client_params)] = session
-
-    async def announce(self, what: str = "tools") -> None:
-        """Announces that the tools have changed."""
-        await self._bus.publish(ToolsListChanged())
-        for session in list(self._sessions.values()):
-            with contextlib.suppress(Exception):  # its client is gone
-                await session.send_tool_list_changed()
-
-
-class ChangingServer(Server[Any]):
-    """A server of the MCP library that declares that its list of tools changes, over every transport."""
-
-    def create_initialization_options(
-        self, notification_options: NotificationOptions | None = None, *more: Any, **how: Any
-    ) -> InitializationOptions:
-        """The library's options, with `tools.listChanged`."""
-        declared = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(declared, *more, **how)
-
-
 def mcp_server(surface: McpSurface) -> Server[Any]:
     """The surface as a server of the MCP library, to be run over any of its transports. Spec: T-1, T-3, TA-18."""
     quiet_library()
-    changes = ListChanges()
+    announcer = ListAnnouncer()
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], params: Any) -> types.ListToolsResult:
-        changes.note(ctx.session)
+        if ctx.session.client_params is not None:  # else it is of a later era, and listens
+            announcer.note(ctx.session, "tools", since=announcer.count("tools"))
         listed = (await surface.answer("tools/list", {}))["tools"]
         odd = {
             str(tool["name"]): why
@@ -136,15 +99,15 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
             raise MCPError(fault.code, fault.message, data=fault.data) from None
         return types.CallToolResult.model_validate(result)
 
-    surface.changed.add(changes.announce)
+    surface.changed.add(lambda _: announcer.announce("tools"))
     initialized = surface.initialized()
-    return ChangingServer(
+    return AnnouncingServer(
         initialized["serverInfo"]["name"],
         version=initialized["serverInfo"]["version"],
         instructions=initialized.get("instructions"),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_subscriptions_listen=changes.listen,
+        on_subscriptions_listen=announcer.listen,
     )
 
 

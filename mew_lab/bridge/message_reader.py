@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import secrets
 from collections.abc import Mapping, MutableMapping
-from pathlib import Path
 from typing import Any
 
 from mcp import types
 
-from mew_lab.bridge.process import ENDS, LineJudge, LongLine, Spool
+from mew_lab.bridge.process import ENDS, GrowingLine, LineJudge, LongLine, Spool
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN, answer_fault
 from mew_lab.sdk.result_store import UnreadResult
 from mew_lab.sdk.tools import INTERNAL_ERROR
@@ -26,7 +26,11 @@ __all__ = ["MessageReader", "find_unread", "may_be_costly"]
 
 logger = logging.getLogger(__name__)
 UNREAD = "mew_lab/unread"  # the member of a result that is a key
+MOST_DIGITS = 308  # of an integer: the library makes a float of some, and a longer one ends its session
 LARGE = 256 * 1024  # bytes of a line that another process judges before it is parsed
+
+
+_HUGE = re.compile(rb"[\s:,\[-]\d{%d}" % (MOST_DIGITS + 1))
 
 
 class MessageReader:
@@ -84,7 +88,7 @@ class MessageReader:
         A result that nobody should parse is put into `unread`, and a key of it is in its place, as `find_unread` finds.
         """
         messages = await self.read(line)
-        if isinstance(line, bytes) and not messages and not _is_large(line):
+        if isinstance(line, bytes) and not messages and not _is_large(line) and not _HUGE.search(line):
             return [line]  # the library says what is wrong with it
         texts = []
         for message in messages:
@@ -127,7 +131,7 @@ class MessageReader:
             if found is not None and (found.values > MAX_VALUES or found.containers > MAX_CONTAINERS):
                 return await self._read_costly(line, found.answers)
         try:
-            plain = json.loads(line)
+            plain = json.loads(line, parse_int=_read_int)
             if b"\\ud" in line or b"\\uD" in line:  # a lone surrogate cannot be sent on
                 json.dumps(plain, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
@@ -143,21 +147,15 @@ class MessageReader:
         if answers is None:
             logger.debug("a message of %s that %s is left out", self._server, why)
             return None
-        if (path := self._write(line)) is None:
-            return _unknown_answer(answers, f"The MCP server sent an answer that {why}")
-        return await self._read_long(LongLine(line[:ENDS], line[-ENDS:], path, why))
-
-    def _write(self, line: bytes) -> Path | None:
-        """The file of a costly line; None where it cannot be kept."""
         if self._spool is None:
-            return None
-        try:
-            path = self._spool.new_file()
-            path.write_bytes(line)
-        except OSError as fault:
-            logger.debug("a line of %s cannot be kept: %s", self._server, fault)
-            return None
-        return path
+            return _unknown_answer(answers, f"The MCP server sent an answer that {why}")
+        spooled = GrowingLine(self._spool, held=0)
+        spooled.add(line)
+        long = spooled.take()
+        assert isinstance(long, LongLine)
+        if long.path is None:
+            return _unknown_answer(answers, f"The MCP server sent an answer that {why}, and that {long.why}")
+        return await self._read_long(long)
 
     async def _read_long(self, line: LongLine) -> Any:
         """The response in a file, with its result unread; else the end of the request that it answers."""
@@ -187,7 +185,8 @@ class MessageReader:
         if ends.answers is None or not ends.is_object:
             logger.debug("a line of %s is no JSON-RPC message", self._server)
             return None
-        return _unknown_answer(ends.answers, "The MCP server sent a malformed answer: it is no JSON")
+        why = f"it is no JSON, or has an integer of more than {MOST_DIGITS} digits"
+        return _unknown_answer(ends.answers, f"The MCP server sent a malformed answer: {why}")
 
     def _refuse(self, line: LongLine, why: str) -> types.JSONRPCError | None:
         if (id := line.answers) is not None:
@@ -202,6 +201,12 @@ def find_unread(result: Mapping[str, Any], unread: MutableMapping[str, UnreadRes
     """The result whose key stands in the place of it; None for any other result."""
     key = result.get(UNREAD)
     return unread.pop(key, None) if isinstance(key, str) else None
+
+
+def _read_int(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"an integer of {len(text)} digits")
+    return int(text)
 
 
 def may_be_costly(line: bytes) -> bool:

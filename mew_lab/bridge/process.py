@@ -52,7 +52,7 @@ ENDLESS = 1 << 30  # bytes; a line that goes on for longer ends the session
 LONGEST = 2 * MAX_MESSAGE  # bytes of a line that is held in memory
 ENDS = 4096  # bytes that are kept of the beginning and the end of a longer one
 CHUNK = 64 * 1024
-JUDGED_WITHIN = 20.0  # seconds
+JUDGED_WITHIN = 20.0  # seconds, with the start of the judge; then a line that may be costly is refused
 STDERR_LINE = 8 * 1024  # bytes of a line of its stderr that are kept
 STDERR_LINES = 64
 TOLD_LINES = 5  # of its stderr, with the end of a server
@@ -124,8 +124,11 @@ class Spool(Protocol):
         """A new empty private file; its user deletes it.
 
         Raises:
-            OSError: it cannot be made, or nothing of such a size can be kept now.
+            OSError: it cannot be made.
         """
+
+    def check_growth(self, size: int) -> None:
+        """Raises OSError where there is no room for so many bytes more of such files."""
 
     @property
     def most(self) -> int:
@@ -234,6 +237,7 @@ class GrowingLine:
             self._without_file(f"is longer than {self._spool.most} bytes")
             return
         try:
+            self._spool.check_growth(len(piece))
             if self._file.write(piece) != len(piece):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as fault:

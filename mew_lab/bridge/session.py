@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -38,6 +38,7 @@ from mew_lab.protocol.kept import KEPT_METHODS
 from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import MAX_TOOLS, needs_task
+from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.list_pages import LISTED
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.request_server import ASKED
@@ -128,7 +129,7 @@ class McpSession:
         self.modern = False
         self._log_level = ""
         self._run_as_task: BoundedDict[str, None] = BoundedDict(MAX_TOOLS, refresh=True)  # tools
-        self._cancelling: set[asyncio.Task[None]] = set()
+        self._cancelling = RunningTasks()
         self._followed: dict[str, asyncio.Task[None]] = {}  # URI -> its subscription, at a modern server
 
     async def negotiate(self, *, discover_first: bool = False) -> None:
@@ -248,7 +249,7 @@ class McpSession:
         try:
             made = await asyncio.shield(making)
         except asyncio.CancelledError:
-            self._cancel_later(self._cancel_unnamed_task(making))
+            self._cancelling.start(self._cancel_unnamed_task(making))
             raise
         task = None if isinstance(made, UnreadResult) else made.get("task")
         id = task.get("taskId") if isinstance(task, Mapping) else None
@@ -257,13 +258,8 @@ class McpSession:
         try:
             return await self._send(TASK_RESULT, {"taskId": id}, None)
         except asyncio.CancelledError:
-            self._cancel_later(self._cancel_task(id))
+            self._cancelling.start(self._cancel_task(id))
             raise
-
-    def _cancel_later(self, cancel: Coroutine[Any, Any, None]) -> None:
-        cancelling = asyncio.get_running_loop().create_task(cancel)
-        self._cancelling.add(cancelling)
-        cancelling.add_done_callback(self._cancelling.discard)
 
     async def _cancel_unnamed_task(self, making: asyncio.Task[dict[str, Any]]) -> None:
         """Cancels a task of whose id its server has not told yet: without it, the server goes on."""

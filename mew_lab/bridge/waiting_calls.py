@@ -64,6 +64,7 @@ from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.progress import Progress
 from mew_lab.sdk.results import ToolResult, result_of
 
@@ -213,7 +214,7 @@ class WaitingCalls:
         self._unknown: BoundedDict[str, tuple[str, float]] = BoundedDict(
             MAX_UNKNOWN
         )  # by id: key, since when
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = RunningTasks()
 
     @property
     def is_full(self) -> bool:
@@ -249,7 +250,7 @@ class WaitingCalls:
         self.hand_over(waiting, session)
         self._keep(waiting)
         self._remember(waiting)
-        self._start(self._follow(waiting, call))
+        self._tasks.start(self._follow(waiting, call))
         if not waiting.decided:
             self._set_timer(waiting, "decide", self.decide_within, self._expire)
         return waiting
@@ -294,7 +295,7 @@ class WaitingCalls:
         if waiting.attached or waiting.ended.is_set():
             return
         if waiting.decided:
-            self._start(self._cancel(waiting))
+            self._tasks.start(self._cancel(waiting))
             return
         if waiting.why:
             return
@@ -329,13 +330,13 @@ class WaitingCalls:
         if change.what == "fulfilled":
             self._set_timer(waiting, "run", self.run_within, self._give_up)
             if waiting.caller == "cancelled" and not waiting.attached:
-                self._start(self._cancel(waiting))
+                self._tasks.start(self._cancel(waiting))
         if change.what != "rejected" or waiting.why:
             return
         by, reason = change.proposal.rejections[-1]
         stated = f": {one_line(reason, MAX_REASON)}" if reason else ", without a reason"
         waiting.why = f"{one_line(by, MAX_REASON)} rejected {waiting.what}{stated}. It was not executed"
-        self._start(self._withdraw(waiting, "rejected"))
+        self._tasks.start(self._withdraw(waiting, "rejected"))
 
     def note_response(self, envelope: Envelope) -> None:
         """Takes the late answer to a request, which the ledger has observed before."""
@@ -356,7 +357,7 @@ class WaitingCalls:
         self._status.resume()
         for waiting in tuple(self._by_id.values()):
             if waiting.why and not waiting.ended.is_set() and not waiting.decided:
-                self._start(self._withdraw(waiting, "no_longer_needed"))
+                self._tasks.start(self._withdraw(waiting, "no_longer_needed"))
 
     async def close(self) -> None:
         """Withdraws all undecided calls at once, and waits shortly until the space has the withdrawals."""
@@ -365,7 +366,7 @@ class WaitingCalls:
             waiting for waiting in self._by_id.values() if not waiting.ended.is_set() and not waiting.decided
         ]
         for waiting in undecided:
-            self._start(self.withdraw(waiting, f"The gate ended, so {waiting.what} was withdrawn"))
+            self._tasks.start(self.withdraw(waiting, f"The gate ended, so {waiting.what} was withdrawn"))
         ends = [asyncio.ensure_future(waiting.ended.wait()) for waiting in undecided]
         if ends:
             await asyncio.wait(ends, timeout=SETTLE)
@@ -374,9 +375,9 @@ class WaitingCalls:
                 self._release(waiting)  # the next client need not hear of it
             for name in tuple(waiting.timers):
                 self._clear_timer(waiting, name)
-        for task in (*ends, *self._tasks):
-            task.cancel()
-        await asyncio.gather(*ends, *self._tasks, return_exceptions=True)
+        for end in ends:
+            end.cancel()
+        await self._tasks.end()
 
     # --- the life of a call ---
 
@@ -563,14 +564,14 @@ class WaitingCalls:
                 waiting.why
                 or f"Nobody decided on {what} within {within:g} s, so it was refused and not executed"
             )
-            self._start(self._withdraw(waiting, "timeout"))
+            self._tasks.start(self._withdraw(waiting, "timeout"))
 
     def _leave(self, waiting: WaitingCall) -> None:
         if not waiting.decided and not waiting.attached:
             what, is_cancelled = waiting.what, waiting.caller == "cancelled"
             why = "Its client cancelled" if is_cancelled else f"The client was gone for {self.grace:g} s, so"
             waiting.why = waiting.why or f"{why} {what}{', so it' if is_cancelled else ''} was withdrawn"
-            self._start(self._withdraw(waiting, "client_cancelled" if is_cancelled else "client_gone"))
+            self._tasks.start(self._withdraw(waiting, "client_cancelled" if is_cancelled else "client_gone"))
 
     async def _withdraw(self, waiting: WaitingCall, reason: str) -> bool:
         if waiting.call is None or waiting.decided:  # an approval came first
@@ -598,7 +599,7 @@ class WaitingCalls:
         waiting.unconfirmed_since = min(waiting.unconfirmed_since, now)
         if now < waiting.unconfirmed_since + self.decide_within:
             self._set_timer(
-                waiting, "again", WITHDRAW_AGAIN, lambda one: self._start(self._withdraw(one, reason))
+                waiting, "again", WITHDRAW_AGAIN, lambda one: self._tasks.start(self._withdraw(one, reason))
             )
             return
         assert waiting.call is not None
@@ -623,11 +624,6 @@ class WaitingCalls:
         timer = waiting.timers.pop(name, None)
         if timer is not None:
             timer.cancel()
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _has_result(fault: MewError) -> TypeGuard[ToolFailed]:

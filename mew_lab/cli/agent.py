@@ -18,7 +18,22 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import token_from
 from mew_lab.sdk.settings import Settings, read_settings
 
-__all__ = ["read_agent_settings", "run", "run_agent"]
+__all__ = ["add_options", "read_agent_settings", "run", "run_agent"]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    about = "the settings, YAML or JSON; MEW_GATEWAY, MEW_SPACE, MEW_TOKEN and options override them"
+    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=about)
+    parser.add_argument("--gateway", metavar="URL", help="ws://… of the gateway")
+    shell.add_elsewhere(parser)
+    parser.add_argument("--model", metavar="M", help="offline (the built-in model), or the name of a model")
+    parser.add_argument(
+        "--base-url", metavar="URL", help="the address of a server of the chat completions API"
+    )
+    about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
+    parser.add_argument("--key-env", metavar="NAME", help=about)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -27,9 +27,50 @@ from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.result_store import ResultLimits
 
-__all__ = ["bridge", "run"]
+__all__ = ["add_options", "bridge", "run"]
 
 Say = Callable[[str], object]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    shell.add_elsewhere(parser)
+    about = "an environment variable to pass to the server; may be repeated"
+    parser.add_argument("--env", action="append", default=[], metavar="VARIABLE", help=about)
+    about = "seconds to wait for the server's first answer; default: 30, with npx, uvx and their like 300"
+    parser.add_argument("--init-timeout", type=float, metavar="SECONDS", help=about)
+    about = "a header for a server at a URL, such as 'Authorization: Bearer ${TOKEN}'; may be repeated"
+    parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help=about)
+    about = "the transport of a server at a URL; default: sse where its path ends with /sse, else http"
+    parser.add_argument("--transport", choices=("http", "sse"), help=about)
+    about = "how often within a minute a server that ends by itself is started again; default: 0"
+    parser.add_argument("--restarts", type=int, default=0, metavar="N", help=about)
+    about = "the participant that answers for the server where no person decided its call, such as human"
+    parser.add_argument("--owner", metavar="ID", help=about)
+    about = (
+        "lets the server ask the owner for replies of a model; each is approved there (lab.allow_sampling)"
+    )
+    parser.add_argument("--sampling", action="store_true", help=about)
+    about = "a folder that the server is told of; may be repeated"
+    parser.add_argument("--root", action="append", metavar="FOLDER", help=about)
+    about = "refuses to repeat a call of unknown outcome even where the tool only reads, or is idempotent"
+    parser.add_argument("--strict-unknown", action="store_true", help=about)
+    about = "how long an equal call counts as such a repeat; default: 24 hours"
+    parser.add_argument("--repeats-within", type=float, metavar="SECONDS", help=about)
+    shell.add_mcp_config(parser)
+    about = "with --mcp-config: a server of the file; default: all; may be repeated"
+    parser.add_argument("--server", action="append", default=[], metavar="NAME", help=about)
+    about = "the bytes of the largest result that is kept where no message can hold it; default: 64 MiB"
+    parser.add_argument("--result-bytes", type=int, metavar="N", help=about)
+    about = "the bytes of all such results together; default: 256 MiB"
+    parser.add_argument("--results-bytes", type=int, metavar="N", help=about)
+    about = "how long such a result is kept; default: 24 hours"
+    parser.add_argument("--results-seconds", type=float, metavar="SECONDS", help=about)
+    about = "the command that starts the server, or the URL of a server that runs elsewhere"
+    words = parser.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
+    words.required = False  # with "*", the address alone would fill it, and a command behind the options none
 
 
 def run(options: argparse.Namespace) -> None:

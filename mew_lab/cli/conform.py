@@ -18,9 +18,32 @@ from mew_lab.conformance.report import lines, to_json
 from mew_lab.conformance.suite import decides, play
 from mew_lab.errors import ConfigError, MewError
 
-__all__ = ["conform", "run"]
+__all__ = ["add_options", "conform", "run"]
 
 Say = Callable[[str], object]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    parser.add_argument("url", metavar="URL", nargs="?", help="ws://… of the gateway")
+    files = {
+        "--tokens": "the file with a token for each role, readable by you alone; --write-space makes it",
+        "--write-space": "instead of a run: writes a space.yaml with all roles, for the start of the gateway",
+        "--write-second": "with --write-space: also writes a second space, for a gateway that can run two",
+        "--json": "also writes the table to this file, as JSON",
+    }
+    for flag, about in files.items():
+        parser.add_argument(flag, metavar="FILE", type=Path, help=about)
+    about = "the rows to test, such as P-3.6.8-2 or 'P-3.10*'; may be repeated"
+    parser.add_argument("--only", metavar="IDS", action="append", default=[], help=about)
+    parser.add_argument(
+        "--timeout", metavar="S", type=float, default=5.0, help="seconds to wait for an answer"
+    )
+    parser.epilog = (
+        "The exit status is 0 when no row of the specification failed, 1 when some did, 2 when there was no run. "
+        "A row that says MAY cannot fail. Rulings of this project are counted separately and do not change the status."
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -29,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         SystemExit: The status of the run, unless it is 0.
     """
-    arguments = {name: value for name, value in vars(options).items() if name != "command"}
+    arguments = {name: value for name, value in vars(options).items() if name not in ("command", "run")}
     if status := conform(**arguments, say=shell.say, progress=shell.warn):
         raise SystemExit(status)
 

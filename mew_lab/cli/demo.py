@@ -30,10 +30,10 @@ from mew_lab.lab.labs import close_all, up
 from mew_lab.lab.seat import Seat
 from mew_lab.protocol.text import count_of
 
-__all__ = ["MESSAGE", "check", "make_repository", "run", "show_demo"]
+__all__ = ["MESSAGE", "add_options", "check", "make_repository", "run", "show_demo"]
 
 MESSAGE = "Add the first page"
-DEADLINE = 30.0
+DEADLINE = 30.0  # seconds for git, for a proposal to arrive, and for its result
 
 # No git settings of the user are read, and the same message always gives the same commit.
 _GIT: Mapping[str, str] = {
@@ -49,6 +49,17 @@ _GIT: Mapping[str, str] = {
     "GIT_COMMITTER_DATE": "2026-01-01T12:00:00+00:00",
     "LC_ALL": "C.UTF-8",
 }
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    parser.add_argument("--message", metavar="TEXT", help="the message of the one commit in the repository")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="an empty or new folder for repository and journal"
+    )
+    parser.add_argument("--no-color", action="store_true", help="prints no colours")
+    parser.add_argument("--yes", action="store_true", help="lets a policy approve instead of asking")
 
 
 def run(options: argparse.Namespace) -> None:

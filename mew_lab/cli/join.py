@@ -21,7 +21,7 @@ from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.visible import visible
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["HELP", "Quit", "Verbs", "obey", "run"]
+__all__ = ["HELP", "Quit", "Verbs", "add_options", "obey", "run"]
 
 MOST_TOLD = 1000  # proposals of which a person was told
 
@@ -66,6 +66,14 @@ class Verbs(Protocol):
     def who(self) -> object: ...
     def tools(self, participant: str | None) -> object: ...
     def status(self) -> object: ...
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    shell.add_elsewhere(parser)
+    parser.add_argument("--no-color", action="store_true", help="prints no colours")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from mew_lab.cli import shell
 from mew_lab.errors import JournalError, MewError
 from mew_lab.gateway.auth import known_tokens
+from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.export import export_as_peers
 from mew_lab.log.integrity import verify_with
 from mew_lab.log.kept_heads import keep_head_of, kept_heads
@@ -24,7 +25,21 @@ from mew_lab.log.verification import FLAW, NOT_VERIFIABLE
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible_json
 
-__all__ = ["opened_plain", "run", "run_audit", "run_diagnose", "run_export", "run_replay", "run_verify"]
+__all__ = [
+    "add_audit",
+    "add_diagnose",
+    "add_export",
+    "add_options",
+    "add_replay",
+    "add_verify",
+    "opened_plain",
+]
+
+
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run_replay)
+    parser.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
 
 
 def run_replay(options: argparse.Namespace) -> None:
@@ -38,6 +53,17 @@ def run_replay(options: argparse.Namespace) -> None:
         shell.say(str(replay(options.file)))
 
 
+def add_audit(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run_audit)
+    parser.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+    parser.add_argument(
+        "id",
+        metavar="ID",
+        help="the message's number, such as '#13', its id, or the first characters of a proposal's id",
+    )
+
+
 def run_audit(options: argparse.Namespace) -> None:
     """Reports the sender of an envelope, and the capability that permitted it or the reason of its refusal.
 
@@ -49,6 +75,21 @@ def run_audit(options: argparse.Namespace) -> None:
         shell.say(str(log.audit(options.id)))
         for fault in log.faults:
             shell.warn(f"mew-lab audit: {fault}")
+
+
+def add_diagnose(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run_diagnose)
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a journal, or the folder of the log files of another gateway"
+    )
+    about = "prints only findings of at least this severity: note (default), warn, error or fatal"
+    parser.add_argument("--severity", choices=SEVERITIES, default="note", help=about)
+    parser.add_argument("--json", action="store_true", help="prints each finding as a line of JSON")
+    parser.epilog = (
+        "The exit status is 0 when nothing worse than a note was found, 1 when there is a warning, an error or worse, "
+        "or when the log cannot be read."
+    )
 
 
 def run_diagnose(options: argparse.Namespace) -> None:
@@ -116,6 +157,38 @@ def _verified_after(
         raise SystemExit(NOT_VERIFIABLE)
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    actions = parser.add_subparsers(dest="action", required=True)
+    abouts = {
+        "verify": "checks the chain of the journal and names the first line that was changed",
+        "prune": "deletes the older files of a journal that no process writes, and keeps a snapshot to resume from",
+    }
+    for name, about in abouts.items():
+        action = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        action.add_argument(
+            "file", type=Path, metavar="FILE", help="the first file of the journal of a gateway"
+        )
+        about = "a file with earlier heads of the chain; default: the one beside the tokens of the space"
+        action.add_argument("--heads", type=Path, metavar="FILE", help=about)
+        if name == "prune":
+            about = "the number of newest files to keep; default: 1; with 0 only the snapshot is left"
+            action.add_argument("--keep", type=_count, default=1, metavar="N", help=about)
+            action.add_argument("--yes", action="store_true", help="deletes without asking")
+        else:
+            action.epilog = (
+                "The exit status is 1 when the journal was changed after it was written, 2 when it is missing or cannot "
+                "be read, otherwise 0."
+            )
+
+
+def _count(word: str) -> int:
+    if not word.isascii() or not word.isdecimal() or len(word) > 9:
+        raise argparse.ArgumentTypeError(f"{word[:20]!r} is no number of files")
+    return int(word)
+
+
 def run(options: argparse.Namespace) -> None:
     """Verifies a journal, or deletes its older files after the person has agreed.
 
@@ -158,6 +231,25 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run_verify)
+    parser.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway, or another log")
+    about = "the heads that were kept elsewhere; default: those beside the tokens of the lab"
+    parser.add_argument("--heads", type=Path, metavar="FILE", help=about)
+    about = "accepts a log that nothing vouches for: 0 in place of 2"
+    parser.add_argument("--unchained-ok", action="store_true", help=about)
+    parser.epilog = (
+        "A receipt is the record of one decision: who or which policy decided which proposal, when, how, and the digest "
+        "of what was shown. The exit status is the first that holds: 1 when the journal was changed after it was "
+        "written; 3 when a call was executed for a proposal and nobody decided that; 2 when it is not verifiable, "
+        "because it has no chain, a part has none, or no head was kept of it where heads of its space were kept then, "
+        "and when the file is missing or cannot be read; otherwise 0, also where a decision was made elsewhere: then it "
+        "is known who decided, and not what was shown. A saved copy has no chain; heads that were kept of its journal "
+        "vouch for it up to the last that agrees."
+    )
+
+
 def run_verify(options: argparse.Namespace) -> None:
     """Verifies a journal, and the consent receipt of each request for a proposal in it.
 
@@ -172,6 +264,19 @@ def run_verify(options: argparse.Namespace) -> None:
         shell.warn("mew-lab verify: it is not verifiable; where that is expected, add --unchained-ok")
     if status:
         raise SystemExit(status)
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run_export)
+    parser.add_argument(
+        "journal", type=Path, metavar="JOURNAL", help="the first file of the journal of a gateway"
+    )
+    about = "the format: peers, for envelope-history.jsonl and capability-decisions.jsonl"
+    parser.add_argument("--as", dest="as_format", choices=("peers",), required=True, help=about)
+    about = "the folder for the files; default: the working directory"
+    parser.add_argument("--to", type=Path, metavar="FOLDER", default=Path(), help=about)
+    parser.add_argument("--force", action="store_true", help="replaces existing files")
 
 
 def run_export(options: argparse.Namespace) -> None:

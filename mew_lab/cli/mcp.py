@@ -18,15 +18,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mew_lab.bridge.client_settings import write_settings
+from mew_lab.bridge.client_settings import CLIENTS, write_settings
 from mew_lab.bridge.early_answers import EarlyAnswers
 from mew_lab.cli import shell
-from mew_lab.errors import MewError, NotAdmitted
+from mew_lab.errors import ConfigError, MewError, NotAdmitted
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed, token_from
 from mew_lab.protocol.address import Address
+from mew_lab.protocol.kinds import CLOSE_TAKEN
 from mew_lab.protocol.token import Token
 from mew_lab.settings.environment import state_folder
-from mew_lab.settings.waiting import ANSWER_AFTER, DECIDE_WITHIN, GRACE, RUN_WITHIN, WITHDRAW_AFTER
+from mew_lab.settings.waiting import (
+    ANSWER_AFTER,
+    DECIDE_WITHIN,
+    GRACE,
+    RUN_WITHIN,
+    WITHDRAW_AFTER,
+    check_seconds,
+)
 from mew_lab.transport.folder import hide
 from mew_lab.version import VERSION
 
@@ -34,9 +42,8 @@ if TYPE_CHECKING:
     from mew_lab.bridge.call_memory import CallMemory
     from mew_lab.bridge.gate import McpGate
 
-__all__ = ["run", "serve"]
+__all__ = ["add_options", "run", "serve"]
 
-TAKEN = 4409  # the code with which a gateway refuses an id that is connected already
 LIMITS = {
     "answer_after": ANSWER_AFTER,
     "decide_within": DECIDE_WITHIN,
@@ -45,6 +52,49 @@ LIMITS = {
     "withdraw_after": WITHDRAW_AFTER,
 }
 OFFERED = "mcp"  # the folder of the tokens of clients in `.mew`
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    shell.add_elsewhere(parser)
+    about = "instead of a run: prints what to paste into the settings of this client"
+    parser.add_argument("--config", choices=CLIENTS, help=about)
+    about = "serves over HTTP on 127.0.0.1; default port: a free one; without this option over stdio"
+    parser.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+    about = "with --http: the file with the token of the clients; default: a new one below .mew"
+    parser.add_argument("--client-token-file", metavar="PATH", type=Path, help=about)
+    about = "the participant whose tools have their own names, without its name before them"
+    parser.add_argument("--bare-names", metavar="PARTICIPANT", default="", help=about)
+    abouts = {
+        "--answer-after": (
+            ANSWER_AFTER,
+            "seconds after which a call that still waits is answered as pending",
+        ),
+        "--decide-within": (DECIDE_WITHIN, "seconds after which a call that nobody decided is refused"),
+        "--run-within": (
+            RUN_WITHIN,
+            "seconds after which an approved call that its tool has not answered ends as unknown",
+        ),
+        "--grace": (GRACE, "seconds that a call still waits for a client that is gone"),
+        "--withdraw-after": (
+            WITHDRAW_AFTER,
+            "seconds after which a call that its client cancelled is withdrawn",
+        ),
+    }
+    for flag, (seconds, about) in abouts.items():
+        about = f"{about}; default: {seconds:g}"
+        parser.add_argument(flag, type=_seconds, default=seconds, metavar="S", help=about)
+
+
+def _seconds(word: str) -> float:
+    try:
+        return check_seconds(float(word), key="seconds")
+    except (ValueError, ConfigError):
+        raise argparse.ArgumentTypeError(
+            f"{word[:20]!r} is no number of seconds above 0, up to 30 days"
+        ) from None
 
 
 def run(options: argparse.Namespace) -> None:
@@ -97,7 +147,7 @@ def run(options: argparse.Namespace) -> None:
                 early=early,
             )
         except NotAdmitted as fault:
-            holder = memory.find_holder() if fault.close_code == TAKEN else ""
+            holder = memory.find_holder() if fault.close_code == CLOSE_TAKEN else ""
             if holder:
                 raise NotAdmitted(f"{fault}. On this computer, {holder} has it", space=fault.space) from None
             raise

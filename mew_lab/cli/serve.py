@@ -23,9 +23,48 @@ from mew_lab.lab.resuming import Past
 from mew_lab.log.journal import journal_path
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["run", "serve", "serve_again", "serve_files"]
+__all__ = ["add_options", "run", "serve", "serve_again", "serve_files"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LEVELS = ("debug", "info", "warning", "error")
 
 Say = Callable[[str], object]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--space", default="demo", metavar="NAME", help="the name of the space; default: demo")
+    about = (
+        "a space.yaml that describes a space and its participants; repeat it for several spaces on one port"
+    )
+    what.add_argument("--space-config", type=Path, metavar="FILE", action="append", help=about)
+    about = "the journal of a space that ran before and is to be resumed"
+    what.add_argument("--resume", type=Path, metavar="FILE", help=about)
+    about = "with ignore, a journal is resumed for which the heads that were kept elsewhere do not vouch"
+    parser.add_argument("--heads", choices=("check", "ignore"), default="check", help=about)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        choices=LOOPBACK,
+        help="the loopback address to listen on; default: 127.0.0.1",
+    )
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port; default: a free one")
+    about = "the participant that owns the space; default: human, or the owner in the space.yaml"
+    parser.add_argument("--as", dest="as_id", metavar="ID", help=about)
+    about = "does not start the agents and bridges of the space.yaml"
+    parser.add_argument("--no-auto-start", action="store_true", help=about)
+    profiles = "human, proposer, agent, tool, observer or admin; default: agent"
+    about = f"enrols another participant as {profiles}; may be repeated"
+    parser.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
+    shell.add_mcp_config(parser)
+    parser.add_argument(
+        "--journal", type=Path, metavar="PATH", help="the journal file; default: a new one below .mew"
+    )
+    parser.add_argument(
+        "--log-level", default="warning", choices=LEVELS, help="the lowest level of the log on stderr"
+    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.address import Address
@@ -21,6 +22,8 @@ from mew_lab.sdk.connection import address
 
 __all__ = [
     "Formatter",
+    "add_elsewhere",
+    "add_mcp_config",
     "ask_yes_or_no",
     "check_address",
     "end_on_signal",
@@ -97,6 +100,25 @@ def check_address(url: str, options: argparse.Namespace) -> None:
         raise MewError(f"Cannot join {url}: give --space NAME, as printed when the space was started")
     if options.token_file is None and options.token_env is None:
         raise MewError(f"Cannot join {url}: give --token-file PATH or --token-env NAME")
+
+
+def add_elsewhere(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name a space of another process, its token and the participant."""
+    parser.add_argument("--space", metavar="S", help="the name of the space")
+    token = parser.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token-file", metavar="PATH", type=Path, help="the file that holds the token, readable by you alone"
+    )
+    token.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the token")
+    parser.add_argument("--as", dest="as_id", metavar="ID", help="the participant id to join with")
+
+
+def add_mcp_config(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the servers of the file of an MCP client."""
+    about = "the file of an MCP client, such as .mcp.json, whose servers take part; each is asked for once"
+    parser.add_argument("--mcp-config", type=Path, metavar="FILE", help=about)
+    about = "allows the entry of this digest without a question; may be repeated"
+    parser.add_argument("--trust-config", action="append", default=[], metavar="SHA256", help=about)
 
 
 def new_runner() -> asyncio.Runner:

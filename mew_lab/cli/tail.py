@@ -13,7 +13,7 @@ from mew_lab.cli.journal import opened_plain
 from mew_lab.cli.terminal import Console, row_line
 from mew_lab.errors import MewError
 from mew_lab.lab.labs import close_all, connect
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.filter.facts import collect_facts
 from mew_lab.log.filter.fields import NO_FACTS
@@ -25,9 +25,27 @@ from mew_lab.log.log import open_log
 from mew_lab.protocol.visible import visible_json
 from mew_lab.space.events import Record
 
-__all__ = ["journal_lines", "run"]
+__all__ = ["add_options", "journal_lines", "run"]
 
 POLL = 0.2  # seconds between two readings of a followed file
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    parser.add_argument("source", metavar="FILE|URL", help="a log, or ws://… of a gateway")
+    parser.add_argument(
+        "--follow", "-f", action="store_true", help="waits for new records at the end of a file"
+    )
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="prints only the messages that pass a filter, such as 'kind ~ \"mcp/*\" and from == agent'",
+    )
+    parser.add_argument("--json", action="store_true", help="prints the exact text of each message")
+    parser.add_argument("--no-color", action="store_true", help="prints no colours")
+    shell.add_elsewhere(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -96,7 +114,7 @@ def journal_lines(
     start: float | None = None
     read = 0
     predicate = compile_predicate(tree if tree is not None else Conjunction(()))
-    rows = LiveRows(lambda: ("", 0))
+    rows = Rows(lambda: ("", 0))
 
     def records() -> Iterable[Record]:
         return opened_plain(path) if follow else log.records

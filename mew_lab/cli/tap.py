@@ -28,7 +28,7 @@ from mew_lab.space.events import Record
 from mew_lab.transport.http_relay import HttpRelay
 from mew_lab.transport.relay import StdioRelay, end_like
 
-__all__ = ["TapJournal", "run"]
+__all__ = ["TapJournal", "add_options", "run"]
 
 SPACE: Final = "tap"
 MAX_WAITING: Final = 64 * 1024 * 1024  # bytes that wait for the disk
@@ -176,6 +176,20 @@ class TapJournal:
         if kind not in self._told:
             self._told.add(kind)
             shell.warn(f"mew-lab tap: {sentence}.")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    about = "the journal, a new file; default: a new one below .mew/tap"
+    parser.add_argument("--journal", type=Path, metavar="PATH", help=about)
+    about = (
+        "instead of a command: the loopback address and port for clients over HTTP; port 0 takes a free one"
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help=about)
+    parser.add_argument("--to", metavar="URL", help="with --listen: the address of the server")
+    about = "the command that starts the server, over stdio"
+    parser.add_argument("words", nargs="*", metavar="-- COMMAND", help=about)
 
 
 def run(options: argparse.Namespace) -> None:

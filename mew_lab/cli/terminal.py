@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from mew_lab.errors import MewError
-from mew_lab.lab.rows import LiveRows, Row
+from mew_lab.lab.rows import Row, Rows
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.filter.fields import NO_FACTS
 from mew_lab.log.filter.predicate import compile_predicate
@@ -75,7 +75,7 @@ class Console:
 
     def __init__(
         self,
-        rows: LiveRows,
+        rows: Rows,
         client: MEWClient,
         *,
         url: str,

@@ -30,13 +30,52 @@ from mew_lab.tools_agent.remarks import list_ignored, list_remarks
 from mew_lab.tools_agent.template import fill_prompt
 from mew_lab.transport.folder import hide
 
-__all__ = ["call", "check", "join", "read_key", "run", "serve"]
+__all__ = ["add_options", "call", "check", "join", "read_key", "run", "serve"]
 
 logger = logging.getLogger(__name__)
 Say = Callable[[str], object]
 SERVED = "tools-agents"  # the folder of their tokens in `.mew`
 LOOK_EVERY = 1.0  # seconds between two looks at a served file
 MAX_SHOWN = 300  # characters of the arguments or the result of a call, in one line
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command, and what runs it."""
+    parser.set_defaults(run=run)
+    actions = parser.add_subparsers(dest="action", required=True)
+    abouts = {
+        "serve": "serves the agent to one client over stdio, or to several over HTTP on this machine",
+        "join": "runs the agent in a running space, with the tools of the other participants",
+        "check": "reports the faults of the agent file, and remarks for its author",
+        "call": "runs one call; prints the tools that were called and the result",
+    }
+    for name, about in abouts.items():
+        action = actions.add_parser(name, help=about, description=about, allow_abbrev=False)
+        action.add_argument("file", metavar="FILE", type=Path, help="the agent file, YAML or JSON")
+        if name == "check":
+            continue
+        if name == "serve":
+            about = "serves over HTTP on 127.0.0.1; default port: a free one; without this option over stdio"
+            action.add_argument("--http", metavar="PORT", nargs="?", type=int, const=0, help=about)
+            about = "with --http: the file with the token of the clients; default: a new one beside the agent file"
+            action.add_argument("--token-file", metavar="PATH", type=Path, help=about)
+        elif name == "join":
+            action.add_argument("url", metavar="URL", help="ws://… of the gateway")
+            shell.add_elsewhere(action)
+            about = "also uses tools that it may only propose: such a call waits for a participant that approves it"
+            action.add_argument("--propose", action="store_true", help=about)
+            about = "proposes each call that needs a permission by the agent file, too; it includes --propose"
+            action.add_argument("--interactive", action="store_true", help=about)
+        else:
+            action.add_argument("tool", metavar="TOOL", help="the name of the tool")
+            action.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")
+        action.add_argument("--model", metavar="NAME", help="another model than that of the agent file")
+        about = "the address of a server of the chat completions API that has the agent's model"
+        action.add_argument("--base-url", metavar="URL", help=about)
+        about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
+        action.add_argument("--key-env", metavar="NAME", help=about)
+        about = "runs an agent file that names supervisors, which review nothing here"
+        action.add_argument("--without-supervisors", action="store_true", help=about)
 
 
 def run(options: argparse.Namespace) -> None:

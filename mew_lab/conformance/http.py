@@ -12,6 +12,7 @@ from typing import Any
 
 from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.wire import HttpAnswer
+from mew_lab.protocol.coerce import mapping_of
 
 __all__ = ["checks"]
 
@@ -40,7 +41,7 @@ async def check_a_posted_message_is_delivered(session: CheckSession) -> None:
     )
     sender = [received.members.get("from") for received in admin.inbox if received.id == message["id"]]
     session.report("P-5.3-1", sender == ["human"], f"a posted message arrived from {sender}")
-    body = answer.body if isinstance(answer.body, dict) else {}
+    body = mapping_of(answer.body)
     right = body.get("id") == message["id"] and body.get("status") == "accepted" and "timestamp" in body
     if answer.taken:
         session.report("P-5.3-4", right, f"a posted message was answered with {answer.text[:200]}")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.conformance.session import CheckGroup, CheckSession, all_in
 from mew_lab.conformance.wire import NotObserved, WireMessage, WirePeer
+from mew_lab.protocol.coerce import member
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused
 
@@ -109,8 +110,7 @@ async def check_an_invite_makes_a_participant(session: CheckSession) -> None:
 
 
 def _about(presence: WireMessage) -> Any:
-    who = presence.payload.get("participant")
-    return who.get("id") if isinstance(who, dict) else None
+    return member(presence.payload, "participant", "id")
 
 
 @checks.shows("P-3.6.6-4", "P4-3.6.4-1")

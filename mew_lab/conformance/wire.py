@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 from mew_lab.conformance.transcript import WireTranscript, remember_tokens
 from mew_lab.protocol.address import Address
+from mew_lab.protocol.coerce import list_of, mapping_of, member
 from mew_lab.protocol.text import timestamp
 from mew_lab.protocol.token import Token
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
@@ -59,9 +60,8 @@ class WireMessage(NamedTuple):
         return self.members.get("id")
 
     @property
-    def payload(self) -> dict[str, Any]:
-        value = self.members.get("payload")
-        return value if isinstance(value, dict) else {}
+    def payload(self) -> Mapping[str, Any]:
+        return mapping_of(self.members.get("payload"))
 
     @property
     def related(self) -> list[Any]:
@@ -70,8 +70,7 @@ class WireMessage(NamedTuple):
 
     @property
     def to(self) -> list[Any]:
-        value = self.members.get("to")
-        return value if isinstance(value, list) else []
+        return list_of(self.members.get("to"))
 
     @property
     def data(self) -> bytes | None:
@@ -319,9 +318,7 @@ class WirePeer:
 
 
 def _capabilities(welcome: WireMessage) -> list[Any]:
-    you = welcome.payload.get("you")
-    value = you.get("capabilities") if isinstance(you, dict) else None
-    return value if isinstance(value, list) else []
+    return list_of(member(welcome.payload, "you", "capabilities"))
 
 
 class GatewayAddress:

@@ -41,7 +41,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-TOKEN_BYTES = 32
+TOKEN_BYTES = 32  # 256 bits: nobody guesses a token
 SHORT_TOKENS = (
     "MEW_SHORT_TOKENS"  # an environment variable that allows short tokens in files of other programs
 )

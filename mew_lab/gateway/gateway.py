@@ -44,7 +44,7 @@ from mew_lab.gateway.journal_refusals import (
 from mew_lab.gateway.ring import Page
 from mew_lab.gateway.shares import JournalLimits, journal_bytes, payer
 from mew_lab.protocol.envelope import find_id
-from mew_lab.protocol.kinds import HANDLES
+from mew_lab.protocol.kinds import CLOSE_TAKEN, HANDLES
 from mew_lab.space.core import Space, resumption_note
 from mew_lab.space.events import (
     HAPPENED,
@@ -248,7 +248,7 @@ class Gateway:
         if connection:
             peer = hosted.peers.get(connection.name)
             if peer:
-                peer.close(4409, "replaced by a new connection of the same participant", drop=True)
+                peer.close(CLOSE_TAKEN, "replaced by a new connection of the same participant", drop=True)
             self.leave(space, connection.name, "replaced")
 
     def admit(

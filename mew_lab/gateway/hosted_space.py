@@ -26,7 +26,7 @@ AT_ONCE = datetime.min.replace(tzinfo=UTC)
 """A due time in the past."""
 
 LONGEST = 60.0  # seconds until the wall clock is read again: it may be set, or the machine may sleep
-SHORTEST = 0.001
+SHORTEST = 0.001  # what is due already still waits for a turn of the loop, or it would starve the connections
 
 
 class Recorder(Protocol):

@@ -38,60 +38,64 @@ def _response(description: str, *schemas: str) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
-def _responses(answers: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
-    """These answers, and those that every request may get."""
+def _operation(summary: str, answers: Mapping[int, str | dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """A method of a path with its answers, a text for an error; those by Host and Origin every request may get."""
     common = {
-        403: _response(
-            "the token is not that of this participant or space, or Origin is not configured", "Error"
-        ),
-        421: _response("Host does not name this gateway", "Error"),
+        403: "the token is not that of this participant or space, or Origin is not configured",
+        421: "Host does not name this gateway",
     }
-    return {str(status): answer for status, answer in sorted({**common, **answers}.items())}
+    responses = {
+        str(status): _response(answer, "Error") if isinstance(answer, str) else answer
+        for status, answer in sorted({**common, **answers}.items())
+    }
+    return {**more, "summary": summary, "responses": responses}
+
+
+def _parameter(name: str, where: str, about: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": where, **more, "description": about, "schema": schema}
+
+
+def _body(*schemas: str) -> dict[str, Any]:
+    return {"required": True, "content": _response("", *schemas)["content"]}
 
 
 TOKEN: dict[str, Any] = {"security": [{"token": []}]}
-NO_TOKEN = {401: _response("no token in the Authorization header", "Error")}
-BAD_REQUEST = _response("the request is not understood", "Error")
-TOO_FAST = _response("too many messages in too short a time", "Error")
-SPACE = {
-    "name": "space",
-    "in": "query",
-    "description": "the space; optional where the token belongs to one space only",
-    "schema": TEXT,
+NO_TOKEN = {401: "no token in the Authorization header"}
+COMMON = {**NO_TOKEN, 400: "the request is not understood", 429: "too many messages in too short a time"}
+POSTED = {
+    **COMMON,
+    408: "the body did not arrive in time",
+    415: "Content-Type is not application/json",
+    503: "the gateway cannot write its journal",
 }
-PARTICIPANT = {
-    "name": "id",
-    "in": "path",
-    "required": True,
-    "description": "the participant that the token belongs to, by its name or a current runtime id",
-    "schema": TEXT,
-}
-SINCE = {
-    "name": "since",
-    "in": "query",
-    "description": "only what the gateway received strictly later; without it, all that it still keeps",
-    "schema": MOMENT,
-}
-LIMIT = {
-    "name": "limit",
-    "in": "query",
-    "description": "the maximum number of messages in one answer, the oldest first",
-    "schema": {"type": "integer", "minimum": 1, "maximum": MAX_ENVELOPES},
-}
-REQUEST = {
-    "name": "request",
-    "in": "query",
-    "required": True,
-    "description": "the id of the request",
-    "schema": TEXT,
-}
-TARGETS = {
-    "name": "to",
-    "in": "query",
-    "required": True,
-    "description": "a target of that request; all of them are named, this participant among them",
-    "schema": TEXTS,
-}
+SPACE = _parameter("space", "query", "the space; optional where the token belongs to one space only", TEXT)
+PARTICIPANT = _parameter(
+    "id",
+    "path",
+    "the participant that the token belongs to, by its name or a current runtime id",
+    TEXT,
+    required=True,
+)
+SINCE = _parameter(
+    "since",
+    "query",
+    "only what the gateway received strictly later; without it, all that it still keeps",
+    MOMENT,
+)
+LIMIT = _parameter(
+    "limit",
+    "query",
+    "the maximum number of messages in one answer, the oldest first",
+    {"type": "integer", "minimum": 1, "maximum": MAX_ENVELOPES},
+)
+REQUEST = _parameter("request", "query", "the id of the request", TEXT, required=True)
+TARGETS = _parameter(
+    "to",
+    "query",
+    "a target of that request; all of them are named, this participant among them",
+    TEXTS,
+    required=True,
+)
 MEMBERS: dict[str, dict[str, Any]] = {
     "protocol": {"const": PROTOCOL},
     "id": {"type": "string", "minLength": 1, "maxLength": 256},
@@ -238,127 +242,82 @@ DESCRIPTION: dict[str, Any] = {
     },
     "paths": {
         "/health": {
-            "get": {
-                "summary": "whether the gateway runs",
-                "responses": _responses({200: _response("the gateway runs", "Health")}),
-            }
+            "get": _operation("whether the gateway runs", {200: _response("the gateway runs", "Health")})
         },
         "/openapi.json": {
-            "get": {
-                "summary": "this description",
-                "responses": _responses(
-                    {
-                        200: {
-                            "description": "this description",
-                            "content": {"application/json": {"schema": {"type": "object"}}},
-                        }
+            "get": _operation(
+                "this description",
+                {
+                    200: {
+                        "description": "this description",
+                        "content": {"application/json": {"schema": {"type": "object"}}},
                     }
-                ),
-            }
+                },
+            )
         },
         "/participants": {
-            "get": {
+            "get": _operation(
+                "the enrolled participants of the space, and whether each is connected",
+                {**NO_TOKEN, 200: _response("all enrolled participants", "Participants")},
                 **TOKEN,
-                "summary": "the enrolled participants of the space, and whether each is connected",
-                "parameters": [SPACE],
-                "responses": _responses(
-                    {**NO_TOKEN, 200: _response("all enrolled participants", "Participants")}
-                ),
-            }
+                parameters=[SPACE],
+            )
         },
         "/participants/{id}/messages": {
             "parameters": [PARTICIPANT, SPACE],
-            "post": {
-                **TOKEN,
-                "summary": "sends a message, as over the WebSocket",
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": _schema("Partial")}},
+            "post": _operation(
+                "sends a message, as over the WebSocket",
+                {
+                    **POSTED,
+                    200: _response("the message was accepted; the reply of the gateway", "Outcome"),
+                    400: _response(
+                        "the message is no envelope, or the gateway cannot carry it out", "Error", "Envelope"
+                    ),
+                    403: _response("the sender may not send the message", "Error", "Envelope"),
+                    404: _response("the target does not exist", "Error", "Envelope"),
+                    409: _response(
+                        "the id of the message, or the invited participant, exists already",
+                        *("Error", "Outcome", "Envelope"),
+                    ),
+                    413: "the message is too large",
                 },
-                "responses": _responses(
-                    {
-                        **NO_TOKEN,
-                        200: _response("the message was accepted; the reply of the gateway", "Outcome"),
-                        400: _response(
-                            "the message is no envelope, or the gateway cannot carry it out",
-                            "Error",
-                            "Envelope",
-                        ),
-                        403: _response("the sender may not send the message", "Error", "Envelope"),
-                        404: _response("the target does not exist", "Error", "Envelope"),
-                        408: _response("the body did not arrive in time", "Error"),
-                        409: _response(
-                            "the id of the message, or the invited participant, exists already",
-                            "Error",
-                            "Outcome",
-                            "Envelope",
-                        ),
-                        413: _response("the message is too large", "Error"),
-                        415: _response("Content-Type is not application/json", "Error"),
-                        429: TOO_FAST,
-                        503: _response("the gateway cannot write its journal", "Error"),
-                    }
-                ),
-            },
-            "get": {
                 **TOKEN,
-                "summary": "recently delivered envelopes that the participant may see",
-                "parameters": [SINCE, LIMIT],
-                "responses": _responses(
-                    {
-                        **NO_TOKEN,
-                        200: _response("the exact envelopes, in order", "Messages"),
-                        400: BAD_REQUEST,
-                        410: _response("some of the requested messages are no longer kept", "Error"),
-                        429: TOO_FAST,
-                    }
-                ),
-            },
+                requestBody=_body("Partial"),
+            ),
+            "get": _operation(
+                "recently delivered envelopes that the participant may see",
+                {
+                    **COMMON,
+                    200: _response("the exact envelopes, in order", "Messages"),
+                    410: "some of the requested messages are no longer kept",
+                },
+                **TOKEN,
+                parameters=[SINCE, LIMIT],
+            ),
         },
         "/participants/{id}/notes": {
             "parameters": [PARTICIPANT, SPACE],
-            "post": {
-                **TOKEN,
-                "summary": "reports a decision, or what became of a call; it is recorded and delivered to nobody",
-                "requestBody": {
-                    "required": True,
-                    "content": {
-                        "application/json": {
-                            "schema": {"anyOf": list(map(_schema, ("Receipt", "Rejection", "Resolution")))},
-                        }
-                    },
+            "post": _operation(
+                "reports a decision, or what became of a call; it is recorded and delivered to nobody",
+                {
+                    **POSTED,
+                    200: _response("the note was recorded", "Outcome"),
+                    403: "the token is not that of this participant or space, or the note is about a request of "
+                    "another, or about a call of a target to which it may send no request",
+                    413: f"the note has over {NOTE_BYTES} bytes",
                 },
-                "responses": _responses(
-                    {
-                        **NO_TOKEN,
-                        200: _response("the note was recorded", "Outcome"),
-                        400: BAD_REQUEST,
-                        403: _response(
-                            "the token is not that of this participant or space, or the note is about a request of "
-                            "another, or about a call of a target to which it may send no request",
-                            "Error",
-                        ),
-                        408: _response("the body did not arrive in time", "Error"),
-                        413: _response(f"the note has over {NOTE_BYTES} bytes", "Error"),
-                        415: _response("Content-Type is not application/json", "Error"),
-                        429: TOO_FAST,
-                        503: _response("the gateway cannot write its journal", "Error"),
-                    }
-                ),
-            },
-            "get": {
                 **TOKEN,
-                "summary": "what was reported of a call to the participant; null where nothing was",
-                "parameters": [REQUEST, TARGETS],
-                "responses": _responses(
-                    {
-                        **NO_TOKEN,
-                        200: _response("the newest report for all targets of that request", "Found"),
-                        400: BAD_REQUEST,
-                        429: TOO_FAST,
-                    }
-                ),
-            },
+                requestBody=_body("Receipt", "Rejection", "Resolution"),
+            ),
+            "get": _operation(
+                "what was reported of a call to the participant; null where nothing was",
+                {
+                    **COMMON,
+                    200: _response("the newest report for all targets of that request", "Found"),
+                },
+                **TOKEN,
+                parameters=[REQUEST, TARGETS],
+            ),
         },
     },
     "components": {

@@ -20,6 +20,7 @@ from mew_lab.space.events import Record
 
 __all__ = ["BEGINNING", "MAX_BYTES", "MAX_ENVELOPES", "Page", "Ring"]
 
+# Of one space; its participants fill it, and one that polls less often is told that messages are gone (410).
 MAX_ENVELOPES = 10_000
 MAX_BYTES = 16 * 1024 * 1024
 PRIVATE = frozenset({"system/welcome", "system/error", "space/invite-ack"})  # ruling R1

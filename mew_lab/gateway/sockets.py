@@ -32,6 +32,7 @@ from mew_lab.gateway.delivery import DeliveryQueue, Peer, Send
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.rotation import QUANTUM, Rotation
+from mew_lab.protocol.kinds import CLOSE_TAKEN, CLOSE_UNKNOWN
 from mew_lab.transport.listener import LimitedLog
 
 __all__ = ["Sockets", "refuse_upgrade"]
@@ -39,12 +40,8 @@ __all__ = ["Sockets", "refuse_upgrade"]
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Coroutine[Any, Any, Event]]
 
-UNAUTHENTICATED = 4401
-TAKEN = 4409
-TOO_BIG = 1009
-INTERNAL_ERROR = 1011
-STOPPING = 1012
-TRY_LATER = 1013
+# RFC 6455 §7.4.1, and the registry of close codes that it makes; after 1012 and 1013 a client of ours comes back.
+TOO_BIG, INTERNAL_ERROR, STOPPING, TRY_LATER = 1009, 1011, 1012, 1013
 FULL = "this space takes no more connections"
 ENOUGH = "this participant has its share of connections and requests; end some of them"
 UNKNOWN = "token or space unknown"
@@ -248,7 +245,7 @@ class _SocketSession:
             return identity, join.runtime_id or identity.participant
         if known is None:
             raise _Refused(
-                UNAUTHENTICATED,
+                CLOSE_UNKNOWN,
                 "a join frame must come first"
                 if self._first.done()
                 else f"no join frame came within {patience:g} s",
@@ -262,7 +259,7 @@ class _SocketSession:
         try:
             return read_join(text, limit=self._sockets.limits.join_bytes) if text else None
         except ProtocolError as fault:
-            raise _Refused(UNAUTHENTICATED, str(fault)) from None
+            raise _Refused(CLOSE_UNKNOWN, str(fault)) from None
 
     async def _authenticate(self, join: JoinFrame) -> Identity:
         """The identity that header, query and join frame agree on; any disagreement is refused in the same way."""
@@ -277,7 +274,7 @@ class _SocketSession:
                 identity = identify(gateway.tokens, join.token, spaces=gateway.spaces, requested=space)
         if identity is None or known not in (None, identity):
             await self._sockets.refusal_delay()
-            raise _Refused(UNAUTHENTICATED, UNKNOWN)
+            raise _Refused(CLOSE_UNKNOWN, UNKNOWN)
         return identity
 
     async def _admit(self, identity: Identity, runtime_id: str) -> None:
@@ -291,7 +288,7 @@ class _SocketSession:
         holder = gateway.holder(space, runtime_id)
         if holder is not None and gateway.logical(space, runtime_id) == participant:
             if await self._sockets.answers(holder, space):
-                raise _Refused(TAKEN, f"{runtime_id!r} is connected already, and answers")
+                raise _Refused(CLOSE_TAKEN, f"{runtime_id!r} is connected already, and answers")
             if gateway.holder(space, runtime_id) is holder:
                 gateway.replace(space, runtime_id)
         self.queue.limit = gateway.queue_bytes(space)

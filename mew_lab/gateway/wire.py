@@ -18,7 +18,7 @@ from mew_lab.gateway.limits import UNREAD
 __all__ = ["Wire", "wire_of"]
 
 PING = 0x89  # FIN and the opcode of a ping (RFC 6455 §5.5.2)
-PING_BYTES = 8
+PING_BYTES = 8  # random ones, which tell the answer to our ping from those to the pings of the library
 PIECE = 4096  # bytes that a ping, a pong or a fragment counts besides its data: empty ones must not be free
 
 logger = logging.getLogger(__name__)

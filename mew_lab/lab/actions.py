@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.lab.call_check import listed
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import ParticipantStanding, classify, standings
 from mew_lab.protocol.permit import CapabilitySet
@@ -176,7 +177,7 @@ class ParticipantActions:
         if not running:
             return "No agent is running, so nothing was paused"
         await self._each("pause", running, reason)
-        return f"{_count(len(running), 'agent')} {'paused' if self._enforced else 'asked to pause'}: {_list(running)}"
+        return f"{count_of(len(running), 'agent')} {'paused' if self._enforced else 'asked to pause'}: {listed(running)}"
 
     async def resume_all(self, *, reason: str | None = None) -> str:
         """Resumes each agent that this human has paused; pauses by others stay. Returns one sentence.
@@ -190,7 +191,7 @@ class ParticipantActions:
         if not paused:
             return "No agent is paused by you, so nothing was resumed"
         await self._each("resume", paused, reason)
-        return f"{_count(len(paused), 'agent')} {'resumed' if self._enforced else 'asked to go on'}: {_list(paused)}"
+        return f"{count_of(len(paused), 'agent')} {'resumed' if self._enforced else 'asked to go on'}: {listed(paused)}"
 
     async def _each(self, action: str, names: Sequence[str], reason: str | None) -> None:
         """One message for each participant, so that the refusal of one does not spare the others."""
@@ -275,15 +276,6 @@ class ParticipantActions:
     @property
     def _controls(self) -> Any:
         return self._session.me.participant.controls
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(one_line(name, 64) for name in names[:5]) + more
 
 
 def _reason(options: Mapping[str, Any]) -> str | None:

@@ -1,8 +1,8 @@
 """Says in a sentence which argument of a verb has another type than the verb takes, in place of a traceback.
 
-`explains_arguments` wraps the public methods of a class. A method that raises a TypeError, an AttributeError or a
-ValueError for an argument that does not fit its annotation raises a MewError instead. All other errors pass unchanged,
-so a method may still say more about a wrong argument, or take one that its annotation does not foresee.
+`explains_arguments` wraps a function, or the public methods of a class. One that raises a TypeError, an AttributeError
+or a ValueError for an argument that does not fit its annotation raises a MewError instead. All other errors pass
+unchanged, so it may still say more about a wrong argument, or take one that its annotation does not foresee.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numbers
 import types
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["explains_arguments"]
 
-Owner = TypeVar("Owner", bound=type)
+Explained = TypeVar("Explained", bound=Callable[..., Any])
 _WORDS: Mapping[object, str] = {
     str: "a text",
     bool: "True or False",
@@ -33,8 +33,11 @@ _WORDS: Mapping[object, str] = {
 }
 
 
-def explains_arguments(owner: Owner) -> Owner:
-    """Class decorator: a wrong argument of a public method that is no coroutine function is told in a sentence."""
+def explains_arguments(owner: Explained) -> Explained:
+    """Decorator of a function or a class: a wrong argument of it, or of a public method that is no coroutine function,
+    is told in a sentence."""
+    if not isinstance(owner, type):
+        return cast(Explained, _explain(owner))
     for name, member in list(vars(owner).items()):
         if (
             not name.startswith("_")
@@ -128,8 +131,10 @@ def _name(hint: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(repr, within))}"
     kind = origin or hint
-    if isinstance(kind, type) and issubclass(kind, Sequence) and not issubclass(kind, str):
-        kind = Sequence
-    elif isinstance(kind, type) and issubclass(kind, Mapping):
-        kind = Mapping
+    if isinstance(kind, type):
+        # A text is a sequence too, and so is a named tuple, which no list replaces.
+        if issubclass(kind, Sequence) and not issubclass(kind, str) and not hasattr(kind, "_fields"):
+            kind = Sequence
+        elif issubclass(kind, Mapping):
+            kind = Mapping
     return _WORDS.get(kind, getattr(kind, "__name__", str(kind)))

@@ -555,6 +555,9 @@ class Host:
                 await processes.stop()
         if not self._first:
             return
+        # The programs went first, so that they are ended and do not see a gateway that is gone. Then the port, so that
+        # nobody joins a space that closes; the last head, of the whole journal; the journal; and at last the writer of
+        # the peers' logs, which ends when it has read the closed journal.
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop()

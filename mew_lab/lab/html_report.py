@@ -2,14 +2,13 @@
 
 How it works. One pass over the records of the log fills a ledger, from which every section is read. The page has no
 script, no link and no loaded resource, and its own policy forbids them, so that text of a peer stays text even where an
-escape were forgotten. `_tag` alone makes tags. Sections are bounded; each says how much it leaves out.
+escape were forgotten. `safe_html` alone makes tags. Sections are bounded; each says how much it leaves out.
 
 The page is for reading, printing and passing on. It holds what the log holds: arguments and results as well.
 """
 
 from __future__ import annotations
 
-import html
 import os
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any
 from mew_lab.errors import ConfigError
 from mew_lab.lab.decisions.cards import POLICY, Card
 from mew_lab.lab.rows import is_plumbing
+from mew_lab.lab.safe_html import Html, escape, escape_lines, tag
 from mew_lab.ledger.calls import Proposal, Request
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger
@@ -39,7 +39,7 @@ from mew_lab.protocol.describe import describe
 from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import count_of
-from mew_lab.protocol.visible import middle, one_line, visible, visible_json
+from mew_lab.protocol.visible import middle, one_line, visible_json
 from mew_lab.space.events import REPORTED
 from mew_lab.transport.scratch import path_beside
 
@@ -82,59 +82,23 @@ svg{max-width:100%;height:auto}
 details:not([open])>summary::after{content:" (folded)"}}
 """
 
-TAGS = frozenset(
-    {
-        "b",
-        "body",
-        "code",
-        "dd",
-        "details",
-        "div",
-        "dl",
-        "dt",
-        "h1",
-        "h2",
-        "main",
-        "p",
-        "pre",
-        "section",
-        "span",
-    }
-    | {"summary", "table", "tbody", "td", "th", "thead", "tr"}
-)
+
+def _tag(name: str, *children: object, css: str = "", title: str = "", span: int = 0) -> Html:
+    attributes = {"class": css, "title": title, "colspan": str(span or "")}
+    return tag(name, *children, **{name: value for name, value in attributes.items() if value})
 
 
-class _Html(str):
-    """Text that is markup already."""
-
-    __slots__ = ()
-
-
-def _tag(name: str, *children: object, css: str = "", title: str = "", span: int = 0) -> _Html:
-    if name not in TAGS:
-        raise ValueError(f"<{name}> is not a tag of a report")
-    written = f' class="{_escape(css)}"' if css else ""
-    written += f' title="{_escape(title)}"' if title else ""
-    written += f' colspan="{span}"' if span else ""
-    return _Html(f"<{name}{written}>{''.join(map(_child, children))}</{name}>")
-
-
-def _child(child: object) -> str:
-    return child if isinstance(child, _Html) else _escape(str(child))
-
-
-def _escape(text: str) -> str:
-    return html.escape(visible(text), quote=True)
-
-
-def _text(text: str, limit: int = MOST_TEXT) -> _Html:
+def _text(text: str, limit: int = MOST_TEXT) -> Html:
     """Text of several lines, cut with a note."""
-    shown = "\n".join(_escape(line) for line in text[:limit].split("\n"))
     more = len(text) - limit
-    return _tag("pre", _Html(shown), f"\n[{count_of(more, 'more character')} left out]" if more > 0 else "")
+    return _tag(
+        "pre",
+        escape_lines(text[:limit]),
+        f"\n[{count_of(more, 'more character')} left out]" if more > 0 else "",
+    )
 
 
-def _json(value: object) -> _Html:
+def _json(value: object) -> Html:
     text, _ = raw_text(value)
     return _text(visible_json(text))
 
@@ -146,7 +110,7 @@ def _local(t: float) -> datetime:
     return datetime.fromtimestamp(t).astimezone()
 
 
-def _when(t: float) -> _Html:
+def _when(t: float) -> Html:
     if not t:
         return _tag("td", "", css="when")
     utc = datetime.fromtimestamp(t, UTC)
@@ -230,7 +194,7 @@ class _Session:
         ]
 
 
-def _table(columns: Sequence[str], rows: Sequence[_Html]) -> _Html:
+def _table(columns: Sequence[str], rows: Sequence[Html]) -> Html:
     head = _tag(
         "thead", _tag("tr", *(_tag("th", name, css="number" * (name in NUMBERS)) for name in columns))
     )
@@ -238,8 +202,8 @@ def _table(columns: Sequence[str], rows: Sequence[_Html]) -> _Html:
 
 
 def _section(
-    title: str, rows: Sequence[_Html], body: _Html, *, empty: str, left_out: int = 0, noun: str = ""
-) -> _Html:
+    title: str, rows: Sequence[Html], body: Html, *, empty: str, left_out: int = 0, noun: str = ""
+) -> Html:
     """A section with its rows, or the sentence that there are none."""
     if not rows:
         return _tag("section", _tag("h2", title), _tag("p", empty, css="faint"))
@@ -254,7 +218,7 @@ def _section(
 _APPROVED = ("answered", "fulfilled", "unknown", "resolved")
 
 
-def _facts(log: Log, session: _Session, me: str) -> _Html:
+def _facts(log: Log, session: _Session, me: str) -> Html:
     began, ended = session.first, session.last
     zone = f"{_local(ended):%Z}" if ended else ""
     decided = [call for call in session.proposals() if call.state in _APPROVED]
@@ -278,7 +242,7 @@ def _facts(log: Log, session: _Session, me: str) -> _Html:
     return _tag("dl", *(part for key, value in facts for part in (_tag("dt", key), _tag("dd", value))))
 
 
-def _participants(session: _Session, roles: Mapping[str, str]) -> _Html:
+def _participants(session: _Session, roles: Mapping[str, str]) -> Html:
     names = [name for name, _ in session.sent.most_common() if name and name != GATEWAY]
     rows = [
         _tag(
@@ -303,7 +267,7 @@ def _decider(call: Proposal, card: Card | None, me: str) -> str:
     return "by you" if by == me and me else f"by {_name(by)}" if by else ""
 
 
-def _decision(call: Proposal, card: Card | None, me: str) -> _Html:
+def _decision(call: Proposal, card: Card | None, me: str) -> Html:
     if call.state in _APPROVED:
         word, css = "Approved", "good"
         at = call.request.t if call.request is not None else 0.0
@@ -331,7 +295,7 @@ def _arguments(payload: Mapping[str, Any]) -> object:
     return params if arguments is None else arguments
 
 
-def _call_cell(sender: str, to: Sequence[str], tool: str, payload: Mapping[str, Any]) -> _Html:
+def _call_cell(sender: str, to: Sequence[str], tool: str, payload: Mapping[str, Any]) -> Html:
     title = f"{_name(sender)} → {_to(to)}: "
     arguments = _arguments(payload)
     inside: list[object] = [title, _tag("b", one_line(tool, 80))]
@@ -341,7 +305,7 @@ def _call_cell(sender: str, to: Sequence[str], tool: str, payload: Mapping[str, 
     return _tag("td", *inside, css="what")
 
 
-def _result(call: Request | Proposal, *, waiting: str) -> _Html:
+def _result(call: Request | Proposal, *, waiting: str) -> Html:
     response = call.response
     lost = call.state in ("unknown", "resolved")
     found = f" It {call.resolution}." if call.resolution is not None else ""
@@ -358,7 +322,7 @@ def _result(call: Request | Proposal, *, waiting: str) -> _Html:
     return _tag("td", word, _tag("details", _tag("summary", said), whole), css="who")
 
 
-def _decisions(session: _Session, cards: Mapping[str, Card], me: str) -> _Html:
+def _decisions(session: _Session, cards: Mapping[str, Card], me: str) -> Html:
     every = session.proposals()
     shown = every[-MOST_DECISIONS:]
     drawn = {call.id for call in [call for call in shown if call.state != "open"][-MOST_DIAGRAMS:]}
@@ -381,15 +345,15 @@ def _decisions(session: _Session, cards: Mapping[str, Card], me: str) -> _Html:
     return _section("Decisions", rows, body, empty=empty, left_out=len(every) - len(shown), noun="proposal")
 
 
-def _diagram(session: _Session, call: Proposal) -> _Html | None:
+def _diagram(session: _Session, call: Proposal) -> Html | None:
     """The exchange of a proposal as a picture; None where it is not held any more."""
     if session.chains.find(call.entry.seq) is None:
         return None
     picture = sequence(session.chains.exchange(call.entry.seq, most=40))
-    return _tag("details", _tag("summary", picture.title), _Html(picture.svg()))
+    return _tag("details", _tag("summary", picture.title), Html(picture.svg()))
 
 
-def _calls(session: _Session) -> _Html:
+def _calls(session: _Session) -> Html:
     every = session.requests()
     shown = every[-MOST_CALLS:]
     rows = [
@@ -418,7 +382,7 @@ def _waiting(call: Request) -> str:
     return "Refused by the gateway" if call.state == "refused" else "No answer yet"
 
 
-def _chats(session: _Session) -> _Html:
+def _chats(session: _Session) -> Html:
     every = list(session.ledger.chats)
     rows = [
         _tag(
@@ -434,7 +398,7 @@ def _chats(session: _Session) -> _Html:
     return _section("Chat", rows, body, empty="Nobody has chatted.", left_out=hidden, noun="chat message")
 
 
-def _reasoning(session: _Session) -> _Html:
+def _reasoning(session: _Session) -> Html:
     every = list(session.ledger.reasoning)
     rows = []
     for one in every[-MOST_SEQUENCES:]:
@@ -467,7 +431,7 @@ def _thought(step: Entry) -> object:
     return one_line(step.what, 200)
 
 
-def _message(entry: Entry) -> _Html:
+def _message(entry: Entry) -> Html:
     refused = _tag("b", f"Refused ({one_line(entry.code, 60)})" if entry.code else "Refused", css="bad")
     return _tag(
         "tr",
@@ -479,8 +443,8 @@ def _message(entry: Entry) -> _Html:
     )
 
 
-def _messages(session: _Session) -> _Html:
-    rows: list[_Html] = []
+def _messages(session: _Session) -> Html:
+    rows: list[Html] = []
     for plumbing, entries in groupby(session.newest, itemgetter(1)):
         group = [_message(entry) for entry, _ in entries]
         if not plumbing:
@@ -528,13 +492,13 @@ def session_page(
     return "\n".join(_lines(title, body, _tag("p", made, css="faint")))
 
 
-def _lines(title: str, *body: _Html) -> Iterator[str]:
+def _lines(title: str, *body: Html) -> Iterator[str]:
     yield "<!DOCTYPE html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
     yield """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
     yield '<meta name="referrer" content="no-referrer">'
-    yield f"<title>{_escape(title)}</title><style>{STYLE}</style></head>"
+    yield f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
     yield _tag("body", *body)
     yield "</html>"
 

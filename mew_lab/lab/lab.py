@@ -65,7 +65,7 @@ from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.pending import Pending, proposal_of
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Echo
 from mew_lab.lab.standing import logical
@@ -122,6 +122,9 @@ NAMES = (
 class _InView:
     """Stands for a part of `lab.view` where a person writes `lab.feed`: says where it is."""
 
+    # And no `__getattr__` in the lab: IPython evaluates nothing of an object that has one while a person types, so a Tab
+    # behind `lab.view.` would offer nothing.
+
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
@@ -148,15 +151,16 @@ class Lab(metaclass=_NamesOnly):
         self.name = name
         self.space = space
         self.loop = loop
-        self.timeout = timeout
+        self.timeout = check_seconds(timeout, key="timeout")
         self.vantage = vantage
         self.url = ""
         self.me: Seat
         self.faults: list[str] = []
         self.fault_count = 0
-        self.log = Log.live(space=space, vantage=vantage)
-        self.rows = LiveRows(lambda: (self.space, self._members()), sign=self.log.sign)
-        self.following = EntryFeed(self.log)
+        self.log: Log
+        self.following: EntryFeed
+        self.take_log(Log.live(space=space, vantage=vantage))
+        self.rows = Rows(lambda: (self.space, self._members()), sign=self.log.sign)
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
         self.decisions: HumanDecisions
@@ -176,6 +180,11 @@ class Lab(metaclass=_NamesOnly):
         return self.local.seats
 
     # --- set up and torn down on the loop ---
+
+    def take_log(self, log: Log) -> None:
+        """Takes the log that the space is written to, before its first record."""
+        self.log = log
+        self.following = EntryFeed(log, logical=lambda id: logical(self, id))
 
     def observe(self, record: Record) -> None:
         """Takes the next record of the space."""
@@ -215,12 +224,13 @@ class Lab(metaclass=_NamesOnly):
             gate=self.decisions.gate,
             note=self._note,
             owns=self.local.owns_bridge,
-            decided_by_policy=self.decisions.was_decided_by_policy,
+            decided_by_policy=self.decisions.queue.was_decided_by_policy,
             attended=lambda: policy_from_environment() is None,
             clock=time.time,
         )
         self.decisions.tools.attach(local=self.local.listed_by, changed=self.granting.on_changed_tools)
         me.client.on_message(self.seen.take)
+        # All who listen are there before it joins: a proposal may be the first message behind the welcome.
         self.me = await self.local.take(me, name=name, what="you")
         self.decisions.set_policy(policy)
 
@@ -235,7 +245,7 @@ class Lab(metaclass=_NamesOnly):
         if not self.closed:
             self.closed = True
             if self.seats:
-                self.decisions.close()
+                self.decisions.queue.close()
             try:
                 await self.granting.close()
             finally:
@@ -377,11 +387,14 @@ class Lab(metaclass=_NamesOnly):
             "restarts": restarts,
             "can": can,
             "on_start": (told := StartLines()).add,
-            **({} if timeout is None else {"start_timeout": timeout}),
-            **({} if results is None else {"results": results}),
-            **({} if strict_unknown is None else {"strict_unknown": strict_unknown}),
-            **({} if repeats_within is None else {"repeats_within": repeats_within}),
         }
+        settings = {
+            "start_timeout": timeout,
+            "results": results,
+            "strict_unknown": strict_unknown,
+            "repeats_within": repeats_within,
+        }
+        asks |= {name: value for name, value in settings.items() if value is not None}
         if isinstance(command, str) and is_url(command):
             words: list[str] = []
             work = self.local.bridge(name, command, headers=headers, transport=transport, **asks)
@@ -778,6 +791,12 @@ class Lab(metaclass=_NamesOnly):
             )
         return str(members["id"])
 
+    def _id(
+        self, call: str | Pending, doing: str, kinds: tuple[str, ...] = ("mcp/proposal", "mcp/request")
+    ) -> str:
+        """The id of a call: that of its Pending, the one that a number names, or the given one or its beginning."""
+        return call.id if isinstance(call, Pending) else str(self._name(call, doing, kinds))
+
     def reject(self, proposal: Approvable | Pending, reason: str = "disagree") -> Note:
         """Rejects a proposal, given and waited for as for `approve`, with a reason: a standard code or any text."""
         named = self._name(proposal, "reject")
@@ -814,7 +833,7 @@ class Lab(metaclass=_NamesOnly):
 
     def withdraw(self, proposal: str | Pending, reason: str = "no_longer_needed") -> Note:
         """Withdraws a proposal of one of this process's seats, given by its Pending, its id or its number."""
-        id = proposal.id if isinstance(proposal, Pending) else str(self._name(proposal, "withdraw"))
+        id = self._id(proposal, "withdraw", kinds=("mcp/proposal",))
         return Note(self._run(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}"))
 
     def cancel(self, call: str | Pending, reason: str = "no_longer_needed") -> Note:
@@ -829,8 +848,7 @@ class Lab(metaclass=_NamesOnly):
         Raises:
             MewError: It does not run, or none of your seats may cancel it.
         """
-        kinds = ("mcp/proposal", "mcp/request")
-        id = call.id if isinstance(call, Pending) else str(self._name(call, "cancel", kinds))
+        id = self._id(call, "cancel")
         return Note(self._run(self.local.cancel(id, reason), f"cancelling {id[:80]!r}"))
 
     def resolve(self, call: str | Pending, *, happened: bool, note: str = "") -> Note:
@@ -844,8 +862,7 @@ class Lab(metaclass=_NamesOnly):
         Raises:
             MewError: There is no such call, its outcome is known, or you may send no request to its target.
         """
-        kinds = ("mcp/proposal", "mcp/request")
-        id = call.id if isinstance(call, Pending) else str(self._name(call, "resolve", kinds))
+        id = self._id(call, "resolve")
         if not isinstance(happened, bool):
             raise MewError(f"Cannot resolve {id[:80]!r}: happened is True or False, and not {happened!r:.40}")
 
@@ -891,8 +908,7 @@ class Lab(metaclass=_NamesOnly):
         Raises:
             MewError: There is no such call, it has no result, or that cannot be loaded.
         """
-        kinds = ("mcp/proposal", "mcp/request")
-        id = call.id if isinstance(call, Pending) else str(self._name(call, "load", kinds))
+        id = self._id(call, "load")
 
         async def load() -> Any:
             me = self.me.participant

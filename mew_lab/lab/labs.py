@@ -19,8 +19,8 @@ from mew_lab import find_above
 from mew_lab.errors import JournalError, MewError
 from mew_lab.gateway.auth import token_from
 from mew_lab.gateway.space_file import names_file, read_space_file
+from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.decisions.policies import policy_from_environment
-from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.loop import the_loop
@@ -104,6 +104,7 @@ def _keep(lab: Lab) -> None:
     lab.on_down.append(forget)
 
 
+@explains_arguments
 def up(
     name: str | Path = "demo",
     *,
@@ -143,7 +144,8 @@ def up(
             default: 64 MiB a result, 256 MiB in all, and a day. Spec: R43.
 
     Raises:
-        ConfigError: The name is not valid, the port is not free, or the file has faults; the message has all of them.
+        ConfigError: The name or `timeout` is not valid, the port is not free, or the file has faults; the message has
+            all of them.
         HeadsDiffer: The heads that were kept elsewhere do not vouch for the journal of `resume`.
         JournalError: The journal cannot be created or resumed, or was changed after it was written.
         ReplayMismatch: The journal of `resume` differs from what a space would have written.
@@ -175,8 +177,7 @@ def up(
     async def start() -> Lab:
         kept = Path(path) if path is not None else None
         host = lab.local.host = Host(space, folder=folder, journal=kept, port=port, observe=lab.observe)
-        lab.log = Log.live(space=space, journal=host.journal)
-        lab.following = EntryFeed(lab.log)
+        lab.take_log(Log.live(space=space, journal=host.journal))
         try:
             if file is None:
                 await host.open(owner=me, can="human")
@@ -191,6 +192,7 @@ def up(
         except BaseException:
             await lab.close()
             raise
+        # Only a lab that is up is listed: what fails before this leaves no name behind.
         _keep(lab)
         for remark in (*(file.remarks if file is not None else ()), *host.remarks()):
             lab.fault(remark)
@@ -235,8 +237,7 @@ def _up_again(
         _check_free(name)
         lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
         lab.local.set(**settings)
-        lab.log = Log.live(space=name, journal=journal)
-        lab.following = EntryFeed(lab.log)
+        lab.take_log(Log.live(space=name, journal=journal))
         made.append(lab)
 
     def observe(record: Record) -> None:
@@ -275,6 +276,7 @@ def _up_again(
     return loop.run(start(), timeout=timeout, doing=f"resuming the space {past.name!r}")
 
 
+@explains_arguments
 def connect(
     url: str,
     *,

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
@@ -48,6 +48,7 @@ __all__ = ["NOTEBOOK_SEAT", "Can", "LocalParticipants"]
 
 NOTEBOOK_SEAT = "notebook"
 Can = str | Sequence[Mapping[str, Any]]
+AnySeat = TypeVar("AnySeat", bound=Seat)
 ANEW = 2.0  # seconds that a doubted call waits for a newer list of tools
 
 
@@ -182,6 +183,10 @@ class LocalParticipants:
         participant.client.on_error(lambda error: self._fault(f"{seat.name}: {error}"))
         await participant.start()
         seat.name = name or participant.client.id
+        return self._seat(seat)
+
+    def _seat(self, seat: AnySeat) -> AnySeat:
+        """Takes a seat into the list of those of this process."""
         seat.tools_of = self.known_tools
         self.seats[seat.name] = seat
         return seat
@@ -244,10 +249,8 @@ class LocalParticipants:
         participant = await bridge.start(host.client_for(name))
         self._bridges[name] = bridge
         self._listed[name] = list(bridge.listed.entries)
-        seat = Seat(self._session, participant, name=name, what=f"MCP server: {bridge.command_line}")
-        seat.tools_of = self.known_tools
-        self.seats[name] = seat
-        return seat
+        what = f"MCP server: {bridge.command_line}"
+        return self._seat(Seat(self._session, participant, name=name, what=what))
 
     async def bridge_each(self, servers: Mapping[str, AdmittedServer], **options: Any) -> dict[str, str]:
         """Starts several servers at once and seats them; returns a sentence for each that does not start.
@@ -287,12 +290,9 @@ class LocalParticipants:
         agent.owns_model = owns_model
         me = self._session.me
         agent.obey_starters(me.name, me.participant.client.id, NOTEBOOK_SEAT)
-        seat = AgentSeat(self._session, agent, name=name)
-        seat.tools_of = self.known_tools
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         await agent.start()
-        self.seats[name] = seat
-        return seat
+        return self._seat(AgentSeat(self._session, agent, name=name))
 
     async def tools_agent(
         self,
@@ -346,9 +346,7 @@ class LocalParticipants:
             self._session, agent, name=name, file=file, model=model, servers=tuple(started),
             owns_model=owns_model,
         )  # fmt: skip
-        seat.tools_of = self.known_tools
-        self.seats[name] = seat
-        return seat
+        return self._seat(seat)
 
     async def serve_mcp(self, name: str, can: Can, *, port: int, bare_names: str, **limits: float) -> McpSeat:
         """Enrols and seats a participant that MCP clients speak through, and serves it."""
@@ -366,9 +364,7 @@ class LocalParticipants:
             bare_names=bare_names,
             **limits,
         )
-        seat.tools_of = self.known_tools
-        self.seats[name] = seat
-        return seat
+        return self._seat(seat)
 
     def _end_bridge(self, name: str, why: str) -> None:
         self._bridges.pop(name, None)
@@ -444,6 +440,7 @@ class LocalParticipants:
 
     async def close(self) -> None:
         """Closes bridges, seats and the host together; never raises for parts that are closed already."""
+        # Bridges at once, because each waits for its server to end; then the seats, that of the human last.
         bridges, self._bridges = self._bridges, {}
         await asyncio.gather(*(self._quietly(bridge.stop()) for bridge in bridges.values()))
         for name, seat in reversed(self.seats.items()):

@@ -156,7 +156,9 @@ class LoopThread:
         """Cancels the work and waits until it has cleaned up."""
         future.cancel()
         with contextlib.suppress(FutureTimeout):
-            self.submit(asyncio.sleep(0.05)).result(2.0)
+            self.submit(asyncio.sleep(0.05)).result(
+                2.0
+            )  # some turns of the loop: the cancelled task runs its `finally`
 
     def call(self, function: Callable[[], T], *, timeout: float = 10.0) -> T:
         """Calls a plain function on the loop's thread and returns its result; for snapshots of live state."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import is_failure
@@ -19,13 +19,14 @@ from mew_lab.log.entries import author, number_after
 from mew_lab.log.held_records import excess
 from mew_lab.log.line import read_members
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import text_of
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import utf8_size
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record, outline
 
-__all__ = ["LiveRows", "Row", "Rows", "is_plumbing"]
+__all__ = ["Row", "Rows", "is_plumbing"]
 
 CAPACITY = 20_000
 MAX_CHARACTERS = 128 * 1024 * 1024  # characters of the kept texts
@@ -111,53 +112,8 @@ def is_plumbing(
     return not (isinstance(status, str) and any(word in status.lower() for word in _BAD_NEWS))
 
 
-class Rows(Protocol):
-    """The source of the feed's rows, whose `seq` rises from row to row."""
-
-    @property
-    def sign(self) -> str:
-        """What stands before a number; see `Log.sign`."""
-
-    @property
-    def last_seq(self) -> int:
-        """The newest row's `seq`, 0 before the first."""
-
-    def count(self, after: int = 0) -> int:
-        """The number of rows after `after`, those included that are no longer held."""
-
-    def since(self, seq: int, limit: int) -> list[Row]:
-        """The rows after `seq`, oldest first, at most `limit`; dropped rows are missing at the front."""
-
-    def numbers(self, after: int, limit: int) -> list[int]:
-        """The `seq` of each row that `since` returns; no row is built for it."""
-
-    def back(self, seq: int, rows: int) -> int:
-        """The number after which the last `rows` rows up to `seq` come, at most `seq`.
-
-        It is the number of a row, or that of the last dropped row where not so many are held.
-        """
-
-    def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
-        """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
-
-    def raw(self, seq: int) -> str:
-        """The exact text of that row's envelope; empty when it was dropped."""
-
-    def record(self, seq: int) -> Record | None:
-        """The record of that row; None when it was dropped."""
-
-    def pattern(self, seq: int) -> str:
-        """The whole capability that permitted that row's envelope; empty where none did, or it is unknown."""
-
-    def title(self) -> tuple[str, int]:
-        """The name of the space and the number of its members."""
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` after rows were added; returns a function that ends the subscription."""
-
-
-class LiveRows:
-    """The newest rows of a space; implements `Rows`. Keeps 20 000 to 40 000 rows, at most 128 Mi characters.
+class Rows:
+    """The newest rows of a space, whose `seq` rises. Keeps 20 000 to 40 000 rows, at most 128 Mi characters.
 
     Args:
         sign: What stands before a number; see `Log.sign`.
@@ -199,7 +155,7 @@ class LiveRows:
         return len(numbers) - bisect_right(numbers, after) + (count if passed_over else 0)
 
     def since(self, seq: int, limit: int) -> list[Row]:
-        """The rows after `seq`, oldest first, at most `limit`."""
+        """The rows after `seq`, oldest first, at most `limit`; dropped rows are missing at the front."""
         _, _, records, numbers = self._held
         start = bisect_right(numbers, seq)
         # A record is added before its number.
@@ -213,7 +169,10 @@ class LiveRows:
         return numbers[start : start + limit]
 
     def back(self, seq: int, rows: int) -> int:
-        """The number after which the last `rows` rows up to `seq` come, at most `seq`."""
+        """The number after which the last `rows` rows up to `seq` come, at most `seq`.
+
+        It is the number of a row, or that of the last dropped row where not so many are held.
+        """
         _, dropped, _, numbers = self._held
         at = bisect_right(numbers, seq) - rows
         return numbers[at - 1] if at > 0 else min(dropped, seq)
@@ -269,7 +228,7 @@ class LiveRows:
         records.append(record)
         numbers.append(seq)
         self._characters += len(record.raw)
-        if (id := _text(members.get("id"))) and self._yields(id, record):
+        if (id := text_of(members.get("id"))) and self._yields(id, record):
             self._seq_of[id] = seq
         cut = self._capacity if len(records) > 2 * self._capacity else 0
         if self._characters > self._most:
@@ -294,15 +253,15 @@ class LiveRows:
 
     def _tie(self, seq: int, related: object) -> None:
         first, *others = related[:MOST_RELATED] if isinstance(related, list) else [related]
-        rows = (self._seq_of.get(_text(id), 0) for id in others)
-        tie = self._seq_of.get(_text(first), 0), tuple(sorted({id for id in rows if id}))
+        rows = (self._seq_of.get(text_of(id), 0) for id in others)
+        tie = self._seq_of.get(text_of(first), 0), tuple(sorted({id for id in rows if id}))
         if any(tie):
             self._ties[seq] = tie
 
     def _row(self, seq: int, record: Record) -> Row:
         raw = record.raw or ""
         members = self._parsed.get(seq) or read_members(raw) or {}
-        kind, to = _text(members.get("kind")), members.get("to")
+        kind, to = text_of(members.get("kind")), members.get("to")
         known = outline(record)
         what = str(known) if known else describe(kind, members.get("payload"))
         if known is None and ("e+" in what or "…" in what):
@@ -329,14 +288,14 @@ class LiveRows:
             seq,
             record.now.timestamp(),
             author(record, members),
-            tuple(_text(id) for id in to) if isinstance(to, list) else (),
+            tuple(text_of(id) for id in to) if isinstance(to, list) else (),
             kind,
             what if members or known else "unreadable message",
-            _text(members.get("context")),
+            text_of(members.get("context")),
             first,
             record.verdict,
             record.code or _shorten_pattern(record.pattern),
-            _text(members.get("id")),
+            text_of(members.get("id")),
             known.size if known else utf8_size(raw),
             others,
             tool,
@@ -372,7 +331,3 @@ def _shorten_pattern(pattern: str) -> str:
     kind = members.get("kind", "")
     word = "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
     return f"{word}(…)" if "payload" in members or "to" in members else word
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

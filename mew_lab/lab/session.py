@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Echo", "Seated", "Session"]
 
-SEEN_WITHIN = 1.0  # seconds
+# Seconds: a verb returns when its message is in the log, so that the next line of a cell finds it there; a slow gateway
+# must not hold the cell for longer.
+SEEN_WITHIN = 1.0
 MAX_SEEN = 1000
 
 

@@ -28,14 +28,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.coerce import line_of
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import MAX_NAME, cut_names
-from mew_lab.protocol.visible import one_line
 
 __all__ = ["CHAT_KINDS", "ChatChange", "ChatLedger", "ChatMessage", "ChatReceipt", "Dismissal"]
 
 CHAT_KINDS = frozenset({"chat", "chat/acknowledge", "chat/cancel"})
-MAX_MESSAGES = 10_000
+MAX_MESSAGES = 10_000  # of a space; participants send as many as they like
 MAX_WEIGHT = 16 * 1024 * 1024  # characters of all messages and of what is kept beside them
 MAX_TEXT = 4000  # characters of a message that are kept
 MAX_TO = 200  # addressees of a message
@@ -260,5 +260,4 @@ class ChatLedger:
 
 
 def _word(entry: Entry, name: str) -> str:
-    text = entry.payload.get(name)
-    return one_line(text, MAX_STATUS) if isinstance(text, str) else ""
+    return line_of(entry.payload.get(name), MAX_STATUS)

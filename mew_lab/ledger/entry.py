@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.errors import ProtocolError
+from mew_lab.protocol.coerce import texts_of
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import Envelope, check_shape
 from mew_lab.protocol.intake import malformed
@@ -156,4 +157,4 @@ class Entry:
 def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
-    return tuple([text for text in value if isinstance(text, str)]) if isinstance(value, list) else ()
+    return texts_of(value)

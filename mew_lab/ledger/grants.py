@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.coerce import line_of, text_of
 
 __all__ = ["GRANT_KINDS", "Acknowledgement", "Grant", "GrantChange", "GrantLedger", "Revocation"]
 
@@ -115,11 +115,11 @@ class Grant:
         return cls(
             id=entry.id,
             granter=entry.sender,
-            recipient=_name(payload.get("recipient")),
+            recipient=text_of(payload.get("recipient")),
             to=entry.to,
             capabilities=patterns,
             left=patterns,
-            reason=_text(payload.get("reason")),
+            reason=line_of(payload.get("reason"), MAX_TEXT),
             size=len(entry.raw),
             expires_at=until if isinstance(until, str) and len(until) <= MAX_TIME else "",
             max_uses=uses if type(uses) is int else None,
@@ -150,10 +150,10 @@ class Revocation:
         return cls(
             id=entry.id,
             by=entry.sender,
-            recipient=_name(payload.get("recipient")),
-            grant_id=_name(payload.get("grant_id")),
+            recipient=text_of(payload.get("recipient")),
+            grant_id=text_of(payload.get("grant_id")),
             capabilities=_patterns(payload.get("capabilities")),
-            reason=_text(payload.get("reason")),
+            reason=line_of(payload.get("reason"), MAX_TEXT),
             size=len(entry.raw),
         )
 
@@ -239,7 +239,9 @@ class GrantLedger:
                 continue
             others = tuple(known for known in grant.acknowledged if known.by != entry.sender)
             if len(others) < MAX_ACKNOWLEDGEMENTS:
-                acknowledgement = Acknowledgement(entry.sender, _text(entry.payload.get("status")))
+                acknowledgement = Acknowledgement(
+                    entry.sender, line_of(entry.payload.get("status"), MAX_TEXT)
+                )
                 grant = replace(grant, acknowledged=(*others, acknowledgement))
             yield self._keep("acknowledged", grant, entry)
             return
@@ -263,7 +265,7 @@ class GrantLedger:
         yield GrantChange("revocation", revocation, entry)
 
     def _on_kick(self, entry: Entry) -> Iterator[GrantChange]:
-        name = self._logical(_name(entry.payload.get("participant_id")))
+        name = self._logical(text_of(entry.payload.get("participant_id")))
         for grant in self:
             if grant.stands and name in (self._logical(grant.recipient), self._logical(grant.granter)):
                 yield self._end("ended", grant, entry)
@@ -297,11 +299,3 @@ def _patterns(value: object) -> Patterns:
 
 def _write(pattern: Mapping[str, Any]) -> str:
     return json.dumps(pattern, sort_keys=True)  # 1 and true are equal in Python, but not for a gateway
-
-
-def _name(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _text(value: object) -> str:
-    return one_line(value, MAX_TEXT) if isinstance(value, str) else ""

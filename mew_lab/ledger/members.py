@@ -30,9 +30,9 @@ from typing import Any, Literal, NamedTuple
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import line_of, list_of
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import EXTENSION, GATEWAY
-from mew_lab.protocol.visible import one_line
 
 __all__ = [
     "GATEWAYS",
@@ -60,7 +60,7 @@ MEMBER_KINDS = frozenset(
         *("participant/shutdown", "space/kick"),
     }
 )
-MAX_MEMBERS = 2000
+MAX_MEMBERS = 2000  # those who have left too: a participant may join under ever new ids
 MAX_REASON = 300  # characters of the reason of a pause
 LONGEST = 1e15  # seconds; a longer pause counts as one without an end
 
@@ -230,10 +230,9 @@ class MemberLedger:
     def _on_pause(self, entry: Entry) -> Iterator[MemberChange]:
         seconds = entry.payload.get("timeout_seconds")
         ends = isinstance(seconds, int | float) and math.isfinite(seconds) and seconds <= LONGEST
-        reason = entry.payload.get("reason")
         pause = PauseFacts(
             entry.sender,
-            one_line(reason, MAX_REASON) if isinstance(reason, str) else "",
+            line_of(entry.payload.get("reason"), MAX_REASON),
             entry.t,
             entry.t + float(seconds) if ends and seconds is not None else None,
         )
@@ -295,8 +294,7 @@ def read_welcome(message: Entry | Envelope) -> Welcome | None:
     you = described_member(message.payload.get("you"))
     if you is None or (message.to and you[0] not in message.to):
         return None
-    others = message.payload.get("participants")
-    members = (described_member(item) for item in (others if isinstance(others, list) else ()))
+    members = map(described_member, list_of(message.payload.get("participants")))
     present = {item[0]: item[1] for item in members if item and item[0] != you[0]}
     return Welcome(you[0], you[1], present, read_extension(message.payload.get(EXTENSION)))
 

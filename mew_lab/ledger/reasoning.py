@@ -40,19 +40,19 @@ from typing import Literal, NamedTuple
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import line_of, member, text_of
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import MAX_NAME, cut
-from mew_lab.protocol.visible import one_line
 
 __all__ = ["ENDS", "WITHOUT_CONTEXT", "ReasoningChange", "ReasoningLedger", "ReasoningSequence", "parts_of"]
 
-MAX_SEQUENCES = 1000
+MAX_SEQUENCES = 1000  # of a space; an agent begins one with a message
 MAX_ABOUT = 20  # ids that a start correlates to
 MAX_STREAMS = 1000  # requests of streams, and streams, beside sequences
 MAX_PROPOSALS = 10_000  # that belong to sequences
 MAX_DEPTH = 16  # parts of a context that are looked at
 MAX_PATH = 200  # characters
-MAX_REASON = 200
+MAX_REASON = 200  # characters of the reason of a cancel
 _CALLS = ("mcp/request", "mcp/proposal")
 # What may concern a sequence without a context.
 WITHOUT_CONTEXT = frozenset(
@@ -282,18 +282,16 @@ class ReasoningLedger:
         return tuple(changes)
 
     def _on_presence(self, entry: Entry) -> Iterator[ReasoningChange]:
-        participant = entry.payload.get("participant")
         if entry.sender not in GATEWAYS or entry.payload.get("event") != "leave":
             return
-        name = participant.get("id") if isinstance(participant, dict) else None
+        name = member(entry.payload, "participant", "id")
         for sequence in self.active():
             if sequence.owner == name:
                 yield self._end(sequence, entry, "left")
 
     def _on_stream(self, entry: Entry) -> Iterator[ReasoningChange]:
         if entry.kind == "stream/request":
-            description = entry.payload.get("description")
-            named = description.removeprefix("reasoning:") if isinstance(description, str) else ""
+            named = text_of(entry.payload.get("description")).removeprefix("reasoning:")
             for id in (*entry.correlation_id, entry.context, named):
                 sequence = self.get(id)
                 if sequence is not None and sequence.owner == entry.sender:
@@ -341,8 +339,7 @@ class ReasoningLedger:
         why = unless or ("it was over before" if sequence.state != "active" else "")
         if why:
             return ReasoningChange("claimed", sequence, entry, why=why)
-        cause = entry.payload.get("reason") if state == "cancelled" else ""
-        reason = one_line(cause, MAX_REASON) if isinstance(cause, str) else ""
+        reason = line_of(entry.payload.get("reason"), MAX_REASON) if state == "cancelled" else ""
         ended = self._put(sequence._replace(state=state, ended=entry.t, by=entry.sender, reason=reason))
         return ReasoningChange(state, ended, entry)
 

@@ -34,10 +34,10 @@ from typing import Any, Literal, NamedTuple
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import GATEWAYS, read_welcome
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import line_of, member
 from mew_lab.protocol.frames import MAX_ID
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import parse_timestamp
-from mew_lab.protocol.visible import one_line
 
 __all__ = [
     "MAX_REQUESTS",
@@ -59,7 +59,7 @@ STREAM_KINDS = frozenset(
     }
 )
 MAX_STREAMS = 1000  # open streams of others
-MAX_CLOSED = 500
+MAX_CLOSED = 500  # that are still described after their end
 MAX_REQUESTS = 100  # without an answer of the gateway
 MAX_REQUEST = 64 * 1024  # characters of the request of another; a longer one is kept undescribed
 MAX_REASON = 300  # characters of the reason of a close
@@ -233,9 +233,7 @@ class StreamLedger:
             )
             stream = next(named, None)
         if stream is not None and (entry.sender in GATEWAYS or entry.sender == stream.owner):
-            reason = entry.payload.get("reason")
-            text = one_line(reason, MAX_REASON) if isinstance(reason, str) else ""
-            self._end(stream, text or "closed")
+            self._end(stream, line_of(entry.payload.get("reason"), MAX_REASON) or "closed")
 
     def _on_writers(self, entry: Entry) -> None:
         stream = self._named(entry)
@@ -259,8 +257,7 @@ class StreamLedger:
         self._change(stream, owner=owner, writers=writers)
 
     def _on_presence(self, entry: Entry) -> None:
-        participant = entry.payload.get("participant")
-        leaver = participant.get("id") if isinstance(participant, dict) else None
+        leaver = member(entry.payload, "participant", "id")
         if entry.payload.get("event") != "leave" or not isinstance(leaver, str):
             return
         for stream in tuple(self.open.values()):
@@ -274,11 +271,8 @@ class StreamLedger:
         for id in entry.correlation_id:
             request = self.requests.pop(id, None)
             if request is not None:
-                message = entry.payload.get("message")
-                reason = one_line(message, MAX_REASON) if isinstance(message, str) else ""
-                refused = replace(
-                    request, state="refused", reason=reason or "refused", by=entry.sender, t=entry.t
-                )
+                reason = line_of(entry.payload.get("message"), MAX_REASON) or "refused"
+                refused = replace(request, state="refused", reason=reason, by=entry.sender, t=entry.t)
                 self._changes.append(StreamChange("refused", refused, entry))
         if entry.payload.get("error") == "unauthorized_stream_write":
             stream, before = self._named(entry), entry.payload.get("refused_before")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.calls import Change, Request, method_of, tool_of
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.coerce import mapping_of
 from mew_lab.protocol.difference import equality_key
 from mew_lab.protocol.intake import first_unknown
 
@@ -164,8 +165,7 @@ class UnknownCalls:
 
 def call_key(payload: Mapping[str, Any]) -> str:
     """One digest for all calls of the same method and tool with equal arguments."""
-    params = payload.get("params")
-    given = params if isinstance(params, Mapping) else {}
+    given = mapping_of(payload.get("params"))
     if tool_of(payload) is not None:
         arguments = given.get("arguments")
         value: Any = {} if arguments is None else arguments

@@ -1,9 +1,12 @@
 """The tables of a log: frames of pandas that print no control character of a peer.
 
 The values are unchanged, and so is what is exported. Only what is printed or displayed has invisible characters as
-escapes: a table, a part or a column of it, what its methods make of it, and what `to_string` gives. `unique` gives an
-array of Python objects, which print as escapes. An index, other arrays, and the results of functions of pandas such as
-`crosstab` are those of pandas, and print as pandas prints them.
+escapes: a table, a part or a column of it, what its methods make of it, and what `to_string` gives. The arrays of a
+column of text (`unique`, `values`, `array`) have Python objects, which print as escapes.
+
+An index, a categorical, and the results of functions of pandas such as `crosstab` are those of pandas, and print as
+pandas prints them: an index of a class of ours is another to `assert_frame_equal`, and pandas joins and adds it in
+another way, for it asks whether the class is Index itself.
 """
 
 from __future__ import annotations
@@ -68,8 +71,21 @@ class _ShownColumn(pd.Series):
         return _ShownColumn(super().describe(*args, **options))
 
     def unique(self) -> Any:
-        values = super().unique()
-        return values.astype(object) if isinstance(values.dtype, pd.StringDtype) else values
+        return _objects(super().unique())
+
+    @property
+    def values(self) -> Any:
+        return _objects(super().values)
+
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        array = super().array
+        return pd.array(_objects(array), dtype=object) if isinstance(array.dtype, pd.StringDtype) else array
+
+
+def _objects(values: Any) -> Any:
+    """An array of text as one of Python objects; another one as it is."""
+    return values.astype(object) if isinstance(values.dtype, pd.StringDtype) else values
 
 
 def _show(text: str | None) -> str | None:

@@ -59,11 +59,17 @@ class Command(NamedTuple):
     note: str = ""
 
 
-_MANY = {"action": "append", "default": []}
-_MAYBE = {"nargs": "?", "default": None}
-_AS = CommandOption(
-    "--as", "the seat that sends it; default: you", "seat", {"dest": "as_id", "default": None}
-)
+# argparse would append to one default of the table, so none is given; the parser makes tuples.
+_MANY = {"action": "append"}
+_MAYBE = {"nargs": "?"}
+
+
+def _switch(flag: str, about: str) -> CommandOption:
+    """A flag that takes no value."""
+    return CommandOption(flag, about, "", {"action": "store_true"})
+
+
+_AS = CommandOption("--as", "the seat that sends it; default: you", "seat", {"dest": "as_id"})
 _TO = CommandOption("--to", "an addressee; may be repeated", "participant", _MANY)
 _ID = CommandOption("ID", "the proposal's id, or a unique beginning of it", "proposal")
 _TARGET = CommandOption("PARTICIPANT/TOOL", "the participant and its tool", "tool", {"dest": "target"})
@@ -72,16 +78,16 @@ _RESULTS = (
         "--result-bytes",
         "the bytes of the largest result that is kept where no message can hold it",
         "",
-        {"type": int, "default": None},
+        {"type": int},
     ),
-    CommandOption(
-        "--results-bytes", "the bytes of all such results together", "", {"type": int, "default": None}
-    ),
-    CommandOption(
-        "--results-seconds", "how long such a result is kept", "", {"type": float, "default": None}
-    ),
+    CommandOption("--results-bytes", "the bytes of all such results together", "", {"type": int}),
+    CommandOption("--results-seconds", "how long such a result is kept", "", {"type": float}),
 )
 _RESULT_USAGE = "[--result-bytes N] [--results-bytes N] [--results-seconds N]"
+_MODEL_SERVER = (
+    CommandOption("--base-url", "the address of a server of the chat completions API"),
+    CommandOption("--key-env", "the environment variable that holds that server's key"),
+)
 _ARGUMENTS = (
     """ARGUMENTS: {"name": value} as strict JSON, or name=value words; name=$x takes the variable x."""
 )
@@ -96,34 +102,16 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 CommandOption(
                     "NAME", "the name of the space, default: demo; or its space.yaml", "path", _MAYBE
                 ),
+                CommandOption("--as", "your own participant id; default: human", "", {"dest": "as_id"}),
                 CommandOption(
-                    "--as",
-                    "your own participant id; default: human",
-                    "",
-                    {"dest": "as_id", "default": None},
+                    "--port", "the port on 127.0.0.1; default: a free one", "", {"type": int, "default": 0}
                 ),
+                CommandOption("--journal", "the journal file; default: a new one below .mew", "path"),
+                _switch("--no-journal", "writes no journal"),
                 CommandOption(
-                    "--port",
-                    "the port on 127.0.0.1; default: a free one",
-                    "",
-                    {"type": int, "default": 0},
+                    "--resume", "the journal of a space that ran before and is to be resumed", "path"
                 ),
-                CommandOption(
-                    "--journal", "the journal file; default: a new one below .mew", "path", {"default": None}
-                ),
-                CommandOption("--no-journal", "writes no journal", "", {"action": "store_true"}),
-                CommandOption(
-                    "--resume",
-                    "the journal of a space that ran before and is to be resumed",
-                    "path",
-                    {"default": None},
-                ),
-                CommandOption(
-                    "--no-auto-start",
-                    "does not start the programs of the space.yaml",
-                    "",
-                    {"action": "store_true"},
-                ),
+                _switch("--no-auto-start", "does not start the programs of the space.yaml"),
                 *_RESULTS,
             ),
             either=("--journal", "--no-journal", "--resume"),
@@ -138,24 +126,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (
                 CommandOption("URL", "ws://… or http://… of the gateway"),
                 CommandOption("--space", "the name of the space", "", {"required": True}),
-                CommandOption(
-                    "--token-env", "the environment variable that holds the token", "", {"default": None}
-                ),
-                CommandOption(
-                    "--token-file",
-                    "the file that holds the token, readable by you alone",
-                    "path",
-                    {"default": None},
-                ),
-                CommandOption(
-                    "--as", "the participant id to join with", "", {"dest": "as_id", "default": None}
-                ),
-                CommandOption(
-                    "--name",
-                    "the name of this lab; default: the name of the space",
-                    "",
-                    {"default": None},
-                ),
+                CommandOption("--token-env", "the environment variable that holds the token"),
+                CommandOption("--token-file", "the file that holds the token, readable by you alone", "path"),
+                CommandOption("--as", "the participant id to join with", "", {"dest": "as_id"}),
+                CommandOption("--name", "the name of this lab; default: the name of the space"),
                 *_RESULTS,
             ),
             either=("--token-env", "--token-file"),
@@ -169,25 +143,19 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 CommandOption("NAME", "the participant id of the server"),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
                 CommandOption(
-                    "--can",
-                    "its profile of permissions; default: tool",
-                    "profile",
-                    {"default": "tool"},
+                    "--can", "its profile of permissions; default: tool", "profile", {"default": "tool"}
                 ),
                 CommandOption(
                     "--sampling",
                     "the model that the server may ask for replies; you approve each prompt",
                     "model",
-                    {"default": None},
                 ),
                 CommandOption(
                     "--root", "a folder that the server is told of; may be repeated", "path", _MANY
                 ),
-                CommandOption(
+                _switch(
                     "--strict-unknown",
                     "refuses to repeat a call of unknown outcome even where the tool only reads, or is idempotent",
-                    "",
-                    {"action": "store_true"},
                 ),
                 *_RESULTS,
             ),
@@ -229,32 +197,12 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "[SYSTEM PROMPT]",
             (
                 CommandOption("NAME", "its participant id", "agent"),
-                CommandOption(
-                    "--model",
-                    "offline (the built-in model), or the name of a model",
-                    "model",
-                    {"default": None},
-                ),
-                CommandOption(
-                    "--base-url", "the address of a server of the chat completions API", "", {"default": None}
-                ),
-                CommandOption(
-                    "--key-env",
-                    "the environment variable that holds that server's key",
-                    "",
-                    {"default": None},
-                ),
-                CommandOption(
-                    "--can",
-                    "its profile of permissions; default: agent",
-                    "profile",
-                    {"default": None},
-                ),
-                CommandOption("--start", "joins the space again after --stop", "", {"action": "store_true"}),
-                CommandOption("--stop", "ends its work and leaves the space", "", {"action": "store_true"}),
-                CommandOption(
-                    "--cancel", "ends its work; it stays in the space", "", {"action": "store_true"}
-                ),
+                CommandOption("--model", "offline (the built-in model), or the name of a model", "model"),
+                *_MODEL_SERVER,
+                CommandOption("--can", "its profile of permissions; default: agent", "profile"),
+                _switch("--start", "joins the space again after --stop"),
+                _switch("--stop", "ends its work and leaves the space"),
+                _switch("--cancel", "ends its work; it stays in the space"),
             ),
             tail="text",
             body=True,
@@ -274,26 +222,11 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     {"choices": ("new", "edit", "test", "serve", "replay")},
                 ),
                 CommandOption("FILE", "the agent file, YAML or JSON", "path"),
-                CommandOption("--tool", "test: the tool; default: the first one", "", {"default": None}),
-                CommandOption(
-                    "--call", "replay: the id of the request of a call in the log", "", {"default": None}
-                ),
-                CommandOption(
-                    "--log",
-                    "replay: the file of the log; default: that of the space",
-                    "path",
-                    {"default": None},
-                ),
-                CommandOption("--model", "another model than that of the file", "model", {"default": None}),
-                CommandOption(
-                    "--base-url", "the address of a server of the chat completions API", "", {"default": None}
-                ),
-                CommandOption(
-                    "--key-env",
-                    "the environment variable that holds that server's key",
-                    "",
-                    {"default": None},
-                ),
+                CommandOption("--tool", "test: the tool; default: the first one"),
+                CommandOption("--call", "replay: the id of the request of a call in the log"),
+                CommandOption("--log", "replay: the file of the log; default: that of the space", "path"),
+                CommandOption("--model", "another model than that of the file", "model"),
+                *_MODEL_SERVER,
             ),
             tail="arguments",
             body=True,
@@ -333,7 +266,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 CommandOption(
                     "--correlation", "the id of a message that this one answers; may be repeated", "", _MANY
                 ),
-                CommandOption("--context", "the context of the message", "", {"default": None}),
+                CommandOption("--context", "the context of the message"),
                 _AS,
             ),
             tail="body",
@@ -359,16 +292,14 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "proposals": Command(
             "lists the open proposals",
             "[--all]",
-            (CommandOption("--all", "lists the decided proposals too", "", {"action": "store_true"}),),
+            (_switch("--all", "lists the decided proposals too"),),
         ),
         "approve": Command(
             "approves a proposal, once its whole card was shown",
             "ID [--digest D] [--to ID] [--despite WHAT]",
             (
                 _ID,
-                CommandOption(
-                    "--digest", "the first 8 characters of the shown digest", "", {"default": None}
-                ),
+                CommandOption("--digest", "the first 8 characters of the shown digest"),
                 CommandOption("--to", "the target, for a proposal that names none", "participant", _MANY),
                 CommandOption(
                     "--despite",
@@ -401,8 +332,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "ID (--happened | --not-happened) [NOTE]",
             (
                 CommandOption("ID", "the id of the request or of the proposal", "call"),
-                CommandOption("--happened", "the call took effect", "", {"action": "store_true"}),
-                CommandOption("--not-happened", "the call took no effect", "", {"action": "store_true"}),
+                _switch("--happened", "the call took effect"),
+                _switch("--not-happened", "the call took no effect"),
             ),
             tail="text",
             either=("--happened", "--not-happened"),
@@ -414,8 +345,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "ID [--decline | --cancel] [ARGUMENTS]",
             (
                 CommandOption("ID", "the id of the question, or its beginning", "question"),
-                CommandOption("--decline", "says no to it", "", {"action": "store_true"}),
-                CommandOption("--cancel", "dismisses it without an answer", "", {"action": "store_true"}),
+                _switch("--decline", "says no to it"),
+                _switch("--cancel", "dismisses it without an answer"),
             ),
             tail="arguments",
             body=True,
@@ -459,7 +390,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "PATH [--overwrite]",
             (
                 CommandOption("PATH", "the file to write, such as session.html", "path"),
-                CommandOption("--overwrite", "replaces an existing file", "", {"action": "store_true"}),
+                _switch("--overwrite", "replaces an existing file"),
             ),
         ),
         "status": Command("shows the state: participants, journal, policy, faults"),

@@ -20,6 +20,8 @@ from IPython.core.completer import (
 
 from mew_lab.notebook.commands import COMMANDS, Command, CommandOption
 from mew_lab.protocol.json_schema import members_of
+from mew_lab.protocol.kinds import KINDS
+from mew_lab.protocol.permit import PROFILES
 from mew_lab.views.views import PARTS
 
 __all__ = ["candidates", "mew_matcher"]
@@ -170,18 +172,6 @@ def _parameters(words: list[str]) -> list[tuple[str, str]]:
     return [(f"{name}=", "parameter") for name in names if name.isidentifier() and name not in given]
 
 
-def _kinds() -> Iterable[str]:
-    from mew_lab.protocol.kinds import KINDS
-
-    return [kind for kind, row in KINDS.items() if row.sender == "participant"]
-
-
-def _profiles() -> Iterable[str]:
-    from mew_lab.protocol.permit import PROFILES
-
-    return list(PROFILES)
-
-
 def _severities() -> Iterable[str]:
     from mew_lab.log.diagnose.findings import SEVERITIES
 
@@ -200,46 +190,26 @@ def _current() -> Any:
     return current()
 
 
-def _participants() -> Iterable[str]:
-    return [str(row[0]).removesuffix(" (you)") for row in _current().who()]
-
-
-def _tools() -> Iterable[str]:
-    return [name for name, _ in _current().known_tools()]
-
-
-def _proposals() -> Iterable[str]:
-    return [str(row[0]) for row in _current().proposals()]
-
-
 def _unknown_calls() -> list[str]:
     """The requests whose outcome is unknown."""
     calls = _current().me.participant.ledger.calls.requests
     return [request.id for request in calls if request.state == "unknown"]
 
 
-def _questions() -> Iterable[str]:
-    return [question.id for question in _current().asked.pending()]
-
-
-def _agents() -> Iterable[str]:
-    return [str(row[0]) for row in _current().agents()]
-
-
 SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
     "action": lambda: ["new", "edit", "test", "serve"],
-    "agent": _agents,
+    "agent": lambda: [str(row[0]) for row in _current().agents()],
     "command": lambda: list(COMMANDS),
     "part": lambda: list(PARTS),
-    "kind": _kinds,
+    "kind": lambda: [kind for kind, row in KINDS.items() if row.sender == "participant"],
     "lab": _labs,
     "model": lambda: ["offline"],
-    "participant": _participants,
-    "profile": _profiles,
+    "participant": lambda: [str(row[0]).removesuffix(" (you)") for row in _current().who()],
+    "profile": lambda: list(PROFILES),
     "call": _unknown_calls,
-    "proposal": _proposals,
-    "question": _questions,
+    "proposal": lambda: [str(row[0]) for row in _current().proposals()],
+    "question": lambda: [question.id for question in _current().asked.pending()],
     "seat": lambda: list(_current().seats),
     "severity": _severities,
-    "tool": _tools,
+    "tool": lambda: [name for name, _ in _current().known_tools()],
 }

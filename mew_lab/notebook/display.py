@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import MewError
-from mew_lab.notebook.safe_html import CODE, FAINT, MOST_TEXT, Html, bounded, box, lines, picture, table, tag
+from mew_lab.lab.safe_html import CODE, FAINT, MOST_TEXT, Html, bounded, box, lines, picture, table, tag
 from mew_lab.protocol.content import (
     Block,
     ContentPart,

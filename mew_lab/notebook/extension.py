@@ -43,6 +43,7 @@ def unload(ip: InteractiveShell) -> None:
     undo = _undo.pop(id(ip), None)
     if undo is None:
         return
+    # Labs first: their last lines are still written by our displays.
     _close_labs()
     while undo:
         undo.pop()()

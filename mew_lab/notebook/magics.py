@@ -93,16 +93,6 @@ def _ask_to_ignore_heads(differ: HeadsDiffer) -> None:
         raise differ
 
 
-def down(options: Namespace, tail: Any) -> object:
-    return _lab().down()
-
-
-def use(options: Namespace, tail: Any) -> object:
-    from mew_lab.lab.labs import use as switch
-
-    return switch(options.name)
-
-
 def connect(options: Namespace, tail: Any) -> object:
     import mew_lab
 
@@ -166,14 +156,6 @@ def bridge(options: Namespace, tail: Any) -> object:
     # A foreign program will run with the user's rights, so its command is shown before it starts.
     print(f"starting {server.command_line} in {server.cwd}", flush=True)
     return lab.bridge(options.name, tail, env=options.env, can=options.can, **asks)
-
-
-def bridge_all(options: Namespace, tail: Any) -> object:
-    return _lab().bridge_all(options.file, only=options.only, trust=options.trust, can=options.can)
-
-
-def join(options: Namespace, tail: Any) -> object:
-    return _lab().join(options.name, can=options.can)
 
 
 def agent(options: Namespace, tail: Any) -> object:
@@ -247,22 +229,10 @@ def tools_agent(options: Namespace, tail: Any) -> object:
     return workshop
 
 
-def agents(options: Namespace, tail: Any) -> object:
-    return _lab().agents()
-
-
 def ask(options: Namespace, tail: Any) -> object:
     if not tail:
         raise UsageError(f"%mew ask: the question is missing; write %mew ask {COMMANDS['ask'].usage}")
     return _lab().seat(options.as_id).ask(tail, options.name)
-
-
-def who(options: Namespace, tail: Any) -> object:
-    return _lab().who()
-
-
-def tools(options: Namespace, tail: Any) -> object:
-    return _lab().tools(options.participant) if options.participant else _lab().view.tools
 
 
 def chat(options: Namespace, tail: Any) -> object:
@@ -273,42 +243,10 @@ def chat(options: Namespace, tail: Any) -> object:
     return _lab().seat(options.as_id).chat(tail, to=options.to)
 
 
-def send(options: Namespace, tail: Any) -> object:
-    return (
-        _lab()
-        .seat(options.as_id)
-        .send(options.kind, tail, to=options.to, correlation_id=options.correlation, context=options.context)
-    )
-
-
-def call(options: Namespace, tail: Any) -> object:
-    return _lab().seat(options.as_id).call(options.target, tail)
-
-
-def propose(options: Namespace, tail: Any) -> object:
-    return _lab().seat(options.as_id).propose(options.target, tail)
-
-
-def proposals(options: Namespace, tail: Any) -> object:
-    return _lab().proposals(all=options.all)
-
-
 def approve(options: Namespace, tail: Any) -> object:
     shown = {"digest": options.digest} if options.digest else {}
     shown |= {"despite": options.despite} if options.despite else {}
     return _lab().approve(options.id, to=options.to or None, **shown)
-
-
-def reject(options: Namespace, tail: Any) -> object:
-    return _lab().reject(options.id, **({"reason": tail} if tail else {}))
-
-
-def withdraw(options: Namespace, tail: Any) -> object:
-    return _lab().withdraw(options.id, **({"reason": tail} if tail else {}))
-
-
-def cancel(options: Namespace, tail: Any) -> object:
-    return _lab().cancel(options.id, **({"reason": tail} if tail else {}))
 
 
 def resolve(options: Namespace, tail: Any) -> object:
@@ -319,17 +257,9 @@ def resolve(options: Namespace, tail: Any) -> object:
     return _lab().resolve(options.id, happened=options.happened, **({"note": tail} if tail else {}))
 
 
-def questions(options: Namespace, tail: Any) -> object:
-    return _lab().questions()
-
-
 def answer(options: Namespace, tail: Any) -> object:
     action = "decline" if options.decline else "cancel" if options.cancel else "accept"
     return _lab().answer(options.id, tail or None, action=action)
-
-
-def undo(options: Namespace, tail: Any) -> object:
-    return _lab().undo()
 
 
 def view(options: Namespace, tail: Any) -> object:
@@ -340,30 +270,6 @@ def view(options: Namespace, tail: Any) -> object:
     return getattr(_lab().view, options.part)
 
 
-def history(options: Namespace, tail: Any) -> object:
-    return _lab().history()
-
-
-def log(options: Namespace, tail: Any) -> object:
-    return _lab().log.filter(tail) if tail else _lab().log
-
-
-def diagnose(options: Namespace, tail: Any) -> object:
-    return _lab().log.diagnose(options.severity)
-
-
-def save(options: Namespace, tail: Any) -> object:
-    return _lab().save(options.path)
-
-
-def report(options: Namespace, tail: Any) -> object:
-    return _lab().report(options.path, overwrite=options.overwrite)
-
-
-def status(options: Namespace, tail: Any) -> object:
-    return _lab().status()
-
-
 def faults(options: Namespace, tail: Any) -> object:
     from mew_lab.lab.listing import Listing
 
@@ -371,15 +277,65 @@ def faults(options: Namespace, tail: Any) -> object:
     return Listing("errors of the background", ("what",), rows, empty="no errors so far")
 
 
-def help(options: Namespace, tail: Any) -> object:
-    return command_help(options.command) if options.command else overview()
+def _use(name: str) -> Lab:
+    from mew_lab.lab.labs import use
+
+    return use(name)
+
+
+def _reason(tail: Any) -> dict[str, Any]:
+    return {"reason": tail} if tail else {}
+
+
+def _send(options: Namespace, tail: Any) -> object:
+    more = {"to": options.to, "correlation_id": options.correlation, "context": options.context}
+    return _lab().seat(options.as_id).send(options.kind, tail, **more)
+
+
+def _bridge_all(options: Namespace, tail: Any) -> object:
+    return _lab().bridge_all(options.file, only=options.only, trust=options.trust, can=options.can)
 
 
 def _shows(part: str) -> Rule:
     return lambda options, tail: getattr(_lab().view, part)
 
 
-RULES: Mapping[str, Rule] = {name: globals().get(name.replace("-", "_")) or _shows(name) for name in COMMANDS}
+# What is one call of a method, or of the part of `lab.view` that has the command's name.
+RULES: Mapping[str, Rule] = {
+    **{name: _shows(name) for name in PARTS},
+    **{
+        name: lambda options, tail, verb=name: getattr(_lab(), verb)()  # type: ignore[misc]
+        for name in ("down", "agents", "who", "questions", "undo", "history", "status")
+    },
+    "up": up,
+    "use": lambda options, tail: _use(options.name),
+    "connect": connect,
+    "bridge": bridge,
+    "bridge-all": _bridge_all,
+    "join": lambda options, tail: _lab().join(options.name, can=options.can),
+    "agent": agent,
+    "tools-agent": tools_agent,
+    "ask": ask,
+    "tools": lambda o, tail: _lab().tools(o.participant) if o.participant else _lab().view.tools,
+    "chat": chat,
+    "send": _send,
+    "call": lambda options, tail: _lab().seat(options.as_id).call(options.target, tail),
+    "propose": lambda options, tail: _lab().seat(options.as_id).propose(options.target, tail),
+    "proposals": lambda options, tail: _lab().proposals(all=options.all),
+    "approve": approve,
+    "reject": lambda options, tail: _lab().reject(options.id, **_reason(tail)),
+    "withdraw": lambda options, tail: _lab().withdraw(options.id, **_reason(tail)),
+    "cancel": lambda options, tail: _lab().cancel(options.id, **_reason(tail)),
+    "resolve": resolve,
+    "answer": answer,
+    "view": view,
+    "log": lambda options, tail: _lab().log.filter(tail) if tail else _lab().log,
+    "diagnose": lambda options, tail: _lab().log.diagnose(options.severity),
+    "save": lambda options, tail: _lab().save(options.path),
+    "report": lambda options, tail: _lab().report(options.path, overwrite=options.overwrite),
+    "faults": faults,
+    "help": lambda options, tail: command_help(options.command) if options.command else overview(),
+}
 
 
 @magics_class

@@ -118,8 +118,6 @@ def _parser(name: str) -> _CommandParser:
     group = parser.add_mutually_exclusive_group()
     for option in command.options:
         settings = dict(option.settings)
-        if "default" in settings and settings["default"] == []:
-            settings["default"] = None  # argparse would append to the one list of the table
         settings.pop("dest", None)
         if option.is_flag:
             (group if option.flag in command.either else parser).add_argument(

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import CannotWait
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from mew_lab.lab.pending import Pending
     from mew_lab.lab.session import Session
     from mew_lab.views.approvals.widget import ApprovalsView
-    from mew_lab.views.ui.live import ClickProbe
 
 __all__ = ["ApprovalsWatch", "StoryWatch", "before_wait", "watch_question"]
 
-SILENCE = 3.0  # seconds without a message from a view before the waiting cell gives advice
+# Seconds without a message from a view before the waiting cell gives advice: views send a ping each second.
+SILENCE = 3.0
 FIRST_SIGN = 8.0  # seconds that a page has to draw its first card
 
 
@@ -87,8 +88,8 @@ def _check_repeat(shell: Any, pending: Pending) -> None:
     if decisions.policy is None or not decisions.policy.decides:
         return
     kernel = getattr(shell, "kernel", None)
-    sentence = place.session.loop.call(lambda: decisions.repeated(envelope.to, envelope.payload))
-    if sentence and (kernel is None or not _is_attended(kernel)):
+    sentence = place.session.loop.call(lambda: decisions.queue.repeated(envelope.to, envelope.payload))
+    if sentence and (kernel is None or not _live().attended(kernel)):
         raise CannotWait(
             f"The proposal {pending.id} ({pending.what}) waits for a person: {sentence}. Find out first, or "
             f'approve it with lab.approve({pending.id!r}, despite="unknown") before you wait'
@@ -135,7 +136,7 @@ class _Beginning(NamedTuple):
                 f"{what} cannot be decided while this terminal waits; decide first "
                 f"({answer}), then wait, or set lab.decide = Policy.approve()"
             )
-        if not _is_attended(kernel):
+        if not _live().attended(kernel):
             raise CannotWait(
                 f"This notebook runs without a person who could decide {what}; set MEW_LAB_DECIDE=approve "
                 "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
@@ -145,7 +146,7 @@ class _Beginning(NamedTuple):
 
 
 def _check_clicks(what: str, blocking: bool) -> None:
-    probe = _probe()
+    probe = _live().can_click_while_waiting()
     if blocking and not probe.blocking:
         if probe.awaiting:
             raise CannotWait(f"p.result() would block the click that decides {what}; write `await p` instead")
@@ -179,7 +180,7 @@ class _CardOutput:
 
     def show(self) -> None:
         """Displays the view, once, if there is something to show and this cell does not show all approvals."""
-        if self._view is not None or not self._is_open() or _is_displayed_here(self._place.approvals()):
+        if self._view is not None or not self._is_open() or self._is_displayed():
             return
         from IPython.display import display
 
@@ -187,6 +188,10 @@ class _CardOutput:
         for id in self._ids:
             self._view.follow(id)
         display(self._view)  # type: ignore[no-untyped-call]
+
+    def _is_displayed(self) -> bool:
+        view = self._place.approvals()
+        return view is not None and _live().is_displayed_here(view)
 
     def _is_open(self) -> bool:
         session = self._place.session
@@ -329,7 +334,7 @@ class StoryWatch:
         """Shows the call while it runs: in the view, where a click on its button can be handled, else as a line."""
         kernel = getattr(self._begin.shell, "kernel", None)
         call = next((one for one in _running_calls(self._session) if self._root in one.about), None)
-        if call is None or kernel is None or not _is_attended(kernel):
+        if call is None or kernel is None or not _live().attended(kernel):
             return
         if self._watch is None and self._tries_view:
             self._tries_view = False
@@ -453,24 +458,11 @@ def _shell() -> Any:
     return ipython.get_ipython() if ipython is not None else None
 
 
-def _probe() -> ClickProbe:
-    from mew_lab.views.ui.live import can_click_while_waiting
+def _live() -> ModuleType:
+    """The module that knows of pages and clicks; it is loaded with the views alone."""
+    from mew_lab.views.ui import live
 
-    return can_click_while_waiting()
-
-
-def _is_attended(kernel: Any) -> bool:
-    from mew_lab.views.ui.live import attended
-
-    return attended(kernel)
-
-
-def _is_displayed_here(view: ApprovalsView | None) -> bool:
-    if view is None:
-        return False
-    from mew_lab.views.ui.live import is_displayed_here
-
-    return is_displayed_here(view)
+    return live
 
 
 class _DecisionPlace(NamedTuple):
@@ -501,7 +493,7 @@ def _is_decided_elsewhere(session: Session, pending: Pending) -> bool:
     policy = session.decisions.policy
     if policy is not None and policy.decides:
         payload, to = pending.envelope.payload, pending.envelope.to
-        if not session.loop.call(lambda: session.decisions.repeated(to, payload)):
+        if not session.loop.call(lambda: session.decisions.queue.repeated(to, payload)):
             return True  # else the policy leaves it to a person
     if session.log.vantage != "gateway":
         return True

@@ -33,6 +33,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import ProtocolError
+from mew_lab.protocol.coerce import mapping_of, text_of
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.image_head import PICTURE_TYPES, image_size, image_type
 from mew_lab.protocol.layout import lay_out
@@ -66,14 +67,14 @@ __all__ = [
 Kind = Literal["text", "image", "audio", "resource", "link", "structured", "note", "unknown"]
 
 MAX_SHOWN_PARTS = 50  # parts that a person is shown
-MAX_MODEL_PARTS = 500
+MAX_MODEL_PARTS = 500  # the others are counted: a server sends as many as it likes
 MAX_MODEL_PICTURES = 4  # pictures of one result that a model is shown
 MAX_MODEL_PICTURE = 5_000_000  # characters of base64: usual APIs of models refuse a picture of more
 MAX_TEXT = 50_000  # characters of one block
 META_LEVELS = 6  # from an answer to the resource in a message of a prompt
 MAX_LAID_OUT = 5_000_000  # characters of JSON that are indented before the text is cut
 MAX_PICTURE = 2_000_000  # characters of base64
-MAX_PIXELS = 40_000_000
+MAX_PIXELS = 40_000_000  # a few bytes may unpack to a picture that fills the memory of a browser
 MAX_PICTURES = 8_000_000  # characters of base64 of all pictures that are shown at once
 MAX_ROWS, MAX_COLUMNS = 200, 100  # of a table
 MAX_CELL = 1_000  # characters
@@ -147,7 +148,7 @@ def read_parts(raw: Any, method: str = "tools/call", *, most: int | None = None)
         most: reads so many items, and then a note on how many there are besides; for a reader of one line, because a
             peer may send some hundred thousand. None reads all.
     """
-    members: Mapping[Any, Any] = raw if isinstance(raw, Mapping) else {}
+    members = mapping_of(raw)
     if method == "resources/read" and isinstance(members.get("contents"), list):
         items, more = _first(members["contents"], most)
         return tuple([_read_resource(item) for item in items] + more)
@@ -186,7 +187,7 @@ def _first(items: list[Any], most: int | None) -> tuple[list[Any], list[ContentP
 
 def holds_content(raw: Any) -> str:
     """The method whose answer a result looks like, for a reader that does not know the request; empty for none."""
-    members = raw if isinstance(raw, Mapping) else {}
+    members = mapping_of(raw)
     shapes = {"content": "tools/call", "contents": "resources/read", "messages": "prompts/get"}
     return next((method for key, method in shapes.items() if isinstance(members.get(key), list)), "")
 
@@ -198,7 +199,7 @@ def _read_messages(messages: Sequence[Any]) -> Iterator[ContentPart]:
             continue
         content = message.get("content")
         for item in content if isinstance(content, list) else [content]:
-            yield _read_block(item, role=_str(message.get("role")) or "no role")
+            yield _read_block(item, role=text_of(message.get("role")) or "no role")
 
 
 def _read_block(block: Any, *, role: str = "") -> ContentPart:
@@ -210,7 +211,7 @@ def _read_block(block: Any, *, role: str = "") -> ContentPart:
     if kind == "image" or kind == "audio":
         data = block.get("data")
         return ContentPart(
-            kind, data=data if isinstance(data, str) else None, mime=_str(block.get("mimeType")), role=role
+            kind, data=data if isinstance(data, str) else None, mime=text_of(block.get("mimeType")), role=role
         )
     if kind == "resource" and isinstance(block.get("resource"), Mapping):
         return _read_resource(block["resource"], role=role)
@@ -218,13 +219,13 @@ def _read_block(block: Any, *, role: str = "") -> ContentPart:
         size = block.get("size")
         return ContentPart(
             "link",
-            mime=_str(block.get("mimeType")),
-            uri=_str(block.get("uri")),
-            name=_str(block.get("title")) or _str(block.get("name")),
+            mime=text_of(block.get("mimeType")),
+            uri=text_of(block.get("uri")),
+            name=text_of(block.get("title")) or text_of(block.get("name")),
             size=size if type(size) is int and 0 <= size < 1 << 53 else None,
             role=role,
         )
-    return ContentPart("unknown", name=_str(kind) or raw_text(kind)[0][:80], role=role)
+    return ContentPart("unknown", name=text_of(kind) or raw_text(kind)[0][:80], role=role)
 
 
 def _read_resource(item: Any, *, role: str = "") -> ContentPart:
@@ -236,14 +237,10 @@ def _read_resource(item: Any, *, role: str = "") -> ContentPart:
         "resource",
         text,
         data=blob if isinstance(blob, str) and text is None else None,
-        mime=_str(item.get("mimeType")),
-        uri=_str(item.get("uri")),
+        mime=text_of(item.get("mimeType")),
+        uri=text_of(item.get("uri")),
         role=role,
     )
-
-
-def _str(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

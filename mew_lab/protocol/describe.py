@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mew_lab.protocol.coerce import is_number, list_of, mapping_of, member, text_of
 from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_phrase, holds_content, read_parts
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import count_of
@@ -19,13 +20,13 @@ from mew_lab.protocol.visible import one_line
 
 __all__ = ["LIMIT", "SENTENCES", "describe", "reword_refusal"]
 
-LIMIT = 120
+LIMIT = 120  # characters: a line of a table
 Payload = Mapping[str, Any]
 
 
 def describe(kind: str, payload: Any) -> str:
     """One line of at most 120 characters; characters that cannot be seen are escapes."""
-    members = payload if isinstance(payload, Mapping) else {}
+    members = mapping_of(payload)
     sentence = SENTENCES.get(kind, _unknown)
     try:
         return one_line(sentence(members).strip(), LIMIT)
@@ -95,6 +96,23 @@ def _patterns(value: Any) -> str:
     return ", ".join(kinds) + (f" and {len(value) - 4} more" if len(value) > 4 else "")
 
 
+_MEMBER = re.compile(r"\{(\w+):?(\w*)\}")
+
+
+def _say(template: str) -> Callable[[Payload], str]:
+    """A sentence that names members one after the other: `{name}`, `{name:40}` cut to 40 characters."""
+
+    def member(payload: Payload, name: str, form: str) -> str:
+        if name == "because":
+            return _because(payload)
+        if name == "stream":
+            return _stream(payload)
+        value = payload.get(name)
+        return _patterns(value) if form == "patterns" else _text(value, int(form or LIMIT))
+
+    return lambda payload: _MEMBER.sub(lambda match: member(payload, match[1], match[2]), template)
+
+
 def _unknown(payload: Payload) -> str:
     keys = ", ".join(one_line(str(key), 30) for key in list(payload)[:8])
     return f"fields {keys}" if keys else "no payload"
@@ -103,10 +121,10 @@ def _unknown(payload: Payload) -> str:
 def _operation(payload: Payload) -> str:
     """`git_log(repo_path="..", max_count=3)` for a tool, `resources/read uri=…` for every other method."""
     method, params = payload.get("method"), payload.get("params")
-    params = params if isinstance(params, Mapping) else {}
+    params = mapping_of(params)
     arguments = params.get("arguments")
     if method == "tools/call":
-        known = arguments if isinstance(arguments, Mapping) else {}
+        known = mapping_of(arguments)
         listed = [f"{one_line(str(name), 30)}={_quoted(value)}" for name, value in list(known.items())[:12]]
         if len(known) > 12:
             listed.append("…")
@@ -141,16 +159,12 @@ def _progress(params: Mapping[str, Any]) -> str:
 
 def _amount(value: Any) -> str:
     """A number in few digits; empty for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
-    return f"{value:.6g}" if is_number else ""
+    return f"{value:.6g}" if is_number(value) and abs(value) < 1e15 else ""
 
 
 def _last_text(messages: Any) -> str:
     """The text of the last message of a request to a model; empty where it has none."""
-    last = messages[-1] if isinstance(messages, list) and messages else None
-    content = last.get("content") if isinstance(last, Mapping) else None
-    text = content.get("text") if isinstance(content, Mapping) else None
-    return text if isinstance(text, str) else ""
+    return text_of(member(messages[-1], "content", "text")) if isinstance(messages, list) and messages else ""
 
 
 # What a person did with a question of a server.
@@ -158,11 +172,8 @@ _ANSWERS = {"accept": "Answered", "decline": "Declined", "cancel": "Dismissed"}
 
 
 def _answer(result: Payload) -> str:
-    content = result.get("content")
-    values = content if isinstance(content, Mapping) else {}
-    listed = ", ".join(
-        f"{one_line(str(name), 30)}={_quoted(value)}" for name, value in list(values.items())[:12]
-    )
+    values = list(mapping_of(result.get("content")).items())
+    listed = ", ".join(f"{one_line(str(name), 30)}={_quoted(value)}" for name, value in values[:12])
     return _ANSWERS[result["action"]] + (f": {listed}" if listed else "")
 
 
@@ -197,25 +208,9 @@ def _response(payload: Payload) -> str:
     return failed + _text(dict(result))
 
 
-def _reject(payload: Payload) -> str:
-    return f"Rejected{_because(payload)}"
-
-
-def _withdraw(payload: Payload) -> str:
-    return f"Withdrawn{_because(payload)}"
-
-
 def _chat(payload: Payload) -> str:
     text = payload.get("text")
     return f"“{_text(text, LIMIT - 2)}”" if isinstance(text, str) else _unknown(payload)
-
-
-def _chat_acknowledge(payload: Payload) -> str:
-    return f"Acknowledged {_text(payload.get('status'), 40)}"
-
-
-def _chat_cancel(payload: Payload) -> str:
-    return f"Needs no answer any more{_because(payload)}"
 
 
 def _reasoning_start(payload: Payload) -> str:
@@ -228,19 +223,6 @@ def _reasoning_thought(payload: Payload) -> str:
     return f"Thinking: {_text(payload.get('message')) or _unknown(payload)}"
 
 
-def _reasoning_conclusion(payload: Payload) -> str:
-    return f"Concluded: {_text(payload.get('message'))}"
-
-
-def _reasoning_cancel(payload: Payload) -> str:
-    return f"Stopped reasoning{_because(payload)}"
-
-
-def _grant(payload: Payload) -> str:
-    what = _patterns(payload.get("capabilities"))
-    return f"Allows {_text(payload.get('recipient'), 40)} {what}{_because(payload)}"
-
-
 def _revoke(payload: Payload) -> str:
     grant = payload.get("grant_id")
     what = (
@@ -251,10 +233,6 @@ def _revoke(payload: Payload) -> str:
     return f"Revokes {what} from {_text(payload.get('recipient'), 40)}{_because(payload)}"
 
 
-def _grant_ack(payload: Payload) -> str:
-    return f"Permission {_text(payload.get('status'), 40)}{_because(payload)}"
-
-
 def _invite(payload: Payload) -> str:
     patterns = _patterns(payload.get("initial_capabilities"))
     return (
@@ -262,21 +240,10 @@ def _invite(payload: Payload) -> str:
     )
 
 
-def _invite_ack(payload: Payload) -> str:
-    return f"Invitation of {_text(payload.get('participant_id'), 64)}: {_text(payload.get('status'), 40)}"
-
-
-def _kick(payload: Payload) -> str:
-    return f"Removes {_text(payload.get('participant_id'), 64)}{_because(payload)}"
-
-
 def _welcome(payload: Payload) -> str:
-    you = payload.get("you")
-    you = you if isinstance(you, Mapping) else {}
-    others, held = payload.get("participants"), you.get("capabilities")
-    count = len(others) if isinstance(others, list) else 0
-    here = count_of(count, "other participant")
-    return f"Welcome, {_text(you.get('id'), 64)}: {here}; may send {_patterns(held) or 'nothing'}"
+    you = mapping_of(payload.get("you"))
+    here = count_of(len(list_of(payload.get("participants"))), "other participant")
+    return f"Welcome, {_text(you.get('id'), 64)}: {here}; may send {_patterns(you.get('capabilities')) or 'nothing'}"
 
 
 def _presence(payload: Payload) -> str:
@@ -303,13 +270,8 @@ def _pause(payload: Payload) -> str:
     return f"Pause {until}{_because(payload)}"
 
 
-def _resume(payload: Payload) -> str:
-    return f"Resume{_because(payload)}"
-
-
 def _request_status(payload: Payload) -> str:
-    fields = payload.get("fields")
-    wanted = ", ".join(_text(field, 24) for field in fields[:6]) if isinstance(fields, list) else ""
+    wanted = ", ".join(_text(field, 24) for field in list_of(payload.get("fields"))[:6])
     return f"Asks for the status {wanted}"
 
 
@@ -364,18 +326,6 @@ def _compact_done(payload: Payload) -> str:
     return f"{done}: {' and '.join(freed)} freed" if freed else done
 
 
-def _clear(payload: Payload) -> str:
-    return f"Clear the context{_because(payload)}"
-
-
-def _restart(payload: Payload) -> str:
-    return f"Restart{_because(payload)}"
-
-
-def _shutdown(payload: Payload) -> str:
-    return f"Shut down{_because(payload)}"
-
-
 def _stream(payload: Payload) -> str:
     return _text(payload.get("stream_id"), 40) or "a stream"
 
@@ -388,7 +338,7 @@ def _stream_request(payload: Payload) -> str:
     direction, target, about = payload.get("direction"), payload.get("target"), payload.get("description")
     usual = _DIRECTIONS.get(direction) if isinstance(direction, str) else None
     asks = usual or f"Asks for a stream {_text(direction, 20)}".rstrip()
-    names = [_text(name, 24) for name in target[:4]] if isinstance(target, list) else []
+    names = [_text(name, 24) for name in list_of(target)[:4]]
     to = f" to {', '.join(names)}" if names else ""
     described = f": “{_text(about, 60)}”" if about else ""
     return f"{asks}{to}{described}{_form(payload, 'content_type', 'format', 'expected_size_bytes')}"
@@ -410,23 +360,6 @@ def _form(payload: Payload, *keys: str) -> str:
     return f" ({', '.join(known)})" if known else ""
 
 
-def _stream_close(payload: Payload) -> str:
-    return f"{_stream(payload)} closed{_because(payload)}"
-
-
-def _stream_grant_write(payload: Payload) -> str:
-    return f"{_text(payload.get('participant_id'), 64)} may write to {_stream(payload)}{_because(payload)}"
-
-
-def _stream_revoke_write(payload: Payload) -> str:
-    who = _text(payload.get("participant_id"), 64)
-    return f"{who} may no longer write to {_stream(payload)}{_because(payload)}"
-
-
-def _stream_transfer(payload: Payload) -> str:
-    return f"{_stream(payload)} goes to {_text(payload.get('new_owner'), 64)}{_because(payload)}"
-
-
 def _stream_writers(payload: Payload) -> str:
     writers = payload.get("authorized_writers")
     names = (
@@ -435,49 +368,45 @@ def _stream_writers(payload: Payload) -> str:
     return f"Writers of {_stream(payload)}: {names}"
 
 
-def _stream_transferred(payload: Payload) -> str:
-    return f"{_stream(payload)} now belongs to {_text(payload.get('new_owner'), 64)}{_because(payload)}"
-
-
 SENTENCES: dict[str, Callable[[Payload], str]] = {
     "mcp/request": _operation,
     "mcp/response": _response,
     "mcp/proposal": _proposal,
-    "mcp/withdraw": _withdraw,
-    "mcp/reject": _reject,
+    "mcp/withdraw": _say("Withdrawn{because}"),
+    "mcp/reject": _say("Rejected{because}"),
     "chat": _chat,
-    "chat/acknowledge": _chat_acknowledge,
-    "chat/cancel": _chat_cancel,
+    "chat/acknowledge": _say("Acknowledged {status:40}"),
+    "chat/cancel": _say("Needs no answer any more{because}"),
     "reasoning/start": _reasoning_start,
     "reasoning/thought": _reasoning_thought,
-    "reasoning/conclusion": _reasoning_conclusion,
-    "reasoning/cancel": _reasoning_cancel,
-    "capability/grant": _grant,
+    "reasoning/conclusion": _say("Concluded: {message}"),
+    "reasoning/cancel": _say("Stopped reasoning{because}"),
+    "capability/grant": _say("Allows {recipient:40} {capabilities:patterns}{because}"),
     "capability/revoke": _revoke,
-    "capability/grant-ack": _grant_ack,
+    "capability/grant-ack": _say("Permission {status:40}{because}"),
     "space/invite": _invite,
-    "space/invite-ack": _invite_ack,
-    "space/kick": _kick,
+    "space/invite-ack": _say("Invitation of {participant_id:64}: {status:40}"),
+    "space/kick": _say("Removes {participant_id:64}{because}"),
     "system/presence": _presence,
     "system/welcome": _welcome,
     "system/error": _error,
     "participant/pause": _pause,
-    "participant/resume": _resume,
+    "participant/resume": _say("Resume{because}"),
     "participant/request-status": _request_status,
     "participant/status": _status,
     "participant/forget": _forget,
     "participant/compact": _compact,
     "participant/compact-done": _compact_done,
-    "participant/clear": _clear,
-    "participant/restart": _restart,
-    "participant/shutdown": _shutdown,
+    "participant/clear": _say("Clear the context{because}"),
+    "participant/restart": _say("Restart{because}"),
+    "participant/shutdown": _say("Shut down{because}"),
     "stream/request": _stream_request,
     "stream/open": _stream_open,
-    "stream/close": _stream_close,
-    "stream/grant-write": _stream_grant_write,
+    "stream/close": _say("{stream} closed{because}"),
+    "stream/grant-write": _say("{participant_id:64} may write to {stream}{because}"),
     "stream/write-granted": _stream_writers,
-    "stream/revoke-write": _stream_revoke_write,
+    "stream/revoke-write": _say("{participant_id:64} may no longer write to {stream}{because}"),
     "stream/write-revoked": _stream_writers,
-    "stream/transfer-ownership": _stream_transfer,
-    "stream/ownership-transferred": _stream_transferred,
+    "stream/transfer-ownership": _say("{stream} goes to {new_owner:64}{because}"),
+    "stream/ownership-transferred": _say("{stream} now belongs to {new_owner:64}{because}"),
 }

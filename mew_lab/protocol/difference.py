@@ -12,9 +12,11 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any, NamedTuple
 
+from mew_lab.protocol.coerce import is_number
+
 __all__ = ["ABSENT", "Difference", "are_equal", "differences", "equality_key"]
 
-MAX_DIFFERENCES = 100
+MAX_DIFFERENCES = 100  # that are told: a request may differ from its proposal in every value
 
 
 class _Absent:
@@ -72,7 +74,7 @@ def _spell(value: Any) -> Iterator[str]:
             yield "["
         elif isinstance(value, str):
             yield f'"{len(value)}:{value}'
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif is_number(value):
             whole = not isinstance(value, float) or value.is_integer()
             yield f"{int(value):x};" if whole else f"{value!r};"
         else:

@@ -45,9 +45,9 @@ OWNER: Final = "owner"
 ACTIONS: Final = ("accept", "decline", "cancel")
 MAX_MESSAGE = 8000  # characters
 MAX_SCHEMA = 64 * 1024  # characters of its JSON
-MAX_FIELDS = 50
+MAX_FIELDS = 50  # that a server may ask a person to fill in at once
 MAX_CHOICES = 200  # of a field
-MAX_URL = 4096
+MAX_URL = 4096  # characters; a server writes it, and a person reads it
 _TYPES = ("string", "number", "integer", "boolean")
 _NESTING = frozenset(
     {

@@ -12,7 +12,7 @@ from mew_lab.errors import LocalProtocolError, ProtocolError
 __all__ = ["join", "split"]
 
 MARK: Final = b"#"
-MAX_ID: Final = 256
+MAX_ID: Final = 256  # bytes, as of every id (R6)
 
 
 def split(data: bytes) -> tuple[str, bytes]:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from mew_lab.protocol.coerce import member, text_of
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.visible import one_line
@@ -106,9 +107,9 @@ def answer_fault(payload: Mapping[str, Any]) -> str:
     Spec: §3.1.2, JSON-RPC 2.0 "Response object".
     """
     error = payload.get("error")
-    for member in ("jsonrpc", "id"):
-        if not isinstance(value := payload.get(member), str | int | None) or isinstance(value, bool):
-            return f"has a member {member} of another type: {_quote(value)}"
+    for name in ("jsonrpc", "id"):
+        if not isinstance(value := payload.get(name), str | int | None) or isinstance(value, bool):
+            return f"has a member {name} of another type: {_quote(value)}"
     if "result" in payload:
         return "holds both a result and an error" if error is not None else ""
     if error is None:
@@ -135,8 +136,7 @@ def unknown_outcome(payload: Mapping[str, Any]) -> str:
     call failed, and the errors of foreign executors stay failures. Spec: R35.
     """
     error = payload.get("error")
-    data = error.get("data") if isinstance(error, Mapping) else None
-    if isinstance(data, Mapping) and data.get("code") == OUTCOME_UNKNOWN:
+    if member(error, "data", "code") == OUTCOME_UNKNOWN:
         return "says that the outcome is not known"
     if isinstance(error, Mapping) and isinstance(error.get("code"), str):
         return answer_fault({**payload, "error": {**error, "code": 0}})
@@ -145,12 +145,8 @@ def unknown_outcome(payload: Mapping[str, Any]) -> str:
 
 def first_unknown(payload: Mapping[str, Any]) -> str:
     """The id of the unknown call that an executor names when it refuses to repeat that call; empty for other answers."""
-    error = payload.get("error")
-    data = error.get("data") if isinstance(error, Mapping) else None
-    if not isinstance(data, Mapping) or data.get("code") != OUTCOME_UNKNOWN:
-        return ""
-    first = data.get("request")
-    return first if isinstance(first, str) else ""
+    data = member(payload, "error", "data")
+    return text_of(data.get("request")) if member(data, "code") == OUTCOME_UNKNOWN else ""
 
 
 def _quote(value: object) -> str:

@@ -29,6 +29,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.coerce import is_number
 from mew_lab.protocol.node import BUDGET, TOO_COSTLY, Meter
 from mew_lab.protocol.strings import Regex
 from mew_lab.protocol.visible import one_line
@@ -45,7 +46,7 @@ __all__ = [
     "resolve_reference",
 ]
 
-MAX_VIOLATIONS = 50
+MAX_VIOLATIONS = 50  # of one validation: a sender may break a rule in every value
 MAX_MESSAGE = 200  # characters of one violation
 MAX_LOOKED_AT = 2000  # schemas and members, to name the members of one schema, and
 MAX_LEVELS = 8  # of schemas in each other
@@ -58,7 +59,7 @@ MAX_REFERENCES = (
 MAX_POINTER = 48  # parts of a reference
 MAX_STEPS = 20_000  # of one validation, and
 STEPS_A_VALUE = 10  # more for each value that is validated, but
-MOST_STEPS = 500_000
+MOST_STEPS = 500_000  # in all
 TEXT_A_STEP = 50  # characters
 PROGRAM_A_STEP = 20  # instructions of a compiled pattern
 REFUSED_PATTERN = 5000  # steps: the engine finds out that a pattern is too large by trying
@@ -68,8 +69,8 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
-    "number": lambda value: _is_number(value),
-    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+    "number": lambda value: is_number(value),
+    "integer": lambda value: is_number(value) and (isinstance(value, int) or value.is_integer()),
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
     "array": lambda value: isinstance(value, list),
@@ -337,13 +338,13 @@ def gives_default(root: Any, schema: Any) -> bool:
 
 _WELL_FORMED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
-        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), lambda value: _is_number(value)
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), lambda value: is_number(value)
     ),
     **dict.fromkeys(
         (f"{end}{what}" for end in ("min", "max") for what in ("Length", "Items", "Properties", "Contains")),
-        lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+        lambda value: is_number(value) and (isinstance(value, int) or value.is_integer()),
     ),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
+    "multipleOf": lambda value: is_number(value) and value > 0,
     "type": lambda value: _type_names(value) != (),
     "enum": lambda value: isinstance(value, list),
     "const": lambda value: True,
@@ -358,10 +359,6 @@ _WELL_FORMED: dict[str, Callable[[Any], bool]] = {
 def _is_rule(key: str, value: Any) -> bool:
     is_well_formed = _WELL_FORMED.get(key)
     return is_well_formed is not None and is_well_formed(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _type_names(value: Any) -> tuple[str, ...]:
@@ -677,11 +674,11 @@ _PREDICATES: Mapping[str, Callable[[Any, Any], bool]] = {
     "type": lambda names, value: any(_TYPES[name](value) for name in _type_names(names)),
     "enum": lambda values, value: _identity(value) in map(_identity, values),
     "const": lambda wanted, value: _identity(value) == _identity(wanted),
-    "minimum": lambda bound, value: not _is_number(value) or value >= bound,
-    "maximum": lambda bound, value: not _is_number(value) or value <= bound,
-    "exclusiveMinimum": lambda bound, value: not _is_number(value) or value > bound,
-    "exclusiveMaximum": lambda bound, value: not _is_number(value) or value < bound,
-    "multipleOf": lambda step, value: not _is_number(value) or _is_multiple(value, step),
+    "minimum": lambda bound, value: not is_number(value) or value >= bound,
+    "maximum": lambda bound, value: not is_number(value) or value <= bound,
+    "exclusiveMinimum": lambda bound, value: not is_number(value) or value > bound,
+    "exclusiveMaximum": lambda bound, value: not is_number(value) or value < bound,
+    "multipleOf": lambda step, value: not is_number(value) or _is_multiple(value, step),
     "minLength": lambda count, value: not isinstance(value, str) or len(value) >= count,
     "maxLength": lambda count, value: not isinstance(value, str) or len(value) <= count,
     "minItems": lambda count, value: not isinstance(value, list) or len(value) >= count,

@@ -19,12 +19,15 @@ from jsonpath_rfc9535 import filter_expressions as filters
 from jsonpath_rfc9535 import segments, selectors
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.coerce import is_number
 from mew_lab.protocol.node import Meter
 from mew_lab.protocol.strings import Regex
 
 __all__ = ["JSONPath", "children", "descendants", "equal", "filters", "rfc9535", "segments", "selectors"]
 
-MAX_PATH: Final = 256
+MAX_PATH: Final = (
+    256  # characters, as of an expression; the parser of the library is slow, and peers write paths
+)
 _NOTHING: Final = object()
 """What a query that selects no value stands for in a comparison (RFC 9535, 2.3.5.2.2)."""
 _DOT: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\.", re.DOTALL)
@@ -213,11 +216,7 @@ def _less(left: object, right: object, meter: Meter) -> bool:
     if isinstance(left, str) and isinstance(right, str):
         meter.spend(min(len(left), len(right)) // meter.COMPARED)
         return left < right
-    return _is_number(left) and _is_number(right) and left < right  # type: ignore[operator]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number(left) and is_number(right) and left < right
 
 
 def _expression_name(call: Any) -> str:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mew_lab.protocol.coerce import member, text_of, texts_of
+
 __all__ = [
     "EDITION_OF_KEPT",
     "KEPT",
@@ -83,8 +85,7 @@ class ResultHead(NamedTuple):
     @classmethod
     def of(cls, result: object) -> ResultHead | None:
         """The head that a result is; None where it is a whole result."""
-        meta = result.get("_meta") if isinstance(result, Mapping) else None
-        told = meta.get(KEPT) if isinstance(meta, Mapping) else None
+        told = member(result, "_meta", KEPT)
         if not isinstance(told, Mapping):
             return None
         uri = ResultUri.read(told.get("uri"))
@@ -93,13 +94,8 @@ class ResultHead(NamedTuple):
             return None
         if type(size) is not int or size < 0 or type(parts) is not int or parts < 0:
             return None
-        listed = told.get("holds")
-        holds = (
-            [text[:MAX_HOLDS] for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
-        )
-        return cls(
-            uri, size, digest, expires if isinstance(expires, str) else "", parts, tuple(holds[:MAX_HELD])
-        )
+        holds = tuple(text[:MAX_HOLDS] for text in texts_of(told.get("holds"))[:MAX_HELD])
+        return cls(uri, size, digest, text_of(expires), parts, holds)
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ACTED_ON",
     "AFTER_SHUTDOWN",
+    "CLOSE_KICKED",
+    "CLOSE_TAKEN",
+    "CLOSE_UNKNOWN",
     "EXTENSION",
     "GATEWAY",
     "HANDLES",
@@ -32,6 +35,10 @@ __all__ = [
 
 
 GATEWAY = "system:gateway"  # the sender of everything that the gateway says (§3.7, §3.8)
+# The codes with which a gateway closes a WebSocket for good: a client of ours does not come back by itself (R8c).
+CLOSE_UNKNOWN = 4401  # its token or its space is unknown, or it showed none
+CLOSE_KICKED = 4403  # it was removed from the space
+CLOSE_TAKEN = 4409  # its id is another's, or that of a connection that answers
 EXTENSION = "x-mew-lab"  # the member of a welcome that says what a gateway of ours does beyond the specification (R34)
 
 

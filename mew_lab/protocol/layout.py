@@ -12,7 +12,7 @@ from mew_lab.protocol.visible import visible
 
 __all__ = ["lay_out"]
 
-STEP, DEEPEST = 2, 30
+STEP, DEEPEST = 2, 30  # blanks a level, and levels: deeper text, which a peer may send, would leave the page
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _OPEN = {"{": "}", "[": "]"}
 _SIGNS = frozenset("{}[],:")

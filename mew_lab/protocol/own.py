@@ -16,8 +16,8 @@ __all__ = ["MAX_IDS", "MAX_REASON", "OWN", "is_modest"]
 
 OWN: Mapping[str, str] = MappingProxyType({"mcp/withdraw": "mcp/proposal", "chat/cancel": "chat"})
 """The kinds, each with the kind of message that it ends."""
-MAX_IDS = 16
-MAX_REASON = 64  # characters
+MAX_IDS = 16  # R36
+MAX_REASON = 64  # characters (R36): enough for a reason, too few to say something without a capability
 
 
 def is_modest(payload: Mapping[str, Any], about: Sequence[str]) -> bool:

@@ -64,9 +64,9 @@ __all__ = [
     "warnings",
 ]
 
-MAX_DEPTH: Final = 64
-_LONGEST_TOKEN: Final = 64
-_NAMES_PER_STEP: Final = 4
+MAX_DEPTH: Final = 64  # as of a message (R7): a deeper pattern could match none
+_LONGEST_TOKEN: Final = 64  # characters of a progress token that a closed capability leaves free (R34)
+_NAMES_PER_STEP: Final = 4  # members of an object whose names are compared for one step of the meter
 _META: Final = frozenset(r".^$*+?{}[]\|()")
 
 

@@ -48,7 +48,7 @@ __all__ = [
     "is_unsafe",
 ]
 
-MAX_EXPRESSION: Final = 256
+MAX_EXPRESSION: Final = 256  # characters (R11)
 MAX_GLOB: Final = 1024
 """A glob keeps one bit a character while it runs; a megabyte of stars would make every step slow."""
 _WILDCARD: Final = re.compile(r"\*\*|\*|\?|[^*?]", re.DOTALL)

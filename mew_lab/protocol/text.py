@@ -208,7 +208,7 @@ def _form(name: str, *, alone: bool, taken: set[str]) -> str:
 
 # An MCP client puts a prefix before a name, such as `mcp__demo__`, and passes both on to an API of models.
 MAX_CLIENT_NAME = 44
-_CUT_PARTICIPANT, _CUT_TOOL = 8, 26
+_CUT_PARTICIPANT, _CUT_TOOL = 8, 26  # with the hash and the signs between them that is MAX_CLIENT_NAME
 _HASH_AT_END = re.compile(rf"-[0-9a-f]{{{_HASHED}}}\Z")
 
 
@@ -240,7 +240,7 @@ _LOOK_ALIKE = dict(
         strict=True,
     )
 )
-_MAX_FOLDS = 20_000
+_MAX_FOLDS = 20_000  # characters; texts of peers may hold all of Unicode, one after the other
 
 
 class _Folds(dict[int, int | None]):

@@ -79,7 +79,8 @@ def address(gateway: str, space: str) -> str:
     it.
 
     Raises:
-        ConfigError: when `gateway` is no address, or contains a user, a password, or a query other than `space`.
+        ConfigError: when `gateway` is no address, or contains a user, a password, or a query other than `space`; or
+            when `space` has half a surrogate pair, which no address can hold.
     """
     given = Address(gateway)
     try:
@@ -102,7 +103,12 @@ def address(gateway: str, space: str) -> str:
             "Give the token by token_file= or token_env=, and the space by space=",
             key="gateway",
         )
-    query = urlencode({"space": space}) if space else ""
+    try:
+        query = urlencode({"space": space}) if space else ""
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{one_line(space, 80)!r} is no name of a space: half a surrogate pair is no text", key="space"
+        ) from None
     return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") or "/ws", query, ""))
 
 

@@ -425,6 +425,9 @@ class Controls:
     def _note_error(self, envelope: Envelope, payload: SystemError) -> None:
         if (payload.code or payload.error) == "paused":
             self._follow_refusal(envelope, payload)
+            return
+        for id in envelope.correlation_id:
+            self._request_server.replace(id, payload.message or payload.code or payload.error)
 
     def _note_response(self, envelope: Envelope, payload: McpResponse) -> None:
         if envelope.sender == self._client.id:

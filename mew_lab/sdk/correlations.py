@@ -5,13 +5,12 @@ How it works
 Every message of this participant that awaits something is one `Wait` in `Correlations`, under the id of its envelope.
 Its class decides what answers it:
 
-    EchoWait       its own echo: the gateway accepted it
+    AnswerWait     its own echo, where the gateway has nothing else to say; or the message of one kind that answers it,
+                   such as participant/status of an addressee, or stream/open of the gateway
     RequestWait    the mcp/response of a participant that the request was addressed to
     ProposalWait   its state in the ledger of calls: answered, rejected, withdrawn
     ChatWait       the chat of an addressee, or its notice that none comes; it also ends when the reasoning about it is
                    cancelled
-    ReplyWait      a message of one kind, such as participant/status, of an addressee
-    GatewayWait    a message of one kind, such as stream/open, of the gateway
 
 Only answers of addressees count, by the rule of the ledger (`ledger.calls.unasked`). The gateway may replace a logical
 name in `to` by a runtime id; the echo of the message shows it.
@@ -75,14 +74,20 @@ __all__ = ["ACCEPTED_WITHIN", "MAX_WAITS", "UNANSWERED", "Correlations", "cancel
 
 logger = logging.getLogger(__name__)
 ACCEPTED_WITHIN = 10.0  # seconds for the gateway to echo or refuse a message
-TAKEN_BACK_WITHIN = 2.0  # seconds for the gateway to accept the end of a message whose time is over
-CANCELLED_WITHIN = 10.0  # seconds in which a cancelled call may still be answered
+TAKEN_BACK_WITHIN = 2.0  # seconds for the gateway to accept a withdrawal, for whose end the caller waits
+CANCELLED_WITHIN = 10.0  # seconds in which a target that was cancelled may still tell what it did
 GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still answer
 MAX_REASON = 300  # characters of a peer's reason inside an error
 MAX_WAITS = 10_000  # as many calls as the ledger holds; the end of one more could not be observed
 UNANSWERED = frozenset(
     {"rate_limited", "declined", "dropped"}
 )  # acknowledgements after which no answer comes
+# The state of a wait by the error that ends it.
+_STATES: Mapping[type[NoReply], str] = {
+    NoReply: "failed",
+    OutcomeUnknown: "unknown",
+    StillRunning: "running",
+}
 Model = TypeVar("Model", bound=Payload)
 Result = TypeVar("Result")
 
@@ -125,9 +130,9 @@ class Wait(Call, ABC):
         if silenced:
             self.leave()
 
-    @abstractmethod
     def lose(self, error: MewError | None, *, final: bool) -> None:
         """Handles the end of the connection; `final` when no other follows."""
+        self._end_lost(f"The connection ended before {self._awaited}", error)
 
     @abstractmethod
     def expire(self) -> None:
@@ -137,6 +142,11 @@ class Wait(Call, ABC):
         """Ends the wait because its caller withdraws it."""
 
     # --- for the subclasses ---
+
+    @property
+    def _awaited(self) -> str:
+        """What has not happened yet, such as `git/git_log was answered`."""
+        return f"{self.what} was answered"
 
     @property
     def present(self) -> bool:
@@ -157,8 +167,10 @@ class Wait(Call, ABC):
     def _end_lost(self, message: str, error: MewError | None, *, state: str = "failed") -> None:
         self.fail(ConnectionLost(message, close_code=getattr(error, "close_code", None)), state=state)
 
-    def _end_unheard(self, message: str, *, state: str = "failed", by: str = "") -> None:
-        self.fail(NoReply(message, after_s=self.age, waiting_for=self.what), state=state, by=by)
+    def _end_by(self, error: type[NoReply], message: str, *, state: str = "", by: str = "") -> None:
+        """Ends it with such an error, in `state` or in that of the error (`_STATES`)."""
+        fault = error(message, after_s=self.age, waiting_for=self.what)
+        self.fail(fault, state=state or _STATES[error], by=by)
 
     def _post(self, draft: Mapping[str, Any]) -> str:
         """Posts a message that no caller awaits; returns why it was not posted, empty where it was."""
@@ -182,7 +194,7 @@ class Wait(Call, ABC):
         if fitting is None:
             then(f"{self._client.id} may not send {kind}, so it stays open")
             return
-        echo = EchoWait(self._client, self._client.complete(fitting), timeout=TAKEN_BACK_WITHIN)
+        echo = AnswerWait(self._client, self._client.complete(fitting), timeout=TAKEN_BACK_WITHIN)
 
         def end(result: asyncio.Future[Any]) -> None:
             fault = None if result.cancelled() else result.exception()
@@ -202,87 +214,18 @@ class Wait(Call, ABC):
             logger.info("%s was not sent: %s", kind, fault)
 
 
-class EchoWait(Wait):
-    """Awaits the acceptance of the message by the gateway. `timeout` is in seconds. Spec: §3.8.2, §5.4, ruling R1."""
+class AnswerWait(Wait):
+    """Awaits the acceptance of the message by the gateway, and then its answer, where it has one.
 
-    def __init__(self, client: MEWClient, envelope: Envelope, *, timeout: float) -> None:
-        super().__init__(client, envelope, what=envelope.kind)
-        self.accepted_within = timeout
-
-    def echo(self, envelope: Envelope) -> None:
-        self.accepted = True
-        self.finish(envelope, by=GATEWAY)
-
-    def lose(self, error: MewError | None, *, final: bool) -> None:
-        self._end_lost(f"The connection ended before {self._named} was accepted", error)
-
-    def expire(self) -> None:
-        within = self.accepted_within
-        message = f"The gateway neither accepted nor refused {self._named} within {within:g} s"
-        self.fail(NoReply(message, after_s=within, waiting_for="the gateway"))
-
-    @property
-    def _named(self) -> str:
-        return f"{self.kind} of {self._client.id!r}"
-
-
-class ReplyWait(EchoWait):
-    """Awaits the acceptance of the message by the gateway, and then the `answer` of an addressee.
-
-    Its result is the envelope and the payload of the answer.
-
-    Spec: §3.9.3, §3.9.6.
-    """
-
-    def __init__(
-        self, client: MEWClient, envelope: Envelope, *, answer: type[Payload], timeout: float
-    ) -> None:
-        super().__init__(client, envelope, timeout=min(timeout, ACCEPTED_WITHIN))
-        self.answers = frozenset({KIND_OF[answer]})
-        self.timeout = timeout
-
-    def echo(self, envelope: Envelope) -> None:
-        self.accepted = True
-        self.expire_after(self.timeout - self.age, self.expire)
-        self._accept(envelope)
-
-    def answer(self, envelope: Envelope) -> None:
-        self.finish((envelope, read_payload(envelope)), by=envelope.sender)
-
-    def leave(self) -> None:
-        if self.accepted and not self.present:
-            names = ", ".join(sorted(self.asked))
-            message = f"Nobody can answer {self.kind}: no participant {names} is in space {self._client.space!r} now"
-            self.fail(NoReply(message, after_s=0.0, waiting_for=names))
-
-    def expire(self) -> None:
-        if not self.accepted:
-            super().expire()
-            return
-        names = ", ".join(self.to)
-        message = (
-            f"{names} did not answer {self.kind} within {self.timeout:g} s; it may be busy, or not support it"
-        )
-        self.fail(NoReply(message, after_s=self.timeout, waiting_for=names))
-
-    def lose(self, error: MewError | None, *, final: bool) -> None:
-        if self.accepted:
-            self._end_lost(f"The connection ended before {self.kind} was answered", error)
-        else:
-            super().lose(error, final=final)
-
-    def _accept(self, echo: Envelope) -> None:
-        self.asked = echo.to
-        self.leave()
-
-
-class GatewayWait(ReplyWait):
-    """Awaits the acceptance of the message by the gateway, and then the `answer` of the gateway.
+    Its result is the echo, or what `read` makes of the answer.
 
     Args:
-        read: Makes the result from the payload of an answer; None means that it does not answer this message.
+        timeout: Seconds until the message must be accepted, and answered.
+        answer: The type of the answer; None where the acceptance is all.
+        read: Makes the result from the envelope and the payload of an answer; None means that it does not answer this.
+        by_gateway: Whether the gateway answers, and no addressee.
 
-    Spec: §3.10, ruling R16.
+    Spec: §3.8.2, §3.9.3, §3.9.6, §3.10, §5.4, rulings R1, R16.
     """
 
     def __init__(
@@ -290,39 +233,67 @@ class GatewayWait(ReplyWait):
         client: MEWClient,
         envelope: Envelope,
         *,
-        answer: type[Model],
         timeout: float,
-        read: Callable[[Model], object],
+        answer: type[Payload] | None = None,
+        read: Callable[[Envelope, Payload], object] = lambda envelope, payload: (envelope, payload),
+        by_gateway: bool = False,
     ) -> None:
-        super().__init__(client, envelope, answer=answer, timeout=timeout)
-        self.accepted_within = timeout
-        self.asked = tuple(GATEWAYS)
-        self._read = cast(Callable[[Payload], object], read)
+        super().__init__(client, envelope, what=envelope.kind)
+        self.timeout = timeout
+        self.answers = frozenset() if answer is None else frozenset({KIND_OF[answer]})
+        self._read = read
+        self._by_gateway = by_gateway
+        # An addressee may take its time; the gateway says at once whether it takes the message.
+        of_addressee = answer is not None and not by_gateway
+        self.accepted_within = min(timeout, ACCEPTED_WITHIN) if of_addressee else timeout
+        if by_gateway:
+            self.asked = tuple(GATEWAYS)
+
+    def echo(self, envelope: Envelope) -> None:
+        self.accepted = True
+        if not self.answers:
+            self.finish(envelope, by=GATEWAY)
+            return
+        self.expire_after(self.timeout - self.age, self.expire)
+        if not self._by_gateway:
+            self.asked = envelope.to
+            self.leave()
 
     def answer(self, envelope: Envelope) -> None:
-        result = self._read(read_payload(envelope))
+        result = self._read(envelope, read_payload(envelope))
         if result is not None:
             self.finish(result, by=envelope.sender)
 
     def leave(self) -> None:
-        """Does nothing: the gateway never leaves."""
-
-    def lose(self, error: MewError | None, *, final: bool) -> None:
-        if self.accepted:
-            self._end_lost(f"The connection ended before the gateway answered {self.kind}", error)
-        else:
-            super().lose(error, final=final)
+        if self.accepted and not self._by_gateway and not self.present:  # the gateway never leaves
+            names = ", ".join(sorted(self.asked))
+            message = f"Nobody can answer {self.kind}: no participant {names} is in space {self._client.space!r} now"
+            self.fail(NoReply(message, after_s=0.0, waiting_for=names))
 
     def expire(self) -> None:
+        within, who = self.timeout, "the gateway"
         if not self.accepted:
-            super().expire()
-            return
-        [answer] = self.answers
-        message = f"The gateway accepted {self._named}, but no {answer} came within {self.timeout:g} s"
-        self.fail(NoReply(message, after_s=self.timeout, waiting_for="the gateway"))
+            within = self.accepted_within
+            message = f"The gateway neither accepted nor refused {self._named} within {within:g} s"
+        elif self._by_gateway:
+            [answer] = self.answers
+            message = f"The gateway accepted {self._named}, but no {answer} came within {within:g} s"
+        else:
+            who = ", ".join(self.to)
+            message = (
+                f"{who} did not answer {self.kind} within {within:g} s; it may be busy, or not support it"
+            )
+        self.fail(NoReply(message, after_s=within, waiting_for=who))
 
-    def _accept(self, echo: Envelope) -> None:
-        """Does nothing: the gateway may answer, independent of the addressees."""
+    @property
+    def _awaited(self) -> str:
+        if not self.accepted:
+            return f"{self._named} was accepted"
+        return f"the gateway answered {self.kind}" if self._by_gateway else f"{self.kind} was answered"
+
+    @property
+    def _named(self) -> str:
+        return f"{self.kind} of {self._client.id!r}"
 
 
 class ChatWait(Wait):
@@ -351,7 +322,7 @@ class ChatWait(Wait):
             self._declined.add(envelope.sender)
             if self._declined >= set(self.asked):
                 message = f"{', '.join(self.asked)} will not answer {self.what}: {status}; ask again later"
-                self._end_unheard(message, by=envelope.sender)
+                self._end_by(NoReply, message, by=envelope.sender)
 
     def cancel(self, *, by: str, reason: str) -> None:
         """Limits the wait to `GRACE` seconds, because the reasoning about it was cancelled."""
@@ -359,22 +330,19 @@ class ChatWait(Wait):
             return
         why = f" ({reason})" if reason else ""
         message = f"{one_line(by, 80)} cancelled the reasoning about {self.what}{why}, and no answer came"
-        self.expire_after(GRACE, lambda: self._end_unheard(message, by=by))
+        self.expire_after(GRACE, lambda: self._end_by(NoReply, message, by=by))
 
     def leave(self) -> None:
         if self._shut_down and self.accepted and not self.present:
-            self._end_unheard(f"{self._end_of_addressees} {self.what}")
+            self._end_by(NoReply, f"{self._end_of_addressees} {self.what}")
         self._end_if_absent("left before answering, and no other addressee is in")
-
-    def lose(self, error: MewError | None, *, final: bool) -> None:
-        self._end_lost(f"The connection ended before {self.what} was answered", error)
 
     def expire(self) -> None:
         names, waited = ", ".join(self.asked), self.age
 
         def end(why: str) -> None:
             so = f"the question was not withdrawn: {why}" if why else "the question was withdrawn"
-            self._end_unheard(f"{names} did not answer within {waited:.3g} s; {so}")
+            self._end_by(NoReply, f"{names} did not answer within {waited:.3g} s; {so}")
 
         self._take_back_first(self._cancellation("timeout"), end)
 
@@ -383,10 +351,12 @@ class ChatWait(Wait):
 
         def end(why: str) -> None:
             if why:
-                self._end_unheard(f"Stopped waiting for {self.what} ({stated}). It was not withdrawn: {why}")
+                self._end_by(
+                    NoReply, f"Stopped waiting for {self.what} ({stated}). It was not withdrawn: {why}"
+                )
             else:
                 message = f"The question was withdrawn ({stated})"
-                self._end_unheard(message, state="withdrawn", by=self._client.id)
+                self._end_by(NoReply, message, state="withdrawn", by=self._client.id)
             if not ended.done():
                 ended.set_result(None)
 
@@ -396,7 +366,7 @@ class ChatWait(Wait):
     def _end_if_absent(self, why: str) -> None:
         if self.accepted and not self.present:
             names, space = ", ".join(self.asked), self._client.space
-            self._end_unheard(f"{names} {why} space {space!r}: nobody can answer {self.what}")
+            self._end_by(NoReply, f"{names} {why} space {space!r}: nobody can answer {self.what}")
 
     def _cancellation(self, reason: str) -> dict[str, Any]:
         about = {"to": self.to, "correlation_id": [self.id]}
@@ -423,15 +393,15 @@ class CallWait(Wait):
             return
         how = f"{self._end_of_addressees} {self.what}"
         if len(set(self.asked)) == 1 and not self._shut_down:  # as the ledger has it (R35)
-            self._end_unknown(f"{how}. {SENT_UNKNOWN}")
+            self._end_by(OutcomeUnknown, f"{how}. {SENT_UNKNOWN}")
         else:
-            self._end_unheard(f"{how}; it may have run")
+            self._end_by(NoReply, f"{how}; it may have run")
 
     def lose(self, error: MewError | None, *, final: bool) -> None:
         if not final and not self.executing:
             return  # an undecided proposal still stands in the space
         why = error or "the participant left the space"
-        message = f"The connection ended before {self.what} was answered: {why}"
+        message = f"The connection ended before {self._awaited}: {why}"
         if not self.executing:
             message += ". It was not withdrawn, so it may be approved and run all the same"
             self._end_lost(message, error, state="running")
@@ -457,16 +427,9 @@ class CallWait(Wait):
         else:
             self.finish(result, by=by)
 
-    def _end_unknown(self, message: str) -> None:
-        unknown = OutcomeUnknown(message, after_s=self.age, waiting_for=self.what)
-        self.fail(unknown, state="unknown")
-
     def _end_running(self, message: str) -> None:
         """Ends the wait, and not the call."""
-        running = StillRunning(
-            f"{message}. It was sent and may still run", after_s=self.age, waiting_for=self.what
-        )
-        self.fail(running, state="running")
+        self._end_by(StillRunning, f"{message}. It was sent and may still run")
 
     def _cancel(self, request: Envelope, reason: str, what: str) -> None:
         """Cancels the request that runs; it ends with the answer where one still comes, else as unknown.
@@ -485,7 +448,7 @@ class CallWait(Wait):
             f"{self.what} was cancelled after {self.age:.3g} s ({stated}), and no answer came. {SENT_UNKNOWN}"
         )
         if self.left > CANCELLED_WITHIN:  # else a second cancel would put off the end
-            self.expire_after(CANCELLED_WITHIN, lambda: self._end_unknown(message))
+            self.expire_after(CANCELLED_WITHIN, lambda: self._end_by(OutcomeUnknown, message))
 
     def _end_unanswerable(self, fault: NoReply) -> None:
         """Ends it because no addressee is there."""
@@ -496,8 +459,7 @@ class CallWait(Wait):
             f"Stopped waiting for {self.what} after {self.age:.3g} s ({one_line(reason, MAX_REASON)}). "
             f"{what}, so it may have been executed"
         )
-        running = StillRunning(message, after_s=self.age, waiting_for=self.what)
-        self.fail(running, state="running", by=self._client.id)
+        self._end_by(StillRunning, message, by=self._client.id)
 
 
 class RequestWait(CallWait):
@@ -513,7 +475,7 @@ class RequestWait(CallWait):
         if self.accepted:
             self._end_running(message)
         else:
-            self._end_unheard(f"{message}; it may have run")
+            self._end_by(NoReply, f"{message}; it may have run")
 
     async def take_back(self, reason: str) -> None:
         if has_effect(str(self.payload.get("method"))):
@@ -566,7 +528,9 @@ class ProposalWait(CallWait):
             self.conclude(proposal.response.envelope, by=proposal.by)
         elif change.what == "unknown" and change.entry.kind == "mcp/request":
             by = one_line(change.entry.sender, 80)
-            self._end_unknown(f"{by} used the id of the approval of {self.what} again. {SENT_UNKNOWN}")
+            self._end_by(
+                OutcomeUnknown, f"{by} used the id of the approval of {self.what} again. {SENT_UNKNOWN}"
+            )
         elif change.what == "withdrawn":
             if self._gives_up:
                 return
@@ -583,8 +547,8 @@ class ProposalWait(CallWait):
             rejected = ProposalRejected(proposal=proposal.id, by=by, reason=stated)
             self._give_up("rejected", lambda why: self.fail(rejected, state="rejected", by=by))
         elif change.what == "forgotten":
-            self._end_unheard(
-                f"Too many proposals are open, so {self.what} was dropped here; its end is not known"
+            self._end_by(
+                NoReply, f"Too many proposals are open, so {self.what} was dropped here; its end is not known"
             )
         elif change.what == "claimed":
             claim = proposal.claims[-1]
@@ -623,7 +587,7 @@ class ProposalWait(CallWait):
         if fitting is None:
             require(self._client.capabilities, draft, name=self._client.id)
             return
-        echo = EchoWait(self._client, self._client.complete(fitting), timeout=ACCEPTED_WITHIN)
+        echo = AnswerWait(self._client, self._client.complete(fitting), timeout=ACCEPTED_WITHIN)
         assert self.begin is not None
         self.begin(echo, ACCEPTED_WITHIN)
         await echo.own_outcome()
@@ -637,7 +601,7 @@ class ProposalWait(CallWait):
         def end(why: str) -> None:
             if why:
                 message = f"Stopped waiting for {self.what} ({stated}). It was not withdrawn: {why}"
-                self._end_unheard(message, by=me)
+                self._end_by(NoReply, message, by=me)
             else:
                 withdrawn = ProposalWithdrawn(proposal=self.id, by=me, reason=stated)
                 self.fail(withdrawn, state="withdrawn", by=me)
@@ -736,7 +700,7 @@ class Correlations:
 
         Spec: §3.8.2, §5.4, ruling R1.
         """
-        wait = EchoWait(self._client, self._client.complete(draft), timeout=timeout)
+        wait = AnswerWait(self._client, self._client.complete(draft), timeout=timeout)
         self._begin(wait, timeout)
         echo: Envelope = await wait.own_outcome()
         return echo
@@ -848,7 +812,7 @@ class Correlations:
 
         Spec: §3.9.3, §3.9.6.
         """
-        wait = ReplyWait(self._client, envelope, answer=answer, timeout=timeout)
+        wait = AnswerWait(self._client, envelope, answer=answer, timeout=timeout)
         self._begin(wait, wait.accepted_within)
         reply: tuple[Envelope, Model] = await wait.own_outcome()
         return reply
@@ -874,7 +838,14 @@ class Correlations:
 
         Spec: §3.10, ruling R16.
         """
-        wait = GatewayWait(self._client, envelope, answer=answer, timeout=timeout, read=read)
+        wait = AnswerWait(
+            self._client,
+            envelope,
+            answer=answer,
+            timeout=timeout,
+            read=lambda envelope, payload: read(cast(Model, payload)),
+            by_gateway=True,
+        )
         self._begin(wait, timeout)
         result: Result = await wait.own_outcome()
         return result

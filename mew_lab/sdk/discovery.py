@@ -38,6 +38,7 @@ from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.dispatcher import Dispatcher
+from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.scheduler import KeyedScheduler, NextStep, Pace, StartSpacing
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.slices import in_slices
@@ -163,7 +164,7 @@ class Discovery:
         self._anew = False  # whether the next welcome follows a lost connection
         self._known: dict[str, _Known] = {}
         self._asked: dict[str, asyncio.Task[list[dict[str, Any]]]] = {}
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running = RunningTasks()
         self._settled = asyncio.Event()
         self._schedule = KeyedScheduler(
             self._step, wait=wait, on_settled=self._settled.set, on_fault=client.report
@@ -279,10 +280,7 @@ class Discovery:
         """Ends all attempts and schedules. Known lists stay; discovery resumes with the next welcome."""
         self._client.check_loop()
         await self._schedule.close()
-        for task in self._running:
-            task.cancel()
-        if self._running:
-            await asyncio.wait(self._running)
+        await self._running.end()
 
     # --- events ---
 
@@ -396,13 +394,11 @@ class Discovery:
     async def _attempt(self, name: str) -> list[dict[str, Any]]:
         attempt = self._asked.get(name)
         if attempt is None:
-            attempt = self._asked[name] = asyncio.get_running_loop().create_task(self._ask(name))
-            self._running.add(attempt)
+            attempt = self._asked[name] = self._running.start(self._ask(name))
             attempt.add_done_callback(lambda task: self._on_answer(name, task))
         return await asyncio.shield(attempt)
 
     def _on_answer(self, name: str, attempt: asyncio.Task[list[dict[str, Any]]]) -> None:
-        self._running.discard(attempt)
         attempt.cancelled() or attempt.exception()  # marks it as retrieved: it need not be awaited
         if self._asked.get(name) is attempt:
             del self._asked[name]

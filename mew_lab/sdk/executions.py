@@ -34,8 +34,8 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,8 +63,10 @@ from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.connection import identify_gateway
+from mew_lab.sdk.group import run_aside
 from mew_lab.sdk.request_server import SERVER_ERROR, RequestServer
 from mew_lab.sdk.tools import RpcError
+from mew_lab.transport.files import replace_small, sync_folder
 
 __all__ = ["ExecutionFile", "Executions", "SpaceIdentity"]
 
@@ -77,6 +79,7 @@ MAX_TO = 16  # addressees that a report can name; of a request to more, it names
 MAX_LINE = 32 * 1024  # bytes, more than such ids and addressees take
 REFUSED_WITHIN = 240.0  # seconds; peers give up on a proposal after 300
 NOT_EXECUTED = -32001
+THREAD = "mew-lab-executions"  # which writes, so that the loop waits for no disk
 
 
 class Executed(NamedTuple):
@@ -210,9 +213,8 @@ class ExecutionFile:
         """
         with self._open() as file:
             self._catch_up(file)
-            text = "".join(compact(one._asdict()) + "\n" for one in executed)
             os.lseek(file, 0, os.SEEK_END)
-            data = text.encode("utf-8", "surrogatepass")
+            data = _write_lines(executed)
             if os.write(file, data) != len(data):
                 raise OSError(0, "the disk is full")
             if durably and executed:
@@ -246,7 +248,7 @@ class ExecutionFile:
                     fcntl.flock(file, fcntl.LOCK_EX)
                 if self._is_at_path(status):  # another process may have replaced it before the lock
                     if made:
-                        self._sync_folder()
+                        sync_folder(self.path.parent)
                     yield file
                     return
             finally:
@@ -257,14 +259,6 @@ class ExecutionFile:
             return os.path.samestat(self.path.lstat(), status)
         except FileNotFoundError:
             return False
-
-    def _sync_folder(self) -> None:
-        if os.name == "posix":
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
 
     def _catch_up(self, file: int) -> None:
         """Reads what was appended since the last time; a line that is no entry is left out."""
@@ -290,22 +284,13 @@ class ExecutionFile:
 
     def _compact(self) -> None:
         """Replaces the file by one with the entries that are kept."""
-        fresh = self.path.with_suffix(".new")
-        with suppress(FileNotFoundError):
-            fresh.unlink()
-        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            text = "".join(compact(one._asdict()) + "\n" for one in self._executed.values())
-            data = memoryview(text.encode("utf-8", "surrogatepass"))
-            while data:
-                data = data[os.write(file, data) :]
-            os.fsync(file)
-            status = os.fstat(file)
-        finally:
-            os.close(file)
-        fresh.replace(self.path)
-        self._sync_folder()
-        self._read, self._lines = (status.st_ino, status.st_size), len(self._executed)
+        data = _write_lines(self._executed.values())
+        replace_small(self.path.parent, self.path.name, data, durably=True)
+        self._read, self._lines = (self.path.stat().st_ino, len(data)), len(self._executed)
+
+
+def _write_lines(executed: Iterable[Executed]) -> bytes:
+    return "".join(compact(one._asdict()) + "\n" for one in executed).encode("utf-8", "surrogatepass")
 
 
 def _read_line(line: bytes) -> Executed | None:
@@ -328,95 +313,46 @@ def _read_line(line: bytes) -> Executed | None:
 
 
 class _Execution:
-    """The execution of one request: it is written down before, and afterwards the late requests are refused."""
+    """The execution of one request: it is written down before; `over` is called with it afterwards."""
 
-    def __init__(self, executed: list[Executed], file: ExecutionFile | None) -> None:
+    def __init__(
+        self, executed: list[Executed], file: ExecutionFile | None, over: Callable[[_Execution], None]
+    ) -> None:
         self.executed = executed if file is None else list(map(file.tag, executed))
         self.is_over = False
         self.answered = False
         self._file = file
-        self._late: list[_Late] = []
+        self._over = over
 
     async def begin(self) -> None:
         if self._file is None:
             return
         try:
-            await _run_aside(partial(self._file.write, self.executed))
+            await run_aside(partial(self._file.write, self.executed), name=THREAD)
         except OSError as fault:
             why = f"Not executed: it could not be noted in {self._file.path}, so it might run twice: {fault}"
             raise RpcError(SERVER_ERROR, why) from None
 
     def end(self, answered: bool) -> None:
         self.is_over, self.answered = True, answered
-        late, self._late = self._late, []
-        for one in late:
-            one.refuse(unknown=not answered)
+        self._over(self)
         if answered and self._file is not None:
             marked = [executed._replace(answered=True) for executed in self.executed]
             # Where it fails, it is known only that it may have been answered. Nobody waits for it.
-            noted = _run_aside(partial(self._file.write, marked, durably=False))
+            noted = run_aside(partial(self._file.write, marked, durably=False), name=THREAD)
             noted.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-    def add(self, late: _Late) -> None:
-        if self.is_over:
-            late.refuse(unknown=not self.answered)
-        else:
-            self._late.append(late)
-
-
-def _run_aside(work: Callable[[], None]) -> asyncio.Future[None]:
-    """Runs `work`, which may wait for a disk, in a thread; where there are none, as in a browser, at once."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def finish(fault: Exception | None) -> None:
-        if done.cancelled():
-            return
-        if fault is None:
-            done.set_result(None)
-        else:
-            done.set_exception(fault)
-
-    def run() -> None:
-        fault: Exception | None = None
-        try:
-            work()
-        except Exception as failed:  # somebody waits for the end
-            fault = failed
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(finish, fault)
-
-    try:
-        threading.Thread(target=run, name="mew-lab-executions", daemon=True).start()
-    except RuntimeError:
-        run()
-    return done
 
 
 class _Late:
-    """A request that came too late. `refuse` answers it, once; `over` is called when it will not be answered later.
+    """A request that came too late, and is refused when it is known what became of `about`.
 
-    `proposal` is the proposal that it is about, where others execute that.
+    That is the execution, or the id of the proposal where others execute it.
     """
 
-    def __init__(
-        self, refuse: Callable[[bool], None], over: Callable[[_Late], None], *, proposal: str = ""
-    ) -> None:
-        self.proposal = proposal
-        self._refuse = refuse
-        self._over = over
-        self._due = asyncio.get_running_loop().call_later(REFUSED_WITHIN, lambda: self.refuse(unknown=True))
-        self.is_refused = False
-
-    def refuse(self, *, unknown: bool) -> None:
-        if not self.is_refused:
-            self.cancel()
-            self._refuse(unknown)
-
-    def cancel(self) -> None:
-        self.is_refused = True
-        self._due.cancel()
-        self._over(self)
+    def __init__(self, refuse: Callable[..., None], about: _Execution | str) -> None:
+        self.refuse = refuse
+        self.about = about
+        self.due: asyncio.TimerHandle | None = None
 
 
 class Executions:
@@ -471,9 +407,9 @@ class Executions:
             before = self._executed.pop(_short(change.call.id), None)
             if before is not None and before.executed[0].same:
                 self._replaced[_short(change.call.id)] = before
-        elif self._late and change.what in ("answered", "unknown", "forgotten"):
-            for late in [late for late in self._late if late.proposal == change.call.id]:
-                late.refuse(unknown=change.what == "forgotten" or change.call.response is None)
+        elif change.what in ("answered", "unknown", "forgotten"):
+            unknown = change.what == "forgotten" or change.call.response is None
+            self._refuse_waiting(change.call.id, unknown=unknown)
 
     def take(self, request: Envelope, payload: McpRequest) -> bool:
         """Executes a request to this participant, or refuses it, now or later; returns whether it is executed."""
@@ -523,7 +459,9 @@ class Executions:
             )
             for proposer, id in fulfilled
         ]
-        execution = _Execution(executed, self._usable())
+        execution = _Execution(
+            executed, self._usable(), lambda over: self._refuse_waiting(over, unknown=not over.answered)
+        )
         for one in executed:
             self._executed[one.proposal] = execution  # by the id as it is noted
         self._server.take(request, payload, guard=execution)
@@ -566,13 +504,15 @@ class Executions:
         self._lost = [one for one in self._lost if one.request != request]
         if (file := self._opened()) is not None:
             # Where it fails, a repeat is refused after a restart, until it is too old. Nobody waits for it.
-            noted = _run_aside(partial(file.settle, request))
+            noted = run_aside(partial(file.settle, request), name=THREAD)
             noted.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def stop(self) -> None:
         """Sends none of the refusals that still wait."""
-        for late in list(self._late):
-            late.cancel()
+        for late in self._late:
+            if late.due is not None:
+                late.due.cancel()
+        self._late.clear()
 
     # --- ids of which no proposal is held ---
 
@@ -647,29 +587,39 @@ class Executions:
         if execution is not None:
             return self._refuse_executed(request, payload, execution)
         assert proposal.request is not None
-        first = proposal.request.id
-        late = self._put_off(request, payload, by=proposal.by, first=first, proposal=proposal.id)
+        refuse = partial(self._refuse, request, payload, by=proposal.by, first=proposal.request.id)
         if proposal.response is not None:
-            late.refuse(unknown=False)
+            refuse(unknown=False)
+        else:
+            self._put_off(_Late(refuse, proposal.id))
         return False
 
     def _refuse_executed(self, request: Envelope, payload: McpRequest, execution: _Execution) -> bool:
         first = execution.executed[0]
-        execution.add(self._put_off(request, payload, by=first.by, first=first.request))
+        refuse = partial(self._refuse, request, payload, by=first.by, first=first.request)
+        if execution.is_over:
+            refuse(unknown=not execution.answered)
+        else:
+            self._put_off(_Late(refuse, execution))
         return False
 
-    def _put_off(
-        self, request: Envelope, payload: McpRequest, *, by: str, first: str, proposal: str = ""
-    ) -> _Late:
-        late = _Late(
-            lambda unknown: self._refuse(request, payload, by=by, first=first, unknown=unknown),
-            lambda late: self._late.pop(late, None),
-            proposal=proposal,
-        )
+    def _put_off(self, late: _Late) -> None:
+        """Refuses a request when it is known what became of the executed one, or when its peer is about to give up."""
         self._late[late] = None
+        end = partial(self._refuse_now, late, unknown=True)
+        late.due = asyncio.get_running_loop().call_later(REFUSED_WITHIN, end)
         if len(self._late) > MAX_LATE:
-            late.refuse(unknown=True)
-        return late
+            end()
+
+    def _refuse_waiting(self, about: _Execution | str, *, unknown: bool) -> None:
+        for late in [late for late in self._late if late.about == about]:
+            self._refuse_now(late, unknown=unknown)
+
+    def _refuse_now(self, late: _Late, *, unknown: bool) -> None:
+        del self._late[late]
+        if late.due is not None:
+            late.due.cancel()
+        late.refuse(unknown=unknown)
 
     def _refuse_withdrawn(self, request: Envelope, payload: McpRequest, proposal: Proposal) -> bool:
         # The approval crossed the withdraw, and the proposer was told that nothing runs.

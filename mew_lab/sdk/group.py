@@ -1,4 +1,4 @@
-"""Runs several pieces of work at once as a group: where one fails, the others are cancelled, so none goes on alone.
+"""Runs work beside the task that begins it: as a group that fails as a whole, in the background, in a thread.
 
 `asyncio.gather` leaves the siblings of a failed piece running. A call among them would go on to ask a person for
 something that nobody waits for any more; one that is cancelled is withdrawn.
@@ -7,10 +7,13 @@ something that nobody waits for any more; one that is cancelled is withdrawn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["run_all"]
+__all__ = ["RunningTasks", "run_all", "run_aside"]
 
 T = TypeVar("T")
 
@@ -30,3 +33,50 @@ async def run_all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             first = first.exceptions[0]
         raise first from None
     return [task.result() for task in tasks]
+
+
+class RunningTasks(set[asyncio.Task[Any]]):
+    """Tasks in the background, each until it ends: one without a reference may be collected while it runs."""
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs the work as one of these tasks."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
+        return task
+
+    async def end(self) -> None:
+        """Cancels all of them, and waits for their ends."""
+        for task in tuple(self):
+            task.cancel()
+        await asyncio.gather(*self, return_exceptions=True)
+
+
+def run_aside(work: Callable[[], T], *, name: str) -> asyncio.Future[T]:
+    """Runs `work`, which may take its time, in a thread of that name; where there are none, as in a browser, at once.
+
+    A daemon thread: the end of the process waits for none. What would end a loop or a generator there is a RuntimeError.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(value: Any, error: BaseException | None) -> None:
+        if not done.done():  # else nobody waits any more
+            done.set_exception(error) if error else done.set_result(value)
+
+    def body() -> None:
+        value, error = None, None
+        try:
+            value = context.run(work)
+        except BaseException as fault:
+            fatal = isinstance(fault, StopIteration) or not isinstance(fault, Exception)
+            error = RuntimeError(f"{type(fault).__name__}: {fault}") if fatal else fault
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
+            loop.call_soon_threadsafe(tell, value, error)
+
+    try:
+        threading.Thread(target=body, name=name, daemon=True).start()
+    except RuntimeError:
+        body()
+    return done

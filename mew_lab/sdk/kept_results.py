@@ -48,6 +48,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
+from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.reader import FrameReader
 from mew_lab.sdk.request_server import ASKED, SERVER_ERROR
 from mew_lab.sdk.result_store import KeptResult, ResultStore, UnreadResult
@@ -140,14 +141,12 @@ class KeptResults:
         self._streams = streams
         self._proposals = proposals
         self._largest: BoundedDict[str, int] = BoundedDict(MAX_TOOLS)
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving = RunningTasks()
 
     async def stop(self) -> None:
         """Ends what is being sent, and deletes what is kept."""
         self._client.check_loop()
-        for task in self._serving:
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        await self._serving.end()
         self.store.close()
 
     # --- keeping ---
@@ -201,8 +200,8 @@ class KeptResults:
             if isinstance(result, UnreadResult):
                 result.drop()
             raise unknown_outcome_error(
-                f"It was executed, and its result of {size} bytes cannot be sent, for a message takes at most "
-                f"{self._client.message_bytes}, nor be kept: {fault.strerror or fault}"
+                f"Its tool answered, but the answer is lost: its {size} bytes cannot be sent, for a message "
+                f"takes at most {self._client.message_bytes}, nor be kept: {fault.strerror or fault}"
             ) from None
         return self._head(payload.method, kept, kinds, is_error=is_error)
 
@@ -293,9 +292,7 @@ class KeptResults:
         except MewError as fault:
             why = f"The result cannot be sent over a stream: {one_line(str(fault), 300)}"
             raise RpcError(SERVER_ERROR, why) from None
-        task = asyncio.get_running_loop().create_task(self._send(stream, kept))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        self._serving.start(self._send(stream, kept))
         return {"contents": [], "_meta": {KEPT: {**self._head_of(kept).meta, "stream": stream.id}}}
 
     def _may_stream(self, reader: str, uri: ResultUri) -> bool:

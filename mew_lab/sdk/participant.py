@@ -51,6 +51,7 @@ from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdra
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.executions import ExecutionFile, Executions, SpaceIdentity
+from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.kept_results import KeptResults
 from mew_lab.sdk.list_pages import PagedLists
 from mew_lab.sdk.repeats import FirstCall, Repeats
@@ -149,7 +150,7 @@ class MEWParticipant:
             take_own=self._repeats.take,
         )
         self._deciding: set[str] = set()
-        self._notes: set[asyncio.Task[None]] = set()  # that are on their way
+        self._notes = RunningTasks()  # that are on their way
         self.dispatcher = Dispatcher(self.client)
         self._admitted = False
         self._ready: Signal[dict[str, Any]] = Signal(on_fault=self.client.report)
@@ -649,9 +650,7 @@ class MEWParticipant:
                 self.client.report(fault)
 
         if self.client.extension.get("notes"):
-            task = asyncio.get_running_loop().create_task(send())
-            self._notes.add(task)
-            task.add_done_callback(self._notes.discard)
+            self._notes.start(send())
 
     async def _decide(self, id: str, draft: dict[str, Any]) -> Envelope:
         fitting = self.sender.require(draft)

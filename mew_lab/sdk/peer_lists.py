@@ -19,17 +19,18 @@ from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.sdk.discovery import may_answer
+from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.list_pages import LISTED
 from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["METHODS", "PeerEntry", "PeerLists"]
 
 METHODS = {method: member for method, member in LISTED.items() if method != "tools/list"}
-MAX_AGE = 300.0  # seconds
+MAX_AGE = 300.0  # seconds, as a peer need not tell that its list has changed
 ANSWER_WITHIN = 5.0  # seconds
 WAIT = 2.0  # seconds that a reader waits for those that have not answered
 ASK_AGAIN = 10.0  # seconds after a failure
-MAX_PAGES = 20
+MAX_PAGES = 20  # bounds a list without an end
 MAX_ENTRIES = 500  # of one list
 MAX_BYTES = 500_000  # of one list
 _CHANGED = re.compile(r"notifications/(resources|prompts)/list_changed")
@@ -52,7 +53,7 @@ class PeerLists:
         self._on_change = on_change
         self._kept: dict[tuple[str, str], tuple[float, list[PeerEntry]]] = {}
         self._asked: dict[tuple[str, str], asyncio.Task[list[PeerEntry]]] = {}
-        self._running: set[asyncio.Task[list[PeerEntry]]] = set()
+        self._running = RunningTasks()
         participant.dispatcher.on(McpRequest, self._note_request)
         participant.dispatcher.on(SystemPresence, self._note_presence)
 
@@ -70,21 +71,17 @@ class PeerLists:
 
     async def close(self) -> None:
         """Ends the requests that wait for an answer."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._running.end()
 
     def _ask(self, participant: str, method: str) -> asyncio.Task[list[PeerEntry]]:
         """The one task that reads that list now, for all readers."""
         key = (participant, method)
         if (task := self._asked.get(key)) is None:
-            task = self._asked[key] = asyncio.get_running_loop().create_task(self._read_of(*key))
-            self._running.add(task)
+            task = self._asked[key] = self._running.start(self._read_of(*key))
             task.add_done_callback(lambda done: self._note_end(key, done))
         return task
 
     def _note_end(self, key: tuple[str, str], task: asyncio.Task[list[PeerEntry]]) -> None:
-        self._running.discard(task)
         if self._asked.get(key) is task:
             del self._asked[key]
 

@@ -54,12 +54,14 @@ def progress_relay(participant: Connected) -> OnProgress | None:
     asked = ASKED.get()
     if asked is None or (token := token_of(asked.payload.get("params"))) is None:
         return None
-    last = -EVERY
+    last, is_whole = -EVERY, False
 
     async def relay(progress: float, total: float | None, message: str | None) -> None:
-        nonlocal last
-        now = asyncio.get_running_loop().time()
-        if now - last < EVERY and (total is None or progress < total):
+        nonlocal last, is_whole
+        now, was_whole = asyncio.get_running_loop().time(), is_whole
+        is_whole = is_whole or (total is not None and progress >= total)
+        # The first report of the whole does not wait. A server may send any number of them.
+        if now - last < EVERY and is_whole == was_whole:
             return
         last = now
         report = {"progressToken": token, "progress": progress, "total": total, "message": message}

@@ -43,11 +43,12 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-MAX_RUNNING = 64
+MAX_RUNNING = 64  # requests at once, of all peers; one more is told that this is busy
 MAX_KEPT = 64  # requests that wait for the end of a pause
 MAX_UNECHOED = 64  # answers that the gateway has neither accepted nor refused
 MAX_ENDED = 1000  # requests that are remembered after their end, so that a late cancel ends no other
 SERVER_ERROR = -32000
+MAX_SHOWN = 500  # characters of the message of an error that takes the place of an answer
 
 ASKED: ContextVar[Envelope | None] = ContextVar("ASKED", default=None)
 """The request that is being answered, for the code that answers it."""
@@ -313,14 +314,10 @@ class RequestServer:
         return True
 
     def _send(self, draft: Mapping[str, Any]) -> bool:
-        payload = draft["payload"]
         try:
             sent = self._post(draft)
         except LocalProtocolError as fault:
-            if "error" not in payload:  # a result that cannot be sent is answered with an error
-                error = unknown_outcome_error(f"It was executed, and the result cannot be sent: {fault}")
-                own = {"jsonrpc": "2.0", "id": payload["id"], "error": error.payload()}
-                self._send({**draft, "payload": own})
+            self._send_instead(draft, str(fault))
         except ConnectionLost as lost:
             logger.warning("an answer to %s was lost: %s", draft["to"][0], lost)
         else:
@@ -328,6 +325,34 @@ class RequestServer:
                 self._unechoed[sent.id] = draft
             return True
         return False
+
+    def replace(self, id: str, why: str) -> None:
+        """Sends another answer in place of one that the gateway refused: its request would never end."""
+        draft = self._unechoed.pop(id, None)
+        if draft is not None:
+            self._send_instead(draft, why)
+
+    def _send_instead(self, draft: Mapping[str, Any], why: str) -> None:
+        """Sends an error in place of an answer that cannot be sent; nothing where that is such an error already."""
+        payload = draft["payload"]
+        if "error" in payload:
+            error = _shorten(payload["error"])
+        else:
+            unknown = unknown_outcome_error(
+                f"Its tool answered, but the answer cannot be sent: {one_line(why, MAX_SHOWN)}"
+            )
+            error = unknown.payload()
+        if error != payload.get("error"):
+            self._send({**draft, "payload": {"jsonrpc": "2.0", "id": payload["id"], "error": error}})
+
+
+def _shorten(error: Mapping[str, Any]) -> dict[str, Any]:
+    """An error of a tool that any gateway takes: the beginning of its message, and of its data the code alone."""
+    code, data = error["code"], error.get("data")
+    code = code if isinstance(code, int) and abs(code) < 1 << 31 else INTERNAL_ERROR
+    kind = data.get("code") if isinstance(data, Mapping) else None
+    known = {"code": one_line(kind, 80)} if isinstance(kind, str) else None
+    return RpcError(code, one_line(str(error["message"]), MAX_SHOWN), data=known).payload()
 
 
 def _end(guard: Guard | None, *, answered: bool) -> None:

@@ -4,6 +4,9 @@ A store is a folder of one process, below the user's folder for state. It is del
 process left is deleted by the next one (`transport/scratch`). A result is written before it is announced, and kept
 until it expires: no later one takes its place. Where the budget or the disk is full, nothing more is kept.
 
+The lines of servers that are on their way, and the results in them that nobody has taken yet, lie in the same folder
+and count against the same budget: over HTTP, any number of answers may come at once.
+
 This module knows texts and sizes, no message.
 
 Spec: ruling R43.
@@ -167,6 +170,7 @@ class ResultStore:
         self._folder: ScratchFolder | None = None
         self._kept: dict[str, KeptResult] = {}
         self._coming = 0  # bytes that are being written
+        self._spooled: set[Path] = set()  # files of lines, which their users may have deleted
 
     def __len__(self) -> int:
         """The number of results that have not expired."""
@@ -175,9 +179,15 @@ class ResultStore:
 
     @property
     def used(self) -> int:
-        """The bytes of the results that have not expired, those included that are being written."""
+        """The bytes of the results that have not expired, those included that are being written or still lines."""
         self.expire()
-        return self._coming + sum(kept.size for kept in self._kept.values())
+        spooled = 0
+        for path in [*self._spooled]:
+            try:
+                spooled += path.stat().st_size
+            except OSError:
+                self._spooled.discard(path)
+        return self._coming + spooled + sum(kept.size for kept in self._kept.values())
 
     @property
     def most(self) -> int:
@@ -185,24 +195,30 @@ class ResultStore:
         return self.limits.result + WRAPPING
 
     def new_file(self) -> Path:
-        """A new empty private file in the folder of this store.
+        """A new empty private file for a line, in the folder of this store; its bytes are counted until it is deleted.
 
         Raises:
             OSError: it cannot be made.
         """
-        path = self._opened() / secrets.token_hex(16)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+        path = self._new_path()
+        self._spooled.add(path)
         return path
 
-    def find_obstacle(self, size: int) -> str:
-        """Why no result of so many bytes can be kept now; empty where it can."""
+    def check_growth(self, size: int) -> None:
+        """Raises OSError where the file of a line cannot grow by so many bytes now."""
+        # What a line has beside its result is given back once it is read: a result that fits must not fail for that.
+        if obstacle := self.find_obstacle(size - WRAPPING):
+            raise OSError(errno.ENOSPC, obstacle)
+
+    def find_obstacle(self, size: int, *, counted: int = 0) -> str:
+        """Why no result of so many bytes, `counted` of which are in use already, can be kept; empty where it can."""
         if size > self.limits.result:
             return f"a result takes at most {self.limits.result} bytes"
-        if (used := self.used) + size > self.limits.total:
+        if (used := self.used) + size - counted > self.limits.total:
             return f"{used} of {self.limits.total} bytes are in use"
         try:
             folder = self._opened()
-            if shutil.disk_usage(folder).free < size + FLOOR:
+            if shutil.disk_usage(folder).free < size - counted + FLOOR:
                 return "the disk is full"
         except OSError as fault:
             return fault.strerror or str(fault)
@@ -218,18 +234,21 @@ class ResultStore:
         Raises:
             OSError: there is no room for it, or it cannot be written.
         """
-        size = result.size if isinstance(result, UnreadResult) else utf8_size(result)
-        if obstacle := self.find_obstacle(size):
+        size, counted = (
+            (result.size, result.size) if isinstance(result, UnreadResult) else (utf8_size(result), 0)
+        )
+        if obstacle := self.find_obstacle(size, counted=counted):
             raise OSError(errno.ENOSPC, obstacle)
-        self._coming += size
-        try:
-            if isinstance(result, UnreadResult):
-                path, digest = result.take(), result.sha256
-            else:
-                path = self.new_file()
+        if isinstance(result, UnreadResult):
+            path, digest = result.take(), result.sha256
+            self._spooled.discard(path)
+        else:
+            self._coming += size
+            try:
+                path = self._new_path()
                 digest = await asyncio.to_thread(_write, path, result)
-        finally:
-            self._coming -= size
+            finally:
+                self._coming -= size
         expires = self._clock() + self.limits.seconds
         kept = KeptResult(secrets.token_hex(16), path, size, digest, expires, readers)
         self._kept[kept.id] = kept
@@ -261,6 +280,11 @@ class ResultStore:
         folder, self._folder = self._folder, None
         if folder is not None:
             folder.remove()
+
+    def _new_path(self) -> Path:
+        path = self._opened() / secrets.token_hex(16)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+        return path
 
     def _opened(self) -> Path:
         if self._folder is None:

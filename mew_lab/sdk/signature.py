@@ -19,6 +19,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapt
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.json_schema import Path, Validator, Violation
 from mew_lab.protocol.visible import one_line
+from mew_lab.settings.faults import place
 
 __all__ = ["BadArguments", "Bound", "GivenSchema", "Signature", "documentation"]
 
@@ -192,7 +193,7 @@ class GivenSchema:
         if gaps := self._validator.gaps():
             raise ConfigError(
                 f"{name} cannot be a tool: its inputSchema is no JSON Schema against which calls can be checked: "
-                f"{_place('inputSchema', gaps[0].path)}: {gaps[0].message}",
+                f"{place('inputSchema', *gaps[0].path)}: {gaps[0].message}",
                 key=name,
             )
         if self.schema.get("type") != "object":
@@ -217,9 +218,4 @@ def _faults(violations: Iterable[Violation], root: str = "arguments") -> list[di
 
 
 def _fault(path: Path, message: str, root: str = "arguments") -> dict[str, str]:
-    return {"path": _place(root, path), "message": one_line(message, MAX_REASON)}
-
-
-def _place(root: str, path: Path) -> str:
-    steps = (f"[{step}]" if isinstance(step, int) else f".{one_line(step, 80)}" for step in path)
-    return root + "".join(steps)
+    return {"path": place(root, *path), "message": one_line(message, MAX_REASON)}

@@ -26,8 +26,8 @@ from mew_lab.sdk.signal import Signal
 
 __all__ = ["COOLDOWN", "Status", "Telemetry"]
 
-COOLDOWN = 60.0  # seconds between two statuses without a request
-CHARACTERS_A_TOKEN = 4
+COOLDOWN = 60.0  # seconds between two statuses without a request, as the usage may swing about the limit
+CHARACTERS_A_TOKEN = 4  # an estimate: the tokens of no model are known here
 MAX_STATUSES = 1000  # participants whose last status is kept
 MAX_KEPT = 16_384  # characters of a message that is kept as a last status
 MAX_FIELDS = 100  # of a request that are looked at

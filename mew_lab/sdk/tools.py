@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextvars
 import inspect
 import logging
 import re
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import NoneType
@@ -32,6 +30,7 @@ from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.group import run_aside
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.returned_values import call_result_of, content_of, text_block
 from mew_lab.sdk.signal import Signal
@@ -499,31 +498,7 @@ async def _run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
     """What `work` returns. A thread cannot be stopped: one whose call is cancelled goes on, and still answers (R35)."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def tell(value: Any, error: BaseException | None) -> None:
-        if not done.done():  # else the waiting task was cancelled
-            done.set_exception(error) if error else done.set_result(value)
-
-    def body() -> None:
-        value, error = None, None
-        try:
-            value = context.run(work)
-        except BaseException as fault:
-            # What would end a loop or a generator there ends only this call.
-            fatal = isinstance(fault, StopIteration) or not isinstance(fault, Exception)
-            error = RuntimeError(f"{type(fault).__name__}: {fault}") if fatal else fault
-        try:
-            loop.call_soon_threadsafe(tell, value, error)
-        except RuntimeError:  # the loop is closed, so no task waits
-            pass
-
-    try:
-        threading.Thread(target=body, name="mew-lab-tool", daemon=True).start()
-    except RuntimeError:  # there are no threads here
-        return work()
+    done = run_aside(work, name="mew-lab-tool")
     while True:
         try:
             await asyncio.wait([done])

@@ -36,7 +36,7 @@ __all__ = [
 
 MAX_FILE = 1024 * 1024  # bytes of a file of settings
 MAX_VALUES = 100_000  # of a YAML text, counted as if every alias were written out, as a JSON writer would do
-MAX_DEPTH = 64
+MAX_DEPTH = 64  # of lists and mappings, as of a message (R7)
 MAX_DIGITS = 300  # of a whole number; int() takes no more than some thousands
 MAX_SCANNED = 200_000  # characters of a text that is searched for comments token by token
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.protocol.kinds import CLOSE_KICKED
 from mew_lab.protocol.node import OverBudget
 from mew_lab.protocol.permit import Capability, CapabilitySet
 from mew_lab.protocol.profiles import STARTER
 from mew_lab.space.ends import rests_on, standing
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, HttpReply, Mint, Void
 from mew_lab.space.grants import let_fall, protect, require_room
-from mew_lab.space.membership import CLOSE_KICKED, depart
+from mew_lab.space.membership import depart
 from mew_lab.space.names import free_name, is_known
 from mew_lab.space.outcome import Outcome, capabilities_in, named, text_in, too_costly
 from mew_lab.space.refusal import Refusal

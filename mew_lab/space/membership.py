@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.kinds import EXTENSION
+from mew_lab.protocol.kinds import CLOSE_KICKED, CLOSE_TAKEN, CLOSE_UNKNOWN, EXTENSION
 from mew_lab.protocol.own import OWN
 from mew_lab.protocol.permit import PATTERNS
 from mew_lab.space.events import LOG_SINK, NOTE_BYTES, Close, Joined, Left
@@ -20,11 +20,8 @@ from mew_lab.space.state import LiveConnection, Member, is_participant_id
 from mew_lab.space.streams import abandon, described_streams
 from mew_lab.space.turn import Turn
 
-__all__ = ["CLOSE_TAKEN", "depart", "describe_member", "join", "leave", "tell_due", "welcome_anew"]
+__all__ = ["depart", "describe_member", "join", "leave", "tell_due", "welcome_anew"]
 
-CLOSE_TAKEN = 4409
-CLOSE_UNKNOWN = 4401
-CLOSE_KICKED = 4403
 MAX_CONNECTIONS = 8  # of one participant
 REASON = 120  # characters that a close frame takes, with room for what is not ASCII
 

@@ -55,7 +55,7 @@ __all__ = [
 
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
-MAX_VALUES = 1_000_000
+MAX_VALUES = 1_000_000  # most of them the numbers of those vectors
 MAX_MILLISECONDS = 1e12  # of a time, about 30 years
 FIRST: Mapping[str, Any] = {
     "version": "0.1.0",

@@ -18,6 +18,7 @@ from typing import Any
 
 from mew_lab.agent.model import Model
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.coerce import member, text_of
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.visible import one_line
@@ -175,12 +176,10 @@ class ToolsAgent:
         if method == "tools/call":
             report = on_progress or progress_relay(self.participant)
             async with _Steps(report) as steps:
-                meta = params.get("_meta")
-                continues = meta.get(CONTEXT) if isinstance(meta, Mapping) else None
                 execution = await self.call(
                     params.get("name"),
                     params.get("arguments"),
-                    continues=continues if isinstance(continues, str) else "",
+                    continues=text_of(member(params, "_meta", CONTEXT)),
                     on_step=steps.note,
                 )
             if execution.overdue:  # what its model called may have taken effect (R35)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
+from mew_lab.protocol.coerce import mapping_of, member
 from mew_lab.protocol.content import for_text, read_parts
 from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
@@ -82,13 +83,10 @@ def read_call(entries: Iterable[Entry], id: str) -> RecordedCall:
         raise ConfigError(f"{shown} is a proposal, and {sent}; name the request of a call", key="call")
     if request is None:
         raise ConfigError(f"The log has no request {shown}; name the id of the request of a call", key="call")
-    params = request.payload.get("params")
-    arguments = params.get("arguments") if isinstance(params, Mapping) else None
+    arguments = member(request.payload, "params", "arguments")
     if request.method != "tools/call" or not request.tool or not isinstance(arguments, Mapping | None):
         raise ConfigError(f"The request {shown} calls no tool with arguments", key="call")
     answer = request.response.payload.get("result") if request.response is not None else None
-    meta = answer.get("_meta") if isinstance(answer, Mapping) else None
-    version = meta.get(VERSION) if isinstance(meta, Mapping) else None
     return RecordedCall(
         request.id,
         request.sender,
@@ -96,5 +94,5 @@ def read_call(entries: Iterable[Entry], id: str) -> RecordedCall:
         request.tool,
         dict(arguments or {}),
         mask(for_text(read_parts(answer))) if answer is not None else "",
-        version if isinstance(version, Mapping) else {},
+        mapping_of(member(answer, "_meta", VERSION)),
     )

@@ -33,7 +33,7 @@ __all__ = ["CHOICE", "CHOICES", "KEYWORDS", "TYPES", "faults_of_schema", "kind_o
 TYPES = ("string", "number", "integer", "boolean", "array", "object")
 MAX_SAID = 200  # characters of one fault
 MAX_FAULTS = 50  # of one schema
-MAX_DEPTH = 32
+MAX_DEPTH = 32  # levels; the check calls itself for each, and an agent file may come from elsewhere
 
 
 def _is_number(value: object) -> object:

@@ -34,6 +34,7 @@ __all__ = [
     "read_small",
     "remove",
     "replace_small",
+    "sync_folder",
 ]
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # nor a pipe that is waited for
@@ -284,8 +285,11 @@ def read_small(root: Path, name: str, *, most: int, end: bool = False) -> bytes:
     return data
 
 
-def replace_small(root: Path, name: str, data: bytes) -> None:
+def replace_small(root: Path, name: str, data: bytes, *, durably: bool = False) -> None:
     """Replaces a file below a folder atomically; only its owner may read it, and no link is followed.
+
+    Args:
+        durably: whether it is on the disk when this returns.
 
     Raises:
         OSError: when it cannot be written; the old file then stays.
@@ -309,6 +313,8 @@ def replace_small(root: Path, name: str, data: bytes) -> None:
         try:
             if os.write(file, data) != len(data):
                 raise OSError(0, "the disk is full")
+            if durably:
+                os.fsync(file)
         finally:
             os.close(file)
         if folder is None:
@@ -317,6 +323,18 @@ def replace_small(root: Path, name: str, data: bytes) -> None:
             os.replace(fresh, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         if folder is not None:
+            os.close(folder)
+    if durably:
+        sync_folder(beside)
+
+
+def sync_folder(path: Path) -> None:
+    """Returns when the names in a folder are on the disk. Raises OSError."""
+    if os.name == "posix":
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
             os.close(folder)
 
 

@@ -30,7 +30,7 @@ __all__ = ["LogFile", "main"]
 
 MAX_LINE = 64 * 1024  # bytes of one line; the rest of a longer one is left out
 MAX_LOG = 64 * 1024 * 1024  # bytes; a log that is full is put aside once, over the one before it
-CHUNK = 64 * 1024
+CHUNK = 64 * 1024  # bytes, the capacity of a pipe
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 NOW = b"now"  # the word on the line of orders that ends everything without a grace
 LOOK = 1.0  # seconds between two checks whether the starter lives

@@ -38,13 +38,13 @@ __all__ = ["MAX_CONTAINERS", "MAX_VALUES", "answered_id", "count", "kinds_of", "
 
 MAX_VALUES, MAX_CONTAINERS = 40_000, 20_000  # of a line: what becomes of it costs a loop some µs for each
 MEMORY = 2 << 30  # bytes of addresses; a line that takes more to read is not read
-MAX_KINDS = 20
+MAX_KINDS = 20  # parts of a result that are described; a server sends as many as it likes
 MAX_ENTRY = 1 << 20  # bytes of an entry of a list
 MAX_ENTRIES = 20_000  # of a list
 MAX_BESIDE = 64 * 1024  # bytes of the members of a list beside its entries
 MAX_OMITTED = 5  # entries whose names are told
 MAX_ID = 256  # characters of the id of a request
-PART = 1 << 20
+PART = 1 << 20  # bytes of one write
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PARTS = ("content", "contents", "messages")  # of the results of tools, resources and prompts
 

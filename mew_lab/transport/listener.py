@@ -51,7 +51,7 @@ LEAST_LIFE: Final = (
 )
 SPARE: Final = 16  # descriptors that no connection may take
 OWNED: Final = 64  # connections of one owner with admitted requests at once, where descriptors suffice
-LEAST_OWNED: Final = 16
+LEAST_OWNED: Final = 16  # however few descriptors the system gives
 SHARE: Final = 8  # the part of the descriptors that one owner has: one of so many
 AT_ONCE: Final = 16  # connections accepted in one turn of the loop
 BACKLOG: Final = 2048  # connections that the system keeps until they are accepted

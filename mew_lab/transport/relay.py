@@ -33,7 +33,7 @@ SETTLE: Final = (
     0.5  # seconds without output after the program's end, while a child process of it holds its stdout
 )
 PASSED_ON: Final = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
-IN, OUT = 0, 1
+IN, OUT = 0, 1  # the descriptors that every program begins with
 
 Observer = Callable[[str, bytes], None]
 

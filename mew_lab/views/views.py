@@ -17,7 +17,7 @@ from weakref import WeakSet, ref
 
 from mew_lab.errors import NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.log.log import Log
 from mew_lab.settings.faults import did_you_mean
@@ -68,7 +68,7 @@ class ViewedSession(Session, Protocol):
     @property
     def local(self) -> LocalParticipants: ...
     @property
-    def rows(self) -> LiveRows: ...
+    def rows(self) -> Rows: ...
     @property
     def granting(self) -> LimitedGrants: ...
     @property

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
-from attempts import reached, verdict
+from attempts import until, verdict
 
 import mew_lab
 from mew_lab.views.approvals.model import card_data
@@ -21,7 +20,7 @@ params = {"uri": EVIL, "arguments": {"params.uri": GOOD}}
 sent = bot.send(
     "mcp/proposal", {"method": "resources/read", "params": params, "params.uri": GOOD}, to="files"
 )
-time.sleep(0.5)
+until("the card", lab.decisions.pending)
 card = lab.decisions.pending()[0]
 policy_saw = json.dumps([value for _, value in card.arguments])
 texts = {"the card": json.dumps(card_data(card)), "the listing": str(lab.proposals()), "a policy": policy_saw}
@@ -31,8 +30,7 @@ except TypeError:  # where a listing's entry cannot be approved
     lab.approve(sent.id)
 except AttributeError:
     lab.approve(sent.id)
-time.sleep(0.5)
-reached("the request went to the tool", bool(got) and got[-1]["params"]["uri"] == EVIL)
+until("the request went to the tool", lambda: got and got[-1]["params"]["uri"] == EVIL)
 for name, text in texts.items():
     verdict(f"{name} shows the file that is read", EVIL in text or EVIL.replace("/", "\\/") in text)
 lab.down()

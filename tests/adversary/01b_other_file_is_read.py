@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
-from attempts import SCRATCH, reached, verdict
+from attempts import SCRATCH, reached, until, verdict
 
 import mew_lab
 
@@ -33,19 +32,15 @@ bot.participant.client.on_message(heard.append)
 params = {"uri": "file:///secret.txt", "arguments": {"params.uri": "file:///readme.txt"}}
 payload = {"method": "resources/read", "params": params, "params.uri": "file:///readme.txt"}
 sent = bot.send("mcp/proposal", payload, to="files")
-time.sleep(0.5)
+until("the card", lab.decisions.pending)
 card = lab.decisions.pending()[0]
 named = json.dumps(card.arguments)
 try:
     lab.approve(lab.proposals()[0])
 except (TypeError, AttributeError):  # where a listing's entry cannot be approved
     lab.approve(sent.id)
-answers: list[Any] = []
-end = time.monotonic() + 20
-while not answers and time.monotonic() < end:
-    time.sleep(0.1)
-    answers = [one for one in heard if one.kind == "mcp/response"]
-reached("the server answered", bool(answers))
+until("the server answered", lambda: any(one.kind == "mcp/response" for one in heard))
+answers = [one for one in heard if one.kind == "mcp/response"]
 secret = "TOP-SECRET" in json.dumps(answers[-1].payload)
 reached("it read what the request names", secret)
 verdict("what was read is what the card named", "file:///secret.txt" in named)

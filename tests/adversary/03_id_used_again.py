@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
-from attempts import Raw, reached, verdict
+from attempts import Raw, settle, until, verdict
 
 import mew_lab
 from mew_lab.errors import MewError
@@ -34,29 +33,31 @@ async def second(bot: Raw, url: str, token: str, withdraw: bool) -> None:
     await bot.close()
 
 
-for withdraw in (False, True):
+def attempt(withdraw: bool) -> None:
     lab = mew_lab.up("demo")
     tool = lab.join("shell", can="tool")
     got: list[str] = []
     tool.participant.client.on_message(
-        lambda one, got=got: got.append(one.payload["params"]["name"]) if one.kind == "mcp/request" else None
+        lambda one: got.append(one.payload["params"]["name"]) if one.kind == "mcp/request" else None
     )
     lab.enrol("bot", can="proposer")
     token = lab.token_file("bot").read_text().strip()
     loop = asyncio.new_event_loop()
     bot = loop.run_until_complete(first(lab.url, token))
-    time.sleep(0.2)
-    reached("the person reads the first", "git_log" in str(lab.proposals()))
+    until("the person reads the first", lambda: "git_log" in str(lab.proposals()))
     shown = lab.decisions.card("p-1").digest
     loop.run_until_complete(second(bot, lab.url, token, withdraw))
-    time.sleep(0.3)
-    reached("the second stands under the id", lab.decisions.card("p-1").digest != shown)
+    until("the second stands under the id", lambda: lab.decisions.card("p-1").digest != shown)
     try:
         said = str(lab.approve("p-1"))
     except MewError as fault:
         said = f"refused: {str(fault).splitlines()[0]}"
-    time.sleep(0.3)
+    settle(lab, tool)
     how = "withdrawn" if withdraw else "open"
     verdict(f"{how} first: approve(id) does not send what was not read", not got, f"{said}; sent: {got}")
     loop.close()
     lab.down()
+
+
+for withdraw in (False, True):
+    attempt(withdraw)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
-from attempts import Raw, reached, verdict
+from attempts import Raw, reached, until, verdict
 
 import mew_lab
 from mew_lab.views.approvals.model import card_data
@@ -27,7 +26,7 @@ async def main() -> None:
 
 
 asyncio.run(main())
-time.sleep(0.2)
+until("the card", lab.decisions.pending)
 card = lab.decisions.pending()[0]
 reached("the proposal came under the chosen id", card.proposer == CHOSEN)
 view = card_data(card)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from attempts import Raw, reached, verdict
+from attempts import Raw, reached, until, verdict
 
 import mew_lab
 from mew_lab.errors import MewError
@@ -40,7 +40,8 @@ def main() -> None:
 
     async def attempt() -> None:
         await take(lab.url, token)
-        await asyncio.sleep(0.3)
+        left = lambda: NAMES[-1] not in str(lab.who())  # noqa: E731
+        await asyncio.to_thread(until, "the names are left", left)
         blocked = [name for name in NAMES if not await asyncio.to_thread(enrolled, lab, name)]
         verdict(
             "names that bot used once are free for who is enrolled", not blocked, f"blocked: {blocked[:5]}"

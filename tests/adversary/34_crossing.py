@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 
-from attempts import reached, verdict
+from attempts import reached, settle, until, verdict
 
 import mew_lab
 from mew_lab.errors import MewError
@@ -27,7 +26,7 @@ crossed, untold, wordless = 0, [], []
 for n in range(40):
     payload = {"method": "tools/call", "params": {"name": "rm", "arguments": {"n": n}}}
     sent = bot.send("mcp/proposal", payload, to="shell")
-    time.sleep(0.05)
+    until("the card", lab.proposals)
     entry = lab.proposals()[0]
     withdraw = threading.Thread(target=lambda id=sent.id: bot.lab.withdraw(id))
     withdraw.start()
@@ -36,7 +35,7 @@ for n in range(40):
     except MewError as refusal:
         said = f"refused: {refusal}"
     withdraw.join()
-    time.sleep(0.15)
+    settle(lab, shell, bot)
     card = lab.decisions.card(sent.id)
     row = next(row for row in lab.history() if f"n={n})" in row[1])
     told = f"{said} {card.decision} {card.outcome} {row}"
@@ -58,16 +57,12 @@ lab.join("shell", can="tool")
 bot = lab.join("bot", can=[{"kind": "mcp/*"}, {"kind": "chat"}])
 payload = {"method": "tools/call", "params": {"name": "rm", "arguments": {}}}
 sent = bot.send("mcp/proposal", payload, to=["bot", "shell"])
-time.sleep(0.3)
+until("the card", lab.proposals)
 warned = " ".join(lab.decisions.card(sent.id).warnings)
 entry = lab.proposals()[0]
 lab.approve(entry if hasattr(entry, "digest") else sent.id)
-end = time.monotonic() + 10
-while lab.decisions.card(sent.id).state != "done" and time.monotonic() < end:
-    time.sleep(0.05)
-time.sleep(0.5)
+until("both have answered", lambda: all(n in lab.decisions.card(sent.id).outcome for n in ("bot", "shell")))
 card = lab.decisions.card(sent.id)
-reached("somebody answered", card.state == "done")
 verdict(
     "the history says that the proposer itself answered", "bot, who proposed it" in card.outcome, card.outcome
 )

@@ -14,6 +14,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,24 @@ def reached(what: str, there: bool) -> None:
     """Ends the attempt unless it came to where the promise would break: else it would prove nothing."""
     if not there:
         raise SystemExit(f"the attempt did not reach its point: {what}")
+
+
+def until(what: str, holds: Callable[[], Any]) -> None:
+    """Waits until it holds; ends the attempt where it does not within ten seconds."""
+    end = time.monotonic() + 10
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    reached(what, bool(holds()))
+
+
+def settle(lab: Any, *seats: Any) -> None:
+    """Waits until each seat has heard all that was sent before: what comes in between would have been heard."""
+    heard: list[str] = []
+    ends = [seat.participant.client.on_message(lambda one: heard.append(one.id)) for seat in seats]
+    mark = lab.chat("the end of what was sent").id
+    until("what was sent is delivered", lambda: heard.count(mark) == len(seats))
+    for end in ends:
+        end()
 
 
 class Raw:

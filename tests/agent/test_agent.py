@@ -25,6 +25,12 @@ def weather(city: str) -> str:
     return f"{city}: 22°C, partly cloudy"
 
 
+def calls_of(site: Site) -> list[Any]:
+    """The requests with which the agent called tools."""
+    sent = site.sent("mcp/request", sender="agent")
+    return [envelope for envelope in sent if envelope.payload["method"] == "tools/call"]
+
+
 # --- the loop ---
 
 
@@ -42,11 +48,7 @@ async def test_a_question_is_reasoned_about_in_one_context_and_answered_to_who_a
     answer = await site.answer("agent")
     start = await site.first("reasoning/start")
     [thought] = site.sent("reasoning/thought")
-    [request] = [
-        envelope
-        for envelope in site.sent("mcp/request", sender="agent")
-        if envelope.payload["method"] == "tools/call"
-    ]
+    [request] = calls_of(site)
     [conclusion] = site.sent("reasoning/conclusion")
     assert start.correlation_id == (asked.id,) and start.context is None and start.payload["message"]
     assert (thought.context, thought.payload["message"]) == (start.id, "Looking.")
@@ -89,11 +91,7 @@ async def test_an_agent_that_may_only_propose_waits_for_a_human(site: Site) -> N
     await human.approve(proposal.id)
     assert (await site.answer("agent")).payload["text"] == "22°C."
     assert model.asked[1][-1].content == "Tokyo: 22°C, partly cloudy"
-    assert not [
-        envelope
-        for envelope in site.sent("mcp/request", sender="agent")
-        if envelope.payload["method"] == "tools/call"
-    ]
+    assert not calls_of(site)
 
 
 @pytest.mark.req("S-L3-23")
@@ -197,12 +195,7 @@ async def test_without_reasoning_nothing_of_it_is_sent_and_calls_correlate_to_th
     asked = await human.chat("How is Tokyo?", to="agent")
     await site.answer("agent")
     assert site.sent(*REASONING, "stream/request") == []
-    calls = [
-        envelope
-        for envelope in site.sent("mcp/request", sender="agent")
-        if envelope.payload["method"] == "tools/call"
-    ]
-    assert [envelope.correlation_id for envelope in calls] == [(asked.id,)]
+    assert [envelope.correlation_id for envelope in calls_of(site)] == [(asked.id,)]
 
 
 @pytest.mark.req("S-L3-15")
@@ -242,12 +235,7 @@ async def test_one_tool_name_of_two_participants_is_two_tools_and_each_says_whos
     await human.chat("1 + 2?", to="agent")
     await site.answer("agent")
     assert model.offered[0] == ["calculator/add", "math-service/add"]
-    calls = [
-        envelope
-        for envelope in site.sent("mcp/request", sender="agent")
-        if envelope.payload["method"] == "tools/call"
-    ]
-    assert [envelope.to for envelope in calls] == [("math-service",)]
+    assert [envelope.to for envelope in calls_of(site)] == [("math-service",)]
     from mew_lab.agent.run import list_callable_tools
 
     described = {tool.name: tool.description for tool in list_callable_tools(agent.participant)}

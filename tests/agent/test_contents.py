@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mew_lab.agent.contents import MAX_LISTED
-from mew_lab.agent.model import Reply, ToolCall, ToolSpec
-from mew_lab.agent.run import execute_tool_call
+from mew_lab.agent.model import Reply, ToolCall
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.tools import ToolBox
 
@@ -164,19 +163,20 @@ async def test_a_changed_list_is_read_again_for_the_next_request(site: Site) -> 
     assert "book://peas" in agent.prepare_llm_tools()[0].description
 
 
-async def test_a_call_that_was_carried_out_is_never_told_as_not_made(site: Site) -> None:
+async def test_a_call_that_was_carried_out_is_never_told_as_not_made(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model would make it again."""
     box, done = ToolBox(name="shed"), []
     box.add(lambda: done.append("dug") or "dug", name="dig")
     await site.seat("shed", "tool", tools=box)
-    helper = await site.seat("helper", FREE)
+    no_object = ToolCall("2", "shed/dig", 5)  # type: ignore[arg-type]
+    model = Script(wants("shed/dig"), Reply("", tool_calls=(no_object,)))
 
-    def note(_id: str, _result: Any) -> None:
-        raise OSError("the trace cannot be written")
+    def read(*_: Any) -> Any:
+        raise OSError("the answer cannot be read")
 
-    tools = [ToolSpec("shed/dig", "", {})]
-    how: dict[str, Any] = {"known": tools, "about": (), "timeout": 10.0, "limit": 1000}
-    told = await execute_tool_call(helper, ToolCall("1", "shed/dig", {}), **how, on_end=note)
-    assert done == ["dug"] and told.startswith("Outcome unknown: shed/dig was called, and its answer")
-    told = await execute_tool_call(helper, ToolCall("2", "shed/dig", 5), **how)  # type: ignore[arg-type]
-    assert done == ["dug"] and told.startswith("Error: shed/dig was not called")
+    monkeypatch.setattr("mew_lab.agent.run.read_parts", read)
+    await asked(site, model)
+    assert observed(model, 1).startswith("Outcome unknown: shed/dig was called, and its answer")
+    assert done == ["dug"] and observed(model).startswith("Error: shed/dig was not called")

@@ -415,7 +415,7 @@ def shapes(of: str) -> Attempt:
         await tool.send("mcp/response", {"result": {"content": [{"type": "text", "text": WORDS * 900}]}})
         for _ in range(2):
             await proposer.send("mcp/proposal", call(large(of)), to=["anna"])
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # each holds the loop by itself
 
     attempt.__doc__ = f"Two proposals of {of}."
     return attempt
@@ -449,7 +449,7 @@ async def answers(scene: Scene) -> None:
         "раураl " * scaled(70_000),
     ):
         await tool.send("mcp/response", {"result": {"content": [{"type": "text", "text": text}]}})
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # each holds the loop by itself
 
 
 async def tools(scene: Scene) -> None:
@@ -464,7 +464,7 @@ async def tools(scene: Scene) -> None:
         await victim.text(id, json.dumps({"id": id, "kind": "mcp/request", "to": ["tool"], "payload": body}))
         answer = {"jsonrpc": "2.0", "id": 1, "result": {"tools": listed}}
         await tool.send("mcp/response", answer, correlation_id=[id], to=["victim"])
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # each holds the loop by itself
 
 
 async def kinds(scene: Scene) -> None:

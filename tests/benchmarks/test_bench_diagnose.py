@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_benchmark_prints_its_figures() -> None:
     script = Path(__file__).with_name("bench_diagnose.py")
     done = subprocess.run(

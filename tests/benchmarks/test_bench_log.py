@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_benchmark_prints_each_figure_beside_its_mark() -> None:
     script = Path(__file__).with_name("bench_log.py")
     done = subprocess.run(

@@ -52,15 +52,9 @@ ONE = {
 TOKENS = {"1 → 1, relay": "", "1 → 1, 2 known tokens": "", "1 → 1, 300 known tokens": ""}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [
-        pytest.param("many", MANY, marks=pytest.mark.slow),
-        pytest.param("one", ONE, marks=pytest.mark.slow),
-        ("tokens", TOKENS),
-    ],
-)
+@pytest.mark.parametrize(("part", "expected"), [("many", MANY), ("one", ONE), ("tokens", TOKENS)])
 def test_the_benchmark_prints_what_ships_beside_the_relay_and_its_marks(
     part: str, expected: dict[str, str]
 ) -> None:

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_benchmark_prints_memory_beside_websocket_and_the_marks() -> None:
     script = Path(__file__).with_name("bench_sdk.py")
     done = subprocess.run(

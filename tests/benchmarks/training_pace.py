@@ -53,7 +53,7 @@ class Clicker:
         card = self.page.tab.locator(OPEN)
         if card.count():
             card.first.evaluate(FORWARD)
-        self.page.pause(0.1)
+        self.page.pause(0.1)  # a person looks again
 
     def attentive(self) -> None:
         table = self.page.tab.locator("li.mew-group button.mew-unfold:visible")
@@ -69,7 +69,7 @@ class Clicker:
         opened = card.locator("button.mew-open:visible")
         while opened.count():
             opened.first.evaluate("button => button.click()")
-            self.page.pause(0.1)
+            self.page.pause(0.1)  # a person looks again
         lines = set(card.evaluate(TEXT))
         new = sum(map(len, lines - self.read))
         self.read = lines
@@ -98,7 +98,7 @@ class Clicker:
         if box is None:
             return
         self.page.tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        self.page.pause(0.1)
+        self.page.pause(0.1)  # a person looks again
 
 
 def measure(how: str, proposals: int, seed: int) -> dict[str, Any]:

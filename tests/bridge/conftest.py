@@ -67,8 +67,9 @@ class Site:
 
         return MEWClient(space="demo", connect_link=link)
 
-    async def seat(self, name: str, can: str = "human") -> MEWParticipant:
-        participant = MEWParticipant(self.client(name, can))
+    async def seat(self, name: str, can: str | Sequence[Any] = "human", **options: Any) -> MEWParticipant:
+        """Seats a participant; `options` are those of `MEWParticipant`, such as `tools`."""
+        participant = MEWParticipant(self.client(name, can), **options)
         self.seated.append(participant)
         await participant.start()
         return participant

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +12,8 @@ from mcp import Client, MCPError, types
 
 from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.offers import LISTING
+from mew_lab.bridge.waiting_calls import WaitingCall
+from mew_lab.ledger.calls import Proposal
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.participant import MEWParticipant
 
@@ -53,10 +56,29 @@ class Desk:
         await until(lambda: len(self.open) >= count)
         return str(self.open[-1].id)
 
+    async def approved(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What a call gives that the human approves."""
+        call = asyncio.ensure_future(work)
+        await self.human.approve(await self.proposed())
+        return await call
+
+    def card(self, id: str) -> Proposal:
+        """The proposal of that id, as the human has it."""
+        proposal = self.human.proposals.get(id)
+        assert proposal is not None
+        return proposal
+
     @asynccontextmanager
     async def gate(self, can: Any = PROPOSER, *, name: str = "coder", **how: Any) -> AsyncIterator[McpGate]:
         async with McpGate(MEWParticipant(self.site.client(name, can)), **how) as gate:
             yield gate
+
+
+def held(gate: McpGate, id: str) -> WaitingCall:
+    """The call of that id, which its gate still knows."""
+    waiting = gate.calls.by_id(id)
+    assert waiting is not None
+    return waiting
 
 
 async def _answer_nothing(context: Any, params: Any) -> types.ElicitResult:

@@ -170,6 +170,14 @@ for line in sys.stdin:
         sys.stdout.write("{not json\n")
         say({"jsonrpc": "2.0", "id": id, **message["params"]["arguments"]})
         continue
+    elif method == "tools/call" and message["params"]["name"] == "raw":  # its argument is what is written
+        token = json.dumps((message["params"].get("_meta") or {}).get("progressToken"))
+        written = (
+            message["params"]["arguments"]["lines"].replace("ID", json.dumps(id)).replace("TOKEN", token)
+        )
+        sys.stdout.write(written + "\n")
+        sys.stdout.flush()
+        continue
     elif method == "tools/call" and message["params"]["name"] != "nope":
         result = call(
             message["params"]["name"],

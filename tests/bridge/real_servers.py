@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 NPM = {
+    "@brave/brave-search-mcp-server": "2.1.4",
     "@eslint/mcp": "0.3.13",
     "@modelcontextprotocol/server-basic-vanillajs": "2.0.3",
     "@modelcontextprotocol/server-everything": "2026.8.31",
@@ -31,9 +32,12 @@ NPM = {
     "@notionhq/notion-mcp-server": "2.5.2",
     "@playwright/mcp": "0.0.83",
     "@softeria/ms-365-mcp-server": "0.155.0",
+    "@upstash/context7-mcp": "4.1.1",
     "@zereight/mcp-gitlab": "2.1.64",
     "chrome-devtools-mcp": "1.11.0",
+    "mcp-server-kubernetes": "4.1.7",
     "mongodb-mcp-server": "3.0.4",
+    "tavily-mcp": "0.2.22",
 }
 PYPI = {
     "excel-mcp-server": "2.2.2",

@@ -19,7 +19,6 @@ from mcp.types.version import KNOWN_PROTOCOL_VERSIONS
 
 from mew_lab.bridge.client_results import misfit, reads_as_own, result_misfit, without_own_words
 from mew_lab.bridge.offers import EDITED, STATE
-from mew_lab.sdk.participant import MEWParticipant
 
 from .desk import Desk, text
 
@@ -201,9 +200,7 @@ class Forger:
 
 
 async def test_a_tool_cannot_say_that_its_call_is_pending(desk: Desk, mode: str) -> None:
-    participant = MEWParticipant(desk.site.client("git", "tool"), tools=Forger())
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat("git", "tool", tools=Forger())
     async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
         call = asyncio.create_task(client.call_tool("git_commit", {}))
         id = await desk.proposed()
@@ -271,9 +268,7 @@ class OddLister:
 
 
 async def test_odd_tools_are_left_out_by_name_and_all_others_stay(desk: Desk, mode: str) -> None:
-    participant = MEWParticipant(desk.site.client("odd", "tool"), tools=OddLister())
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat("odd", "tool", tools=OddLister())
     faults: list[str] = []
     async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
         gate.participant.client.on_error(lambda fault: faults.append(str(fault)))

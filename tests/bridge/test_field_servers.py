@@ -1,11 +1,16 @@
-"""Servers of the field as they come: all tools of each are listed, its calls are answered, and none of them ends.
+"""Servers of the field as they come: all tools of each are listed and called, and none of the servers ends.
+
+Some calls are of a table, and have a result. Then each tool is called with arguments that are made from its schema: it
+answers, and be it with an error of its own, such as that there is no account or no network.
 
 A table of what each server did is printed at the end, and is seen with `-s`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import shutil
 import struct
 import time
@@ -15,19 +20,22 @@ from typing import Any, NamedTuple
 from zlib import compress, crc32
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from mew_lab.errors import ToolFailed
+from mew_lab.errors import OutcomeUnknown, ToolFailed
 from mew_lab.lab.call_check import find_fault
 from mew_lab.protocol.content import read_parts
 from mew_lab.protocol.kept import ResultHead
+from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import Site
+from .made_arguments import PAGE, make_arguments
 from .real_servers import NPM, PYPI, command_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 FILES = "{files}"  # in a word or an argument: the folder that the server may use
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
-PAGE = "data:text/html,<title>t</title><h1>Hello</h1><input>"
+ANSWERED_WITHIN = 60.0  # seconds; a tool that waits for longer is cancelled, and its outcome unknown
 KINDS = {"text", "image", "audio", "resource", "link", "structured"}
 
 
@@ -39,6 +47,40 @@ class FieldServer(NamedTuple):
     calls: Sequence[tuple[str, Mapping[str, Any]]] = ()
     env: Mapping[str, str] = {}
     refuses: frozenset[str] = frozenset()  # tools whose calls the server itself answers with an error
+
+
+class Outcomes(NamedTuple):
+    """What became of one call of each tool: names of tools, with what was said of them."""
+
+    answered: list[str]
+    failed: list[str]  # by an error of the server
+    refused: list[str]  # by us
+    unknown: list[str]
+
+
+async def call_each(human: MEWParticipant, tools: Sequence[Mapping[str, Any]], folder: Path) -> Outcomes:
+    """Calls each tool with the required arguments of its schema, which a standard validator takes."""
+    outcomes = Outcomes([], [], [], [])
+    schemas = {str(tool["name"]): tool["inputSchema"] for tool in tools}
+    # What others work on is not taken away before.
+    for name in sorted(schemas, key=lambda name: re.search("close|delete|remove|stop", name) is not None):
+        schema = schemas[name]
+        arguments = make_arguments(name, schema, folder)
+        assert not [*Draft202012Validator(schema).iter_errors(arguments)], (name, arguments)
+        if fault := find_fault(f"it/{name}", arguments, tools):
+            outcomes.refused.append(f"{name}: {fault}")
+            continue
+        try:
+            async with asyncio.timeout(ANSWERED_WITHIN):
+                await human.call(f"it/{name}", arguments)
+        except ToolFailed as fault:
+            is_ours = fault.code is not None and re.search("participant it|Not executed", str(fault))
+            (outcomes.refused if is_ours else outcomes.failed).append(f"{name}: {fault}")
+        except (OutcomeUnknown, TimeoutError) as fault:
+            outcomes.unknown.append(f"{name}: {fault}")
+        else:
+            outcomes.answered.append(name)
+    return outcomes
 
 
 def file(name: str) -> dict[str, str]:
@@ -172,7 +214,12 @@ SERVERS = [
             ("resize_page", {"pageId": 2, "width": 400, "height": 300}),
         ],
     ),
+    FieldServer("@brave/brave-search-mcp-server", (), (), {"BRAVE_API_KEY": "none"}),
+    FieldServer("@modelcontextprotocol/server-basic-vanillajs", ["--stdio"]),
     FieldServer("@softeria/ms-365-mcp-server", ["--org-mode"]),
+    FieldServer("@upstash/context7-mcp"),
+    FieldServer("mcp-server-kubernetes"),
+    FieldServer("tavily-mcp", (), (), {"TAVILY_API_KEY": "none"}),
     FieldServer(
         "@zereight/mcp-gitlab",
         (),
@@ -256,7 +303,10 @@ def write_files(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def table() -> Iterator[list[Sequence[object]]]:
     rows: list[Sequence[object]] = [
-        ("server", "version", "tools", "start ms", "calls", "kinds", "faults of it")
+        (
+            *("server", "version", "tools", "start ms", "calls", "kinds", "faults of it"),
+            *(*Outcomes._fields, "not answered"),
+        ),
     ]
     yield rows
     for row in rows:
@@ -306,14 +356,9 @@ async def test_all_tools_are_listed_its_calls_are_answered_and_it_does_not_end(
                 raw = await human.results.load(head, by="it")
             kinds |= kinds_of(raw)
             assert kinds, tool
+    outcomes = await call_each(human, tools, repository)
     assert "it" in human.client.participants and not site.ended
-    version = {**NPM, **PYPI}[server.package]
-    row = [
-        server.package,
-        version,
-        len(tools),
-        round(1000 * started),
-        len(server.calls),
-        " ".join(sorted(kinds)),
-    ]
-    table.append([*row, ", ".join(faults)])
+    about = [server.package, {**NPM, **PYPI}[server.package], len(tools), round(1000 * started)]
+    ends = [*map(len, outcomes), ", ".join(outcomes.unknown)]
+    table.append([*about, len(server.calls), " ".join(sorted(kinds)), ", ".join(faults), *ends])
+    assert not outcomes.refused, "what the server may accept is not refused here"

@@ -21,8 +21,8 @@ from mew_lab.sdk.tools import METHOD_NOT_FOUND, RpcError
 
 from ..failing import How, failing
 from .conftest import Site, until
-from .desk import PROPOSER, Desk, give_up, patient, text
-from .over_http import TOKEN, client_over_http, open_session, send_raw
+from .desk import PROPOSER, Desk, held, patient, text
+from .over_http import TOKEN, client_over_http
 
 LISTED = ("tools", "resources", "prompts")
 
@@ -43,8 +43,8 @@ async def test_a_call_waits_for_a_person_and_is_executed_once_it_is_approved(des
     async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
         call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
         id = await desk.proposed()
-        proposal = desk.human.proposals.get(id)
-        assert proposal is not None and proposal.proposer == "coder" and desk.executed == []
+        proposal = desk.card(id)
+        assert proposal.proposer == "coder" and desk.executed == []
         assert proposal.payload["params"] == {"name": "add", "arguments": {"a": 2, "b": 3}}
         await desk.human.approve(id)
         result = await call
@@ -74,19 +74,9 @@ async def test_a_rejection_is_an_error_with_its_reason_and_the_proposal_is_withd
     assert desk.executed == []
 
 
-async def test_silence_is_a_refusal(desk: Desk, mode: str) -> None:
-    async with desk.gate(decide_within=0.05) as gate, Client(gate.server, mode=mode) as client:
-        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
-    assert result.is_error
-    assert text(result) == "Nobody decided on calc/add within 0.05 s, so it was refused and not executed"
-    assert [proposal.state for proposal in desk.human.proposals] == ["withdrawn"]
-
-
 async def test_an_error_of_the_tool_is_an_error_for_the_client(desk: Desk, mode: str) -> None:
     async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
-        call = asyncio.create_task(client.call_tool("calc_fail", {}))
-        await desk.human.approve(await desk.proposed())
-        result = await call
+        result = await desk.approved(client.call_tool("calc_fail", {}))
     assert result.is_error and "it is broken" in text(result)
 
 
@@ -110,9 +100,7 @@ async def test_an_argument_that_has_a_default_may_be_left_out_and_is_not_added(d
     await desk.site.odd("defaults", name="pw")
     async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
         refused = await client.call_tool("pw_shot", {"scale": "css"})
-        call = asyncio.create_task(client.call_tool("pw_shot", {"name": "a b"}))
-        await desk.human.approve(await desk.proposed())
-        result = await call
+        result = await desk.approved(client.call_tool("pw_shot", {"name": "a b"}))
     assert refused.is_error and "nobody was asked: name is required" in text(refused)
     assert not result.is_error and text(result) == '{"name": "a b"}'
 
@@ -178,21 +166,11 @@ async def test_the_handle_of_a_pending_answer_gives_its_result_as_often_as_it_is
     assert [text(result) for result in results] == ["5", "5", "5"] and desk.executed == [(2, 3)]
 
 
-async def test_a_call_whose_result_was_delivered_is_a_new_call(desk: Desk, mode: str) -> None:
-    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
-        for n in (1, 2):
-            call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
-            await desk.human.approve(await desk.proposed())
-            assert text(await call) == "5"
-            assert len(desk.executed) == len(list(desk.human.proposals)) == n
-
-
 async def test_a_pending_call_can_be_withdrawn(desk: Desk) -> None:
     async with desk.gate(answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
         id = pending_id(await client.call_tool("calc_add", {"a": 2, "b": 3}))
         await client.call_tool("proposal_withdraw", {"proposal": id, "reason": "changed my mind"})
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
+        waiting = held(gate, id)
         await waiting.ended.wait()
         result = await client.call_tool("proposal_result", {"proposal": id})
         again = await client.call_tool("proposal_withdraw", {"proposal": id})
@@ -229,8 +207,7 @@ async def test_a_call_is_called_withdrawn_or_not_executed_once_its_withdrawal_wa
             call.cancel()
         else:
             await call
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
+        waiting = held(gate, id)
         if end == "it is rejected":
             await desk.human.reject(id, "no")
         elif end == "the client withdraws it":
@@ -294,31 +271,6 @@ async def test_a_handle_that_is_none_is_a_sentence(desk: Desk, tool: str, argume
     async with desk.gate() as gate, Client(gate.server) as client:
         result = await client.call_tool(tool, arguments)
     assert result.is_error and ("needs `proposal`" in text(result) or "There is no call p" in text(result))
-
-
-async def test_a_client_that_gives_up_can_attach_again_and_loses_nothing(desk: Desk, mode: str) -> None:
-    async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
-        await give_up(client, "calc_add", {"a": 2, "b": 3})
-        id = await desk.proposed()
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
-        await until(lambda: not waiting.attached)
-        await desk.human.approve(id)
-        await waiting.ended.wait()
-        result = await client.call_tool("calc_add", {"a": 2, "b": 3})
-        assert (text(result), desk.executed) == ("5", [(2, 3)])
-        assert [one.id for one in desk.human.proposals] == [id]
-
-
-async def test_a_call_that_nobody_comes_back_for_is_withdrawn(desk: Desk, mode: str) -> None:
-    async with desk.gate(grace=0.05) as gate, Client(gate.server, mode=mode) as client:
-        await give_up(client, "calc_add", {"a": 2, "b": 3})
-        [proposal] = desk.human.proposals
-        id = proposal.id
-        await until(lambda: not desk.open)
-        result = await client.call_tool("proposal_result", {"proposal": id})
-    assert result.is_error and text(result) == "The client was gone for 0.05 s, so calc/add was withdrawn"
-    assert desk.executed == []
 
 
 async def test_the_end_of_a_gate_withdraws_what_waits(desk: Desk, mode: str) -> None:
@@ -401,10 +353,7 @@ class Library:
 
 
 async def seat_library(desk: Desk) -> MEWParticipant:
-    participant = MEWParticipant(desk.site.client("library", "tool"), tools=Library())
-    desk.site.seated.append(participant)
-    await participant.start()
-    return participant
+    return await desk.site.seat("library", "tool", tools=Library())
 
 
 async def test_resources_and_prompts_of_the_participants_are_offered_and_read_with_approval(
@@ -418,13 +367,11 @@ async def test_resources_and_prompts_of_the_participants_are_offered_and_read_wi
         assert (resource.uri, template.uri_template, prompt.name) == (
             "mew://library/file:///a.txt", "mew://library/file:///{path}", "library_greet",
         )  # fmt: skip
-        reading = asyncio.create_task(client.read_resource(resource.uri))
-        await desk.human.approve(await desk.proposed())
-        [content] = (await reading).contents
+        [content] = (await desk.approved(client.read_resource(resource.uri))).contents
         assert (content.uri, content.text) == (resource.uri, "content of file:///a.txt")
-        getting = asyncio.create_task(client.get_prompt("library_greet", {"who": "Ann"}))
-        await desk.human.approve(await desk.proposed())
-        assert (await getting).messages[0].content.text == "Greet Ann"
+        assert (await desk.approved(client.get_prompt("library_greet", {"who": "Ann"}))).messages[
+            0
+        ].content.text == "Greet Ann"
 
 
 async def test_a_resource_that_waits_or_is_refused_is_an_error_with_a_code(desk: Desk) -> None:
@@ -540,9 +487,7 @@ async def test_a_result_that_mcp_does_not_allow_is_an_error_and_the_gate_goes_on
 ) -> None:
     answerer = Odd()
     answerer.answers = odd
-    participant = MEWParticipant(desk.site.client("odd", "tool"), tools=answerer)
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat("odd", "tool", tools=answerer)
     may = [*PROPOSER, {"kind": "mcp/request"}]
     async with desk.gate(may) as gate, Client(gate.server, mode=mode) as client:
         await client.list_tools()
@@ -570,9 +515,7 @@ async def test_a_participant_cannot_send_what_is_the_gates_own(
 ) -> None:
     answerer = Odd()
     answerer.answers = odd
-    participant = MEWParticipant(desk.site.client("odd", "tool"), tools=answerer)
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat("odd", "tool", tools=answerer)
     async with desk.gate([*PROPOSER, {"kind": "mcp/request"}]) as gate:
         async with Client(gate.server, mode=mode) as client:
             result = await client.call_tool("odd_odd", {})
@@ -587,45 +530,6 @@ async def test_arguments_that_are_too_large_for_the_space_are_a_sentence(desk: D
 
 
 # --- over HTTP ---
-
-
-async def test_clients_over_http_wait_and_give_up_as_others_do(desk: Desk, mode: str) -> None:
-    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
-        async with client_over_http(server, mode) as client:
-            await give_up(client, "calc_add", {"a": 2, "b": 3})
-            id = await desk.proposed()
-            waiting = gate.calls.by_id(id)
-            assert waiting is not None
-            await until(lambda: not waiting.attached)
-        await desk.human.approve(id)
-        await waiting.ended.wait()
-        async with client_over_http(server, mode) as client:
-            assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
-    assert desk.executed == [(2, 3)] and len(list(desk.human.proposals)) == 1
-
-
-async def test_a_connection_that_breaks_leaves_the_call_alone_and_its_outcome_for_the_next(
-    desk: Desk,
-) -> None:
-    """A client that is killed sends no cancellation."""
-    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
-        async with client_over_http(server, "legacy") as client:
-            assert client.session.initialize_result is not None
-            sessions = await open_session(server)
-            params = {"name": "calc_add", "arguments": {"a": 2, "b": 3}}
-            body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
-            writer = await send_raw(server, body, sessions)
-            id = await desk.proposed()
-            writer.transport.abort()
-            waiting = gate.calls.by_id(id)
-            assert waiting is not None
-            await until(lambda: not waiting.attached)
-            await desk.human.approve(id)
-            await waiting.ended.wait()
-            assert not waiting.delivered
-            assert text(await client.call_tool("calc_add", {"a": 2, "b": 3})) == "5"
-            assert waiting.delivered
-    assert desk.executed == [(2, 3)]
 
 
 class Greeter:
@@ -655,9 +559,7 @@ async def test_a_slow_list_of_prompts_holds_up_no_other_and_is_told_when_it_come
     slow, quick = Greeter(), Greeter()
     quick.may.set()
     for name, library in (("slow", slow), ("quick", quick)):
-        participant = MEWParticipant(desk.site.client(name, "tool"), tools=library)
-        desk.site.seated.append(participant)
-        await participant.start()
+        await desk.site.seat(name, "tool", tools=library)
     async with desk.gate() as gate, Client(gate.server, mode="legacy", message_handler=note) as client:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["quick_greet"]
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["quick_greet"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +16,6 @@ from mew_lab.agent.run import list_callable_tools
 from mew_lab.bridge.client_results import as_offered
 from mew_lab.bridge.offers import APPS, OfferedTool, offered_link, offered_meta, offered_uri, own_uri
 from mew_lab.sdk.discovery import DiscoveredTool, read_tools
-from mew_lab.sdk.participant import MEWParticipant
 
 from .desk import Desk, patient
 
@@ -54,16 +52,12 @@ class Clock:
 
 
 async def seat(desk: Desk, name: str, answerer: Any) -> Any:
-    participant = MEWParticipant(desk.site.client(name, "tool"), tools=answerer)
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat(name, "tool", tools=answerer)
     return answerer
 
 
 async def read(desk: Desk, client: Client, uri: str) -> Any:
-    reading = asyncio.create_task(client.read_resource(uri))
-    await desk.human.approve(await desk.proposed())
-    [content] = (await reading).contents
+    [content] = (await desk.approved(client.read_resource(uri))).contents
     return content
 
 
@@ -87,9 +81,7 @@ async def test_two_servers_with_the_same_page_are_told_apart_in_lists_tools_resu
             assert (content.uri, content.text) == (address, f"page of {name}")
             assert content.meta == {"ui": {"csp": {"connectDomains": ["https://example.com"]}}}
             assert clock.read == [PAGE]
-            call = asyncio.create_task(client.call_tool(f"{name}_now", {}))
-            await desk.human.approve(await desk.proposed())
-            result = await call
+            result = await desk.approved(client.call_tool(f"{name}_now", {}))
             link, held, web = result.content
             assert isinstance(link, types.ResourceLink) and isinstance(held, types.EmbeddedResource)
             assert (link.uri, held.resource.uri) == (address, address)

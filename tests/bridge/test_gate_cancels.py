@@ -22,10 +22,9 @@ from mew_lab.bridge.waiting_calls import WaitingCall
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.calls import MAX_CALLERS
 from mew_lab.protocol.permit import PROFILES
-from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import until
-from .desk import PROPOSER, Desk, give_up, text
+from .desk import PROPOSER, Desk, give_up, held, text
 from .over_http import BEARER, TOKEN, client_over_http, open_session, send_raw
 
 CALL = {"a": 2, "b": 3}
@@ -92,8 +91,7 @@ def test_a_time_after_which_a_client_gave_up_before_is_known_for_that_client_alo
 
 def caller(desk: Desk, id: str) -> str:
     """What the person's own ledger says of the client behind a proposal."""
-    proposal = desk.human.proposals.get(id)
-    assert proposal is not None
+    proposal = desk.card(id)
     return proposal.caller
 
 
@@ -114,42 +112,14 @@ async def test_a_call_that_its_client_cancelled_is_approved_by_nobody_and_withdr
         with pytest.raises(LocalProtocolError, match="the client for which coder made it has cancelled it"):
             await desk.human.approve(id)
         await until(lambda: not desk.open)
-        proposal = desk.human.proposals.get(id)
-        assert proposal is not None and (proposal.state, proposal.reason) == ("withdrawn", "client_cancelled")
+        proposal = desk.card(id)
+        assert (proposal.state, proposal.reason) == ("withdrawn", "client_cancelled")
         # Nothing of it is told to the next equal call: it is a new one.
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
+        waiting = held(gate, id)
         if is_ended:
             await waiting.ended.wait()
-        call = asyncio.create_task(client.call_tool("calc_add", CALL))
-        await desk.human.approve(await desk.proposed())
-        assert text(await call) == "5"
+        assert text(await desk.approved(client.call_tool("calc_add", CALL))) == "5"
     assert desk.executed == [(2, 3)]
-
-
-async def test_a_repeat_of_a_cancelled_call_takes_it_and_it_can_be_approved(desk: Desk) -> None:
-    async with desk.gate(withdraw_after=20) as gate, Client(gate.server, mode="legacy") as client:
-        call = asyncio.create_task(client.call_tool("calc_add", CALL))
-        id = await desk.proposed()
-        await cancel(call)
-        await until(lambda: caller(desk, id) == "cancelled")
-        call = asyncio.create_task(client.call_tool("calc_add", CALL))
-        await until(lambda: caller(desk, id) == "")
-        await desk.human.approve(id)
-        assert text(await call) == "5"
-    assert desk.executed == [(2, 3)] and [one.id for one in desk.human.proposals] == [id]
-
-
-async def test_a_client_that_gave_up_at_its_time_limit_is_told_as_gone_and_its_call_waits(desk: Desk) -> None:
-    async with desk.gate(withdraw_after=0.05) as gate, Client(gate.server, mode="legacy") as client:
-        await give_up(client, "calc_add", CALL)
-        id = await desk.proposed()
-        await until(lambda: caller(desk, id) == "gone")
-        call = asyncio.create_task(client.call_tool("calc_add", CALL))
-        await until(lambda: caller(desk, id) == "")
-        await desk.human.approve(id)
-        assert text(await call) == "5"
-    assert desk.executed == [(2, 3)] and [one.id for one in desk.human.proposals] == [id]
 
 
 async def test_a_second_cancellation_after_the_same_time_is_a_time_limit(desk: Desk) -> None:
@@ -195,8 +165,7 @@ async def test_a_client_whose_connection_breaks_is_gone_and_a_later_cancellation
                     server.url, json=note, headers={"Accept": "application/json, text/event-stream"}
                 )
             call = asyncio.create_task(client.call_tool("calc_add", CALL))
-            waiting = gate.calls.by_id(id)
-            assert waiting is not None
+            waiting = held(gate, id)
             await until(lambda: waiting.attached == 1)
             await desk.human.approve(id)
             assert text(await call) == "5"
@@ -257,9 +226,7 @@ class Kiln:
 @pytest.fixture
 async def kiln(desk: Desk) -> Kiln:
     made = Kiln()
-    participant = MEWParticipant(desk.site.client("kiln", "tool"), tools=made)
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat("kiln", "tool", tools=made)
     return made
 
 
@@ -344,8 +311,7 @@ async def test_an_approval_that_crosses_the_cancellation_is_cancelled_at_the_exe
         id = await desk.proposed()
         await cancel(call)
         await until(lambda: caller(desk, id) == "cancelled")
-        proposal = desk.human.proposals.get(id)
-        assert proposal is not None
+        proposal = desk.card(id)
         payload = {"jsonrpc": "2.0", "id": 1, **proposal.payload}
         await approver.sender.say_accepted("mcp/request", payload, to=["kiln"], about=id)
         await until(lambda: kiln.cancelled)

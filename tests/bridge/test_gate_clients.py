@@ -44,10 +44,7 @@ class Counter:
 
 
 async def seat(desk: Desk, answerer: Any, name: str = "sum") -> MEWParticipant:
-    participant = MEWParticipant(desk.site.client(name, "tool"), tools=answerer)
-    desk.site.seated.append(participant)
-    await participant.start()
-    return participant
+    return await desk.site.seat(name, "tool", tools=answerer)
 
 
 async def schema_of(client: Client, name: str = "sum_add") -> Any:
@@ -61,9 +58,7 @@ async def test_a_client_that_declares_that_it_can_be_asked_waits_in_rounds_for_a
     await seat(desk, Counter())
     async with desk.gate(answer_after=0.02) as gate, patient(gate.server) as client:
         assert await schema_of(client) == SCHEMA
-        call = asyncio.create_task(client.call_tool("sum_add", {}))
-        await desk.human.approve(await desk.proposed())
-        assert (await call).structured_content == {"sum": 5}
+        assert (await desk.approved(client.call_tool("sum_add", {}))).structured_content == {"sum": 5}
 
 
 @pytest.mark.parametrize("name", ["fastmcp", "mew_lab"])
@@ -118,9 +113,7 @@ async def test_a_schema_of_other_data_than_an_object_is_not_given(desk: Desk) ->
     await seat(desk, Lister({"content": [], "structuredContent": [1]}))
     async with desk.gate() as gate, patient(gate.server) as client:
         assert await schema_of(client) is None
-        call = asyncio.create_task(client.call_tool("sum_add", {}))
-        await desk.human.approve(await desk.proposed())
-        assert text(await call) == "[1]"
+        assert text(await desk.approved(client.call_tool("sum_add", {}))) == "[1]"
 
 
 async def test_a_server_that_returns_every_member_of_a_pending_answer_is_not_taken_for_the_gate(

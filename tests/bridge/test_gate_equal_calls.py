@@ -65,18 +65,6 @@ async def test_equal_calls_of_two_sessions_are_two_cards_and_each_gets_its_own_a
     assert text(results[1]) == "5" and desk.executed == [(2, 3)]
 
 
-async def test_parallel_equal_calls_of_one_session_are_two_cards_and_two_executions(
-    desk: Desk, mode: str
-) -> None:
-    async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
-        async with client_over_http(server, mode) as client:
-            calls = [asyncio.create_task(client.call_tool("calc_add", CALL)) for _ in range(3)]
-            for id in await cards(desk, 3):
-                await desk.human.approve(id)
-            assert [text(await call) for call in calls] == ["5", "5", "5"]
-    assert desk.executed == [(2, 3)] * 3
-
-
 async def test_a_session_neither_takes_nor_withdraws_nor_reads_the_call_of_another_that_lives(
     desk: Desk,
 ) -> None:
@@ -98,38 +86,6 @@ async def test_a_session_neither_takes_nor_withdraws_nor_reads_the_call_of_anoth
             assert (await first.call_tool("calc_add", CALL)).meta["mew-lab/proposal"] == id
             assert text(await first.call_tool("proposal_result", {"proposal": other})) == "5"
     assert desk.executed == [(2, 3)]
-
-
-async def test_a_session_whose_client_gave_up_keeps_its_calls_when_others_open(desk: Desk) -> None:
-    async with desk.gate(answer_after=0.5) as gate, McpHttpServer(gate.server, token=TOKEN) as server:
-        headers = await open_session(server)
-        body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
-        body["params"] = {"name": "calc_add", "arguments": CALL}
-        async with httpx2.AsyncClient(headers={**BEARER, **ACCEPT, **headers}, timeout=30) as web:
-            with pytest.raises(httpx2.TimeoutException):
-                await web.post(server.url, json=body, timeout=0.2)
-            [id] = await cards(desk, 1)
-            waiting = gate.calls.by_id(id)
-            assert waiting is not None and waiting.session is not None
-            await until(lambda: not waiting.session.is_live)
-            async with client_over_http(server, "legacy") as other:
-                assert id in (await web.post(server.url, json={**body, "id": 3})).text
-                assert waiting.session.is_live
-                own = (await other.call_tool("calc_add", CALL)).meta["mew-lab/proposal"]
-                assert await cards(desk, 2) == [id, own]
-                assert id in (await web.post(server.url, json={**body, "id": 4})).text
-
-
-async def test_each_repeat_takes_one_of_the_calls_that_wait(desk: Desk) -> None:
-    async with desk.gate(answer_after=0.5) as gate, McpHttpServer(gate.server, token=TOKEN) as server:
-        async with client_over_http(server, "legacy") as client:
-
-            async def three() -> list[str]:
-                calls = [client.call_tool("calc_add", CALL) for _ in range(3)]
-                return [result.meta["mew-lab/proposal"] for result in await asyncio.gather(*calls)]
-
-            first, second = await three(), await three()
-    assert len(set(first)) == 3 and set(first) == set(second)
 
 
 # --- in random order ---

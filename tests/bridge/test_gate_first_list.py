@@ -47,9 +47,7 @@ async def seat_all(site: Site, delays: Sequence[float | None], *, first: int = 0
     """Seats a participant for each delay; returns the names of the tools of those that answer."""
     offered = set()
     for n, after in enumerate(delays, first):
-        participant = MEWParticipant(site.client(f"p{n}", "tool"), tools=Lister(after))
-        site.seated.append(participant)
-        await participant.start()
+        await site.seat(f"p{n}", "tool", tools=Lister(after))
         if after is not None:
             offered.add(f"p{n}_t")
     return offered
@@ -119,9 +117,7 @@ async def test_what_the_first_list_had_to_leave_out_is_announced_once_after_it_a
             return await super().answer(method, params)
 
     for n in late:
-        participant = MEWParticipant(site.client(f"late{n}", "tool"), tools=Held(0.0))
-        site.seated.append(participant)
-        await participant.start()
+        await site.seat(f"late{n}", "tool", tools=Held(0.0))
     told: list[str] = []
 
     async def note(message: Any) -> None:

@@ -16,10 +16,9 @@ from mew_lab.bridge import announcements
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.bridge.offers import offered_name
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import until
-from .desk import Desk, text
+from .desk import Desk, held, text
 from .over_http import BEARER, TOKEN, client_over_http, open_session, send_raw
 
 
@@ -74,9 +73,7 @@ HOSTILE = (
 
 async def test_names_that_look_like_others_are_told_apart_and_reach_their_own_tool(desk: Desk) -> None:
     for name in ("proposal", "calc-x"):
-        participant = MEWParticipant(desk.site.client(name, "tool"), tools=Lister("result", *HOSTILE))
-        desk.site.seated.append(participant)
-        await participant.start()
+        participant = await desk.site.seat(name, "tool", tools=Lister("result", *HOSTILE))
     async with desk.gate() as gate, Client(gate.server, mode="legacy") as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert len(names) == len(set(names)) and all(len(name) <= 64 for name in names)
@@ -89,8 +86,8 @@ async def test_names_that_look_like_others_are_told_apart_and_reach_their_own_to
                 continue
             call = asyncio.create_task(client.call_tool(name, {}))
             id = await desk.proposed()
-            proposal = desk.human.proposals.get(id)
-            assert proposal is not None and proposal.payload["params"]["name"] == tool
+            proposal = desk.card(id)
+            assert proposal.payload["params"]["name"] == tool
             await desk.human.approve(id)
             assert text(await call) == tool
     assert desk.executed == []
@@ -122,18 +119,14 @@ async def test_a_cancel_that_comes_with_the_approval_costs_no_result_and_execute
 
 @pytest.mark.parametrize("pair", [("é", "e\u0301"), ("a", "\u0430"), ("a", "a\u200b"), ("ﬁ", "fi"), (1, "1")])
 async def test_arguments_that_look_alike_are_two_calls(desk: Desk, pair: tuple[Any, Any]) -> None:
-    participant = MEWParticipant(desk.site.client("files", "tool"), tools=Lister("rm"))
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat("files", "tool", tools=Lister("rm"))
     async with desk.gate(answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
         ids = {(await client.call_tool("files_rm", {"x": x})).meta["mew-lab/proposal"] for x in pair}
     assert len(ids) == 2
 
 
 async def test_a_megabyte_of_arguments_is_a_proposal_or_a_sentence(desk: Desk) -> None:
-    participant = MEWParticipant(desk.site.client("files", "tool"), tools=Lister("write"))
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat("files", "tool", tools=Lister("write"))
     async with desk.gate(answer_after=0.02) as gate, Client(gate.server, mode="legacy") as client:
         for size in (100_000, 1_000_000, 1_048_576):
             result = await client.call_tool("files_write", {"x": "\U0001f600" * (size // 4)})
@@ -194,9 +187,7 @@ class Printer:
 
 async def test_an_answer_that_is_never_read_is_kept_and_holds_up_no_other(desk: Desk) -> None:
     printer = Printer()
-    participant = MEWParticipant(desk.site.client("press", "tool"), tools=printer)
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.seat("press", "tool", tools=printer)
     async with desk.gate() as gate, McpHttpServer(gate.server, token=TOKEN) as server:
         params = {"name": "press_print", "arguments": {}, "_meta": {"progressToken": 1}}
         body = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
@@ -204,8 +195,7 @@ async def test_an_answer_that_is_never_read_is_kept_and_holds_up_no_other(desk: 
         unread = await send_raw(server, body, session, buffer=2048)
         id = await desk.proposed()
         await desk.human.approve(id)
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
+        waiting = held(gate, id)
         await waiting.ended.wait()
         async with client_over_http(server, "legacy") as client:
             call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))

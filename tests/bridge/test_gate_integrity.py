@@ -168,8 +168,7 @@ async def test_no_rewrite_between_what_was_shown_and_what_is_sent_gets_through(
             value = [1000 + 10 * n, rewriter.value()]
             call = asyncio.create_task(client.call_tool("calc_echo", {"value": value}))
             id = await desk.proposed()
-            proposal = desk.human.proposals.get(id)
-            assert proposal is not None
+            proposal = desk.card(id)
             seen = proposal.digest
             other = rewriter.rewrite(value)
             await rewriter.dice.choice(ways)(id, other)
@@ -227,8 +226,7 @@ async def test_a_rejection_that_crosses_an_approval_is_told_as_the_log_has_it(de
         works = [desk.human.reject(id, "no"), ann.approve(id)]
         await asyncio.gather(*(decide(work, dice.randint(0, 6)) for work in works))
         result = await call
-        proposal = desk.human.proposals.get(id)
-        assert proposal is not None
+        proposal = desk.card(id)
         await until(lambda: desk.human.proposals.get(id).state in ("answered", "withdrawn"))
     told = (text(result), result.is_error, desk.executed)
     rejected = "human rejected calc/echo: no. It was not executed"
@@ -252,8 +250,7 @@ async def test_an_approval_that_crosses_a_withdrawal_is_told(desk: Desk) -> None
     async with desk.gate() as gate, Client(gate.server) as client:
         call = asyncio.create_task(client.call_tool("calc_echo", {"value": 1}))
         id = await desk.proposed()
-        proposal = desk.human.proposals.get(id)
-        assert proposal is not None
+        proposal = desk.card(id)
         await desk.human.reject(id, "no")
         await until(lambda: desk.human.proposals.get(id).state == "withdrawn")
         payload = {"jsonrpc": "2.0", "id": 1, **proposal.payload}

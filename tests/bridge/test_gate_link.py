@@ -14,7 +14,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.transport.link import Link, LinkClosed
 
 from .conftest import Site, until
-from .desk import PROPOSER, Desk, text
+from .desk import PROPOSER, Desk, held, text
 
 
 class BreakingDesk(Desk):
@@ -78,8 +78,7 @@ async def test_a_withdrawal_that_could_not_be_sent_is_sent_when_the_space_is_bac
         await desk.cut(gate)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
+        waiting = held(gate, id)
         await until(lambda: waiting.why)
         assert desk.open
         await desk.mend(gate)
@@ -95,6 +94,4 @@ async def test_a_call_while_the_space_is_away_is_a_sentence(desk: BreakingDesk) 
         result = await client.call_tool("calc_add", {"a": 2, "b": 3})
         assert result.is_error and "connect" in text(result)
         await desk.mend(gate)
-        call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
-        await desk.human.approve(await desk.proposed())
-        assert text(await call) == "5"
+        assert text(await desk.approved(client.call_tool("calc_add", {"a": 2, "b": 3}))) == "5"

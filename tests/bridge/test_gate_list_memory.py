@@ -66,10 +66,7 @@ class Space:
         self._count = 0
 
     async def seat(self, name: str, peer: Peer) -> MEWParticipant:
-        participant = MEWParticipant(self.site.client(name, "tool"), tools=peer)  # type: ignore[arg-type]
-        self.site.seated.append(participant)
-        await participant.start()
-        return participant
+        return await self.site.seat(name, "tool", tools=peer)  # type: ignore[arg-type]
 
     def memory(self, token: Token = TOKEN) -> ListMemory:
         return ListMemory(lambda: self.folder, space="demo", token=token)

@@ -168,8 +168,8 @@ async def test_a_gate_killed_with_large_outcomes_withdraws_what_waited_and_execu
     [id] = [one.id for one in desk.open]
     again = await KilledGate.start(words, tmp_path)
     await until(lambda: not desk.open)
-    card = desk.human.proposals.get(id)
-    assert card is not None and card.state == "withdrawn"
+    card = desk.card(id)
+    assert card.state == "withdrawn"
     answer = await again.ask("tools/call", name="calc_add", arguments={"a": 7, "b": 3})
     assert "is not known here; the log of the space tells" in answer["content"][0]["text"]
     assert await again.kill() == "" and desk.executed == []

@@ -92,8 +92,7 @@ async def test_progress_of_others_or_before_the_approval_is_not_believed(desk: D
         bake = client.call_tool("baker_bake", {"loaves": 2}, progress_callback=reports.take)
         call = asyncio.create_task(bake)
         id = await desk.proposed()
-        proposal = desk.human.proposals.get(id)
-        assert proposal is not None
+        proposal = desk.card(id)
         report = {**proposal.payload["params"]["_meta"], "progress": 7, "message": "a lie"}
         await baker.participant.notify(PROGRESS, report, to="human")
         await desk.human.approve(id)
@@ -110,7 +109,7 @@ async def test_a_client_that_wants_no_progress_gives_the_tool_no_token(desk: Des
     async with desk.gate() as gate, Client(gate.server, mode=mode) as client:
         call = asyncio.create_task(client.call_tool("calc_add", {"a": 2, "b": 3}))
         id = await desk.proposed()
-        proposal = desk.human.proposals.get(id)
-        assert proposal is not None and set(proposal.payload["params"]) == {"name", "arguments"}
+        proposal = desk.card(id)
+        assert set(proposal.payload["params"]) == {"name", "arguments"}
         await desk.human.approve(id)
         assert text(await call) == "5"

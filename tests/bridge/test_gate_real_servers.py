@@ -36,8 +36,8 @@ async def decide(desk: Desk, client: Client, name: str, arguments: Mapping[str, 
     """The result of a call that the person approves as soon as she sees it, as it was made."""
     call = asyncio.create_task(client.call_tool(name, dict(arguments), **how))
     id = await desk.proposed()
-    proposal = desk.human.proposals.get(id)
-    assert proposal is not None and proposal.payload["params"]["arguments"] == arguments
+    proposal = desk.card(id)
+    assert proposal.payload["params"]["arguments"] == arguments
     await desk.human.approve(id)
     return await call
 
@@ -124,9 +124,7 @@ async def test_everything(desk: Desk, mode: str) -> None:
         completed = await client.complete(prompt, {"name": "department", "value": "E"})
         page = asyncio.create_task(client.list_resources())
         [resource, *_] = (await page).resources
-        reading = asyncio.create_task(client.read_resource(resource.uri))
-        await desk.human.approve(await desk.proposed())
-        contents = (await reading).contents
+        contents = (await desk.approved(client.read_resource(resource.uri))).contents
     assert text(echo) == "Echo: hi"
     assert "image" in {block.type for block in image.content}
     assert structured.structured_content
@@ -146,9 +144,7 @@ async def test_pages_of_mcp_apps(desk: Desk, mode: str) -> None:
         [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "clock_get-time"]
         assert tool.meta is not None and tool.meta["ui"] == {"resourceUri": page}
         assert page in {resource.uri for resource in (await client.list_resources()).resources}
-        reading = asyncio.create_task(client.read_resource(page))
-        await desk.human.approve(await desk.proposed())
-        [content] = (await reading).contents
+        [content] = (await desk.approved(client.read_resource(page))).contents
         now = await decide(desk, client, "clock_get-time", {})
     assert (content.uri, content.mime_type) == (page, "text/html;profile=mcp-app")
     assert isinstance(content, types.TextResourceContents) and content.text.startswith("<!DOCTYPE html>")

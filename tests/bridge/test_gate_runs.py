@@ -51,10 +51,7 @@ async def seat(desk: Desk) -> Silent:
 
 
 async def sit(desk: Desk, silent: Silent) -> MEWParticipant:
-    participant = MEWParticipant(desk.site.client("dead", "tool"), tools=silent)
-    desk.site.seated.append(participant)
-    await participant.start()
-    return participant
+    return await desk.site.seat("dead", "tool", tools=silent)
 
 
 OWN_RIGHT = [*PROPOSER, {"kind": "mcp/request", "to": "dead"}]

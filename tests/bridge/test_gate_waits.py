@@ -19,7 +19,7 @@ from mew_lab.bridge.waiting_calls import call_key
 from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import Site, until
-from .desk import LISTING, PROPOSER, Desk, give_up, patient, text
+from .desk import LISTING, PROPOSER, Desk, give_up, held, patient, text
 from .test_gate import How, failing
 
 MINUTE = 60.0
@@ -98,8 +98,7 @@ async def test_a_client_that_is_gone_has_five_minutes_to_come_back(
     async with desk.gate() as gate, Client(gate.server, mode="legacy") as client:
         await give_up(client, "calc_add", {"a": 2, "b": 3})
         id = await desk.proposed()
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
+        waiting = held(gate, id)
         await until(lambda: not waiting.attached)
         await leap_in_steps(leap, minutes)
         assert [proposal.id for proposal in desk.open] == ([id] if stands else [])
@@ -135,8 +134,7 @@ async def test_a_withdrawal_that_the_gateway_does_not_take_gives_the_place_back_
         elif end == "the client withdraws it":
             asked = asyncio.ensure_future(client.call_tool("proposal_withdraw", {"proposal": id}))
         elif end == "its client is gone":
-            waiting = gate.calls.by_id(id)
-            assert waiting is not None
+            waiting = held(gate, id)
             gate.calls.expect_return(waiting)
         await leap_in_steps(leap, 11 if end == "nobody decides" else 5)
         assert gate.calls.is_full
@@ -177,8 +175,7 @@ async def test_an_approval_while_the_last_withdrawal_fails_lets_the_call_run(
     async with desk.gate(**times) as gate, Client(gate.server, mode="legacy") as client:
         await client.call_tool("slow_push", {})
         id = await desk.proposed()
-        waiting = gate.calls.by_id(id)
-        assert waiting is not None
+        waiting = held(gate, id)
         fails["mcp/withdraw"] = "swallowed"
         # The last one is that which begins when `decide_within` has passed since the first one failed.
         await leap_in_steps(

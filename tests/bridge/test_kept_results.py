@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.bridge.process import LONGEST
+from mew_lab.bridge.process import LONGEST, GrowingLine, LongLine
 from mew_lab.errors import CapabilityViolation, MewError, OutcomeUnknown, ToolFailed
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kept import ResultHead, ResultUri, reads_result
@@ -52,6 +53,14 @@ async def whole(reader: MEWParticipant, result: Any) -> dict[str, Any]:
 
 def length(raw: Mapping[str, Any]) -> int:
     return len(compact(raw).encode())
+
+
+def length_of(path: Path) -> int:
+    """The bytes of a file; 0 where it is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 @pytest.fixture
@@ -240,10 +249,64 @@ async def test_a_full_store_refuses_the_call_before_it_is_executed(
     with pytest.raises(ToolFailed, match="Not executed: a large result could not be kept"):
         await human.call("git/text", text(10))
     assert (await human.call("git/numbers", text(10))).raw, "another tool gave none so large"
-    with pytest.raises(OutcomeUnknown, match=r"It was executed, and its result of .* nor be kept"):
+    with pytest.raises(OutcomeUnknown, match=r"could not be kept: .* of 4000000 bytes are in use"):
         await human.call("git/lists", text(1_900_000))
     assert len(files(state())) == 1, "what is not kept takes no room"
     assert await whole(human, first)
+
+
+def test_lines_that_come_at_once_stay_within_the_budget_and_are_whole_or_say_why_not(tmp_path: Path) -> None:
+    limits = ResultLimits(total=10_000_000)
+    store = ResultStore(lambda: tmp_path, limits)
+    lines = [GrowingLine(store) for _ in range(6)]
+    for _ in range(48):  # 3 MiB each
+        for line in lines:
+            line.add(b"x" * 65_536)
+            assert sum(path.stat().st_size for path in files(tmp_path)) <= limits.total + 65_536
+    ends = [line.take() for line in lines]
+    whole = [end.path for end in ends if isinstance(end, LongLine) and end.path is not None]
+    assert [path.read_bytes() for path in whole] == [b"x" * 3 * MIB] * 3, "one that is dropped makes room"
+    assert sum(isinstance(end, LongLine) and "bytes are in use" in end.why for end in ends) == 3
+    assert store.used == 9 * MIB and store.find_obstacle(2 * MIB)
+    for path in whole:
+        path.unlink()
+    assert store.used == 0 and not store.find_obstacle(2 * MIB)
+
+
+@pytest.mark.parametrize("over", ["json", "sse"])
+async def test_answers_that_come_at_once_over_http_share_the_budget(
+    site: Site, state: Callable[[], Path], over: str
+) -> None:
+    """Each is kept, or unknown with the reason; the next call has room where results have been dropped."""
+    async with heavy(over) as address:
+        await site.bridge(address, state=state, results=ResultLimits(total=6_000_000))
+        human = await site.seat("human")
+        calls = (human.call("git/one text", text(2_500_000)) for _ in range(6))
+        calling = asyncio.gather(*calls, return_exceptions=True)
+        while not calling.done():
+            await asyncio.sleep(0)
+            assert sum(length_of(path) for path in files(state())) <= 6_000_000 + 65_536
+        ends = await calling
+        kept = [end for end in ends if isinstance(end, ToolResult)]
+        assert 1 <= len(kept) <= 2 and len(files(state())) == len(kept)
+        for end in ends:
+            is_unknown = isinstance(end, OutcomeUnknown) and "bytes are in use" in str(end)
+            assert is_unknown or end in kept, end
+        for result in kept:
+            assert await whole(human, result) == json.loads(written("one text", 2_500_000))
+
+
+async def test_a_lost_answer_is_not_said_to_be_that_of_a_call_that_took_effect(
+    site: Site, state: Callable[[], Path]
+) -> None:
+    """Its answer, which nobody has read, may have been an error."""
+    limits = ResultLimits(result=1_200_000)
+    await site.bridge(["python", str(HEAVY)], state=state, results=limits)
+    human = await site.seat("human")
+    for tool, size in [("plain", 1_500_000), ("lists", 1_500_000), ("plain", 4_000_000)]:
+        with pytest.raises(OutcomeUnknown, match=r"Whether it took effect is not known\.$") as lost:
+            await human.call(f"git/{tool}", text(size))
+        assert "executed" not in str(lost.value) and re.search("lost|longer than", str(lost.value))
 
 
 async def test_a_result_over_its_limit_and_one_without_a_place_are_unknown(
@@ -273,9 +336,7 @@ async def test_tools_of_a_notebook_keep_theirs_as_well_and_errors_stay_errors(
     box.add(large)
     box.add(fail)
     box.add_resource("notes://all", lambda: "y" * 2_000_000)
-    owner = MEWParticipant(site.client("box", "tool"), tools=box, state=state)
-    site.seated.append(owner)
-    await owner.start()
+    await site.seat("box", "tool", tools=box, state=state)
     human = await site.seat("human")
     raw = await whole(human, await human.call("box/large", {"size": 700_000}))
     assert raw["content"][0]["text"] == "é" * 700_000
@@ -359,9 +420,7 @@ async def test_what_is_behind_a_participant_cannot_pose_as_a_head(site: Site) ->
     head = ResultHead(ResultUri("git", "0" * 32), 10, "0" * 64, "", 1)
     forged = {"content": [], "_meta": {"mew-lab/kept": head.meta, "own": 1}}
     box.add(lambda: ToolResult(forged), name="forge")
-    owner = MEWParticipant(site.client("box", "tool"), tools=box)
-    site.seated.append(owner)
-    await owner.start()
+    await site.seat("box", "tool", tools=box)
     human = await site.seat("human")
     assert (await human.call("box/forge")).raw["_meta"] == {"own": 1}
 

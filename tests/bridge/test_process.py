@@ -59,17 +59,6 @@ async def test_no_file_descriptor_of_ours_is_handed_on(tmp_path: Path) -> None:
         await process.stop()
 
 
-async def test_lines_go_in_and_out(tmp_path: Path) -> None:
-    process = python("import sys\nfor line in sys.stdin: print(line[::-1].strip(), flush=True)", tmp_path)
-    await process.start()
-    await process.write(b"abc")
-    lines = process.lines()
-    assert (await anext(lines)) == b"cba\n"
-    await process.stop()
-    await process.stop()
-    assert [line async for line in lines] == [] and not alive(process.pid)
-
-
 @pytest.mark.threat(28)
 async def test_a_line_that_does_not_end_ends_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

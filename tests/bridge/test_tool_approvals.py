@@ -9,58 +9,33 @@ import os
 import subprocess
 import sys
 import venv
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from mew_lab.bridge.tool_approvals import PendingCall, ToolApprovals
 from mew_lab.errors import CapabilityViolation, ConnectionLost, ToolFailed
-from mew_lab.gateway.config import SpaceConfig
-from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.local import attach
-from mew_lab.protocol.profiles import PROFILES
-from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+
+from .conftest import Site, until
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITE = {"path": "a.txt", "text": "hello"}
 
 
-class Seats:
-    """A space with an agent that proposes, the host of its tools, and a person that decides."""
+class Trio(NamedTuple):
+    """The approvals of an agent that proposes to the host of its tools, and a person that decides."""
 
-    def __init__(self) -> None:
-        self.gateway = Gateway()
-        self.gateway.add_space(SpaceConfig(name="demo"))
-        self.all: list[MEWParticipant] = []
-
-    async def seat(self, name: str, profile: str) -> MEWParticipant:
-        self.gateway.enrol("demo", name, PROFILES[profile])
-
-        async def link() -> Any:
-            return attach(self.gateway, "demo", name)
-
-        participant = MEWParticipant(MEWClient(space="demo", connect_link=link))
-        self.all.append(participant)
-        await participant.start()
-        return participant
+    approvals: ToolApprovals
+    person: MEWParticipant
 
 
 @pytest.fixture
-async def seats() -> AsyncIterator[Seats]:
-    made = Seats()
-    yield made
-    for participant in made.all:
-        await participant.stop()
-    made.gateway.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - a condition of the ledger has no event
-            await asyncio.sleep(0.01)
+async def trio(site: Site) -> Trio:
+    agent, tools = await site.seat("agent", "proposer"), await site.seat("agent-tools", "tool")
+    return Trio(ToolApprovals(agent, tools), await site.seat("person", "human"))
 
 
 async def open_proposals(person: MEWParticipant, count: int) -> list[Any]:
@@ -71,12 +46,9 @@ async def open_proposals(person: MEWParticipant, count: int) -> list[Any]:
     return still_open()
 
 
-async def test_an_approved_call_is_decided_with_the_arguments_of_the_request(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
-    deciding = asyncio.create_task(
-        ToolApprovals(agent, tools).decide("write", WRITE, description="Writes a file.")
-    )
+async def test_an_approved_call_is_decided_with_the_arguments_of_the_request(trio: Trio) -> None:
+    approvals, person = trio
+    deciding = asyncio.create_task(approvals.decide("write", WRITE, description="Writes a file."))
     (proposal,) = await open_proposals(person, 1)
     assert proposal.envelope.to == ("agent-tools",)
     assert proposal.envelope.payload["params"] == {"name": "write", "arguments": WRITE}
@@ -87,10 +59,9 @@ async def test_an_approved_call_is_decided_with_the_arguments_of_the_request(sea
     assert (decision.approved, decision.arguments, decision.edited) == (True, WRITE, False)
 
 
-async def test_an_edited_call_is_decided_with_what_the_person_sent(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
-    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide("write", WRITE))
+async def test_an_edited_call_is_decided_with_what_the_person_sent(trio: Trio) -> None:
+    approvals, person = trio
+    deciding = asyncio.create_task(approvals.decide("write", WRITE))
     (proposal,) = await open_proposals(person, 1)
     other = {"path": "b.txt", "text": "hello"}
     await person.approve(proposal.id, params={"name": "write", "arguments": other})
@@ -98,10 +69,9 @@ async def test_an_edited_call_is_decided_with_what_the_person_sent(seats: Seats)
     assert (decision.approved, decision.arguments, decision.edited) == (True, other, True)
 
 
-async def test_a_rejected_call_says_who_rejected_it_and_why(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
-    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide("write", WRITE))
+async def test_a_rejected_call_says_who_rejected_it_and_why(trio: Trio) -> None:
+    approvals, person = trio
+    deciding = asyncio.create_task(approvals.decide("write", WRITE))
     (proposal,) = await open_proposals(person, 1)
     await person.reject(proposal.id, "not this file")
     decision = await asyncio.wait_for(deciding, 10)
@@ -109,19 +79,16 @@ async def test_a_rejected_call_says_who_rejected_it_and_why(seats: Seats) -> Non
     assert "person" in decision.reason and "not this file" in decision.reason
 
 
-async def test_who_gives_up_withdraws_the_proposal(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
-    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide("write", WRITE))
+async def test_who_gives_up_withdraws_the_proposal(trio: Trio) -> None:
+    approvals, person = trio
+    deciding = asyncio.create_task(approvals.decide("write", WRITE))
     (proposal,) = await open_proposals(person, 1)
     deciding.cancel()
     await until(lambda: person.proposals.get(proposal.id).state == "withdrawn")  # type: ignore[union-attr]
 
 
-async def test_a_call_that_was_not_proposed_is_refused_and_changes_no_decision(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
-    approvals = ToolApprovals(agent, tools)
+async def test_a_call_that_was_not_proposed_is_refused_and_changes_no_decision(trio: Trio) -> None:
+    approvals, person = trio
     first = asyncio.create_task(approvals.decide("write", WRITE))
     second = asyncio.create_task(approvals.decide("remove", {"path": "a.txt"}))
     write, remove = await open_proposals(person, 2)
@@ -137,10 +104,8 @@ async def test_a_call_that_was_not_proposed_is_refused_and_changes_no_decision(s
     second.cancel()
 
 
-async def test_calls_of_one_tool_are_decided_each_for_itself(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
-    approvals = ToolApprovals(agent, tools)
+async def test_calls_of_one_tool_are_decided_each_for_itself(trio: Trio) -> None:
+    approvals, person = trio
     asked = [asyncio.create_task(approvals.decide("write", {"n": n})) for n in range(8)]
     for proposal in reversed(await open_proposals(person, 8)):
         number = proposal.envelope.payload["params"]["arguments"]["n"]
@@ -151,8 +116,8 @@ async def test_calls_of_one_tool_are_decided_each_for_itself(seats: Seats) -> No
     assert all(f"even {n}" in decisions[n].reason for n in range(0, 8, 2))
 
 
-async def test_an_agent_that_may_not_propose_is_told(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "observer"), await seats.seat("agent-tools", "tool")
+async def test_an_agent_that_may_not_propose_is_told(site: Site) -> None:
+    agent, tools = await site.seat("agent", "observer"), await site.seat("agent-tools", "tool")
     with pytest.raises(CapabilityViolation):
         await ToolApprovals(agent, tools).decide("write", WRITE)
 
@@ -161,11 +126,10 @@ async def test_an_agent_that_may_not_propose_is_told(seats: Seats) -> None:
     ("proposed", "sent"), [(0, False), (1, 1.5), (1, True), ([1], [True]), ({"a": 0}, {"a": False})]
 )
 async def test_arguments_that_only_python_calls_equal_are_edited(
-    seats: Seats, proposed: Any, sent: Any
+    trio: Trio, proposed: Any, sent: Any
 ) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
-    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide("pay", {"x": proposed}))
+    approvals, person = trio
+    deciding = asyncio.create_task(approvals.decide("pay", {"x": proposed}))
     (proposal,) = await open_proposals(person, 1)
     await person.approve(proposal.id, params={"name": "pay", "arguments": {"x": sent}})
     decision = await asyncio.wait_for(deciding, 10)
@@ -177,12 +141,11 @@ async def test_arguments_that_only_python_calls_equal_are_edited(
     [PendingCall("no tool!", {}), PendingCall("pay", None), PendingCall(None, {}), PendingCall("pay", [1])],
 )
 async def test_a_call_that_cannot_be_asked_for_is_refused_and_the_others_are_decided(
-    seats: Seats, odd: PendingCall
+    trio: Trio, odd: PendingCall
 ) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
+    approvals, person = trio
     calls = [PendingCall("pay", {"n": 10}), odd, PendingCall("pay", {"n": 20})]
-    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide_all(calls))
+    deciding = asyncio.create_task(approvals.decide_all(calls))
     for proposal in await open_proposals(person, 2):
         await person.approve(proposal.id)
     first, refused, last = await asyncio.wait_for(deciding, 10)
@@ -191,10 +154,8 @@ async def test_a_call_that_cannot_be_asked_for_is_refused_and_the_others_are_dec
     assert (first.decided, refused.decided, last.decided) == (True, False, True)
 
 
-async def test_where_a_run_cannot_go_on_the_cards_of_its_other_calls_are_withdrawn(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
-    approvals = ToolApprovals(agent, tools)
+async def test_where_a_run_cannot_go_on_the_cards_of_its_other_calls_are_withdrawn(trio: Trio) -> None:
+    approvals, person = trio
     decide = approvals.decide
 
     async def fail_second(name: str, arguments: Any, **about: Any) -> Any:
@@ -210,11 +171,10 @@ async def test_where_a_run_cannot_go_on_the_cards_of_its_other_calls_are_withdra
     assert len(list(person.proposals)) == 2
 
 
-async def test_who_gives_up_a_run_withdraws_all_its_proposals(seats: Seats) -> None:
-    agent, tools = await seats.seat("agent", "proposer"), await seats.seat("agent-tools", "tool")
-    person = await seats.seat("person", "human")
+async def test_who_gives_up_a_run_withdraws_all_its_proposals(trio: Trio) -> None:
+    approvals, person = trio
     calls = [PendingCall("pay", {"n": n}) for n in range(3)]
-    deciding = asyncio.create_task(ToolApprovals(agent, tools).decide_all(calls))
+    deciding = asyncio.create_task(approvals.decide_all(calls))
     await open_proposals(person, 3)
     deciding.cancel()
     await until(lambda: all(one.state == "withdrawn" for one in person.proposals))

@@ -7,6 +7,8 @@ Fixtures, from the one that tests want to the one below all:
     test. `kernel`: a name that `lab_server.add_kernel` knows; "here" is the interpreter of the tests. A kernel
     is cleaned after a test and used by the next one, of whichever module; `fresh` is for tests that change more of it
     than that takes back, or that need one which never ran anything. Only one notebook is open at a time.
+`plain(cells) -> Plain`
+    Cells that run in this process, and their views on a page that is no JupyterLab: for most of what a person does.
 `open_notebook(path, kernel="here") -> Notebook`
     The same for an existing .ipynb, of which a copy is opened.
 `kernel_of(version) -> str`
@@ -43,6 +45,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import kernels as other_kernels
 from lab_server import LabServer, write_notebook
+from plain import Plain
 from playwright.sync_api import BrowserContext
 from real_lab import Notebook, Page, SharedBrowser, find_chromium
 
@@ -56,10 +59,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # takes its time for both. Each wait has its own, shorter deadline.
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(240))
-            # A machine that stands still for seconds fails one of a hundred tests of what a person does with a mouse. Where
-            # nobody sits before it, the test is run once more, and the summary tells that it was; at a desk it fails.
-            if os.environ.get("CI"):
-                item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +137,19 @@ def notebook(page: Page, lab_server: LabServer) -> Iterator[Callable[..., Notebo
             book.close()
         elif (id := book.hand_over()) is not None:
             lab_server.kernels[kind] = id
+
+
+@pytest.fixture
+def plain(window: BrowserContext) -> Iterator[Callable[..., Plain]]:
+    opened: list[Plain] = []
+
+    def make(cells: Sequence[str]) -> Plain:
+        opened.append(Plain(window, cells))
+        return opened[-1]
+
+    yield make
+    for book in opened:
+        book.close()
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ def film_lesson(book: Notebook) -> bytes:
     film.shoot(1.6)
     film.press(card.locator("button.mew-confirm").first)
     book.wait(answer)
-    book.page.pause(0.5)
+    book.page.pause(0.5)  # the answer stands there before it is filmed
     film.shoot(2.0)
     book.area(answer).evaluate("node => node.closest('.jp-Cell').scrollIntoView({ block: 'end' })")
     film.shoot(3.0)

@@ -284,6 +284,10 @@ class Notebook:
             )
         return self
 
+    def write(self, index: int, source: str) -> None:
+        """Gives a cell another source."""
+        self.in_cell(f"cell.model.sharedModel.setSource({json.dumps(source)});", index)
+
     def execute(self, code: str) -> None:
         """Has the kernel run something that stands in no cell, so that the page's focus stays where it is."""
         status = self.tab.evaluate(
@@ -468,10 +472,7 @@ class SharedBrowser:
         return self._page
 
     def window(self, executable: str) -> BrowserContext:
-        """A context for pages that are not JupyterLab, the same for all tests of a module.
-
-        A test that is run once more may come after `close`: then it is a new one.
-        """
+        """A context for pages that are not JupyterLab, the same for all tests of a module."""
         browser = self.browser(executable)
         if self._window is None or self._window.browser is not browser:
             self._window = new_context(browser)

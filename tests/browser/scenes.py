@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator
 
-__all__ = ["ADDING", "BUSY", "PROPOSE", "choose", "look_at", "read_through"]
+__all__ = ["ADDING", "BUSY", "PROPOSE", "choose", "dwell", "look_at", "read_through", "rest"]
 
 ADDING = """%load_ext mew_lab
 import mew_lab
@@ -69,7 +69,21 @@ def choose(around: Locator, text: str) -> None:
 
 def look_at(button: Locator) -> None:
     """Brings the whole card of a button into sight: its buttons alone arm nothing."""
-    button.evaluate("button => button.closest('li').scrollIntoView({ block: 'center' })")
+    # The card may have put another button in its place between the look and the deed.
+    while not button.evaluate(
+        "button => Boolean(button.closest('li')) && (button.closest('li').scrollIntoView({ block: 'center' }), true)"
+    ):
+        pass
+
+
+def dwell(pause: Callable[[float], None]) -> None:
+    """Looks at what is in sight for as long as it takes to count as seen."""
+    pause(0.3)  # a view looks ten times a second, and takes for seen what two looks have found
+
+
+def rest(pause: Callable[[float], None]) -> None:
+    """Lets what is in sight arm, if it does."""
+    pause(0.9)  # it takes half a second from the look; what has not armed by then does not
 
 
 def read_through(card: Locator, pause: Callable[[float], None]) -> None:
@@ -80,4 +94,4 @@ def read_through(card: Locator, pause: Callable[[float], None]) -> None:
             if on.get_attribute("aria-disabled") == "true":
                 break
             on.evaluate("button => button.click()")
-            pause(0.25)
+            dwell(pause)

@@ -1,6 +1,6 @@
 """A seat and a log small enough to see through, for views that are tested without a workbench.
 
-`Seat` is `Decisions`, `Rows_` is `Rows`; both are loaded by the tests and, through the path, by the kernels
+`Seat` is as `HumanDecisions`, `Rows_` is `Rows`; both are loaded by the tests and, through the path, by the kernels
 that the browser tests drive. Decisions are carried out on a thread of their own, as the workbench does it.
 """
 
@@ -18,8 +18,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mew_lab.errors import NotApproved
+from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import Card, Click
+from mew_lab.lab.decisions.decisions import check_state, check_target
 from mew_lab.lab.decisions.gate import Gate
 from mew_lab.lab.decisions.risks import risks
 from mew_lab.lab.rows import Row
@@ -156,13 +157,27 @@ class Seat:
     def click(self, view: str) -> Click:
         return self.gate.click(view)
 
-    def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
+    def refusal(
+        self,
+        proposal: str,
+        *,
+        digest: str,
+        decision: str,
+        click: Click,
+        target: tuple[str, ...] = (),
+        despite: Collection[str] = (),
+    ) -> str:
         card = self.cards[proposal]
         try:
+            check_state(card, decision, despite, is_rejected=bool(card.rejected))
+            if digest != card.digest:
+                return "what was shown is not what is proposed"
+            if decision == "approve":
+                check_target(card, target, self.names)
             self.gate.check_click(card, click, digest=digest, decision=decision)
             if decision == "approve":
                 self.gate.check_rows(card, card.arguments, digest)
-        except NotApproved as refused:
+        except MewError as refused:
             return str(refused)
         return ""
 

@@ -139,7 +139,7 @@ def test_a_flood_with_banners_moves_nothing_under_the_pointer(
         it.decide(card, on_screen=0.2)
     shown = it.page.tab.locator("section.mew-approvals")
     it.page.until(lambda: int(shown.get_attribute("data-open") or 0) > 150, "the flood")
-    it.page.pause(0.5)
+    it.page.pause(0.5)  # nothing is to move in this time
     assert button.bounding_box() == place
     it.page.tab.mouse.move(1, 1)
     it.page.until(lambda: it.page.tab.locator(".mew-banner:visible").count() == 2, "both banners, afterwards")
@@ -162,7 +162,7 @@ def test_a_table_that_another_person_decides_moves_nothing_below_it(scene: Calla
     for one in alike:
         it.decide(one)
     it.page.until(lambda: it.open.first.locator("tr.mew-rowpast").count() == 3, "the decisions")
-    it.page.pause(0.5)
+    it.page.pause(0.5)  # nothing is to move in this time
     assert card.bounding_box() == place
     it.page.tab.mouse.move(990, 790)
     it.wait_tools("other")
@@ -196,6 +196,9 @@ def test_a_reason_is_asked_after_reject_from_a_list_or_in_words(scene: Callable[
     it.armed(it.open.first.locator("button.mew-reject")).click()
     choose(it.open.first, "Unsafe")
     it.wait_tools("second")
+    toast = it.page.tab.locator(".mew-toast")
+    assert "Rejected. This cannot be undone, but agent may propose it again." in toast.inner_text()
+    assert toast.get_by_role("button").all_inner_texts() == ["Dismiss"]
     it.open.first.focus()
     it.armed(it.open.first.locator("button.mew-reject"))
     it.page.tab.keyboard.press("r")

@@ -12,7 +12,7 @@ from access import accessible, focus_path
 from corpus import PAYLOADS, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import choose
+from scenes import choose, dwell
 
 SETUP = """
 import json, mew_lab
@@ -65,7 +65,7 @@ def allow(book: Notebook, one: Locator, text: str = "Approve and allow…") -> N
 
 
 def test_what_another_person_rejected_is_approved_by_a_second_press_and_not_by_the_first(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     seats = """
 ada = lab.join("ada", can="human")
@@ -75,7 +75,7 @@ async def firm(path):
     propose = "id = bot.run(firm('a.txt'))"
     reject = "_ = ada.run(ada.participant.reject(id, 'unsafe'))"
     wire = "print(json.dumps([r for r in sent('mcp/request') if r.get('correlation_id') == [id]]))"
-    book = notebook([SETUP + seats, SHOW, propose, reject, wire]).run(0).run(1).run(2)
+    book = plain([SETUP + seats, SHOW, propose, reject, wire]).run(0).run(1).run(2)
     one = card(book, 1)
     one.locator("button.mew-approve").wait_for()
     book.run(3)
@@ -105,14 +105,14 @@ WIRE = "print(json.dumps([[r['correlation_id'][0], r['payload']['params']['argum
 @pytest.mark.ruling("R32")
 @pytest.mark.parametrize("by", ["mouse", "keys"])
 def test_what_a_rejection_alone_has_ended_is_approved_from_its_line_by_two_presses_once(
-    notebook: Callable[..., Notebook], by: str
+    plain: Callable[..., Notebook], by: str
 ) -> None:
     begin = """
 kept, gone = propose("write_note", "a.txt"), propose("read_file", "b.txt")
 reject(kept, gone)
 _ = bot.run(bot.participant.withdraw(gone))
 """
-    book = notebook([SETUP + SEATS, SHOW, begin, WIRE]).run(0).run(1).run(2)
+    book = plain([SETUP + SEATS, SHOW, begin, WIRE]).run(0).run(1).run(2)
     area = book.area(1)
     lines, again = area.locator("li.mew-past"), area.locator("li.mew-past button.mew-again")
     line = lines.filter(has_text="write_note")
@@ -171,7 +171,7 @@ _ = bot.run(bot.participant.withdraw(gone))
 @pytest.mark.slow
 @pytest.mark.ruling("R32")
 def test_rows_of_a_table_that_somebody_rejected_say_so_and_have_their_way_past_it(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     begin = """
 async def firm(path): return bot.participant.call("notebook/write_note", {"path": path}, resilient=True).id
@@ -179,7 +179,7 @@ firms = [bot.run(firm(f"firm-{n}.txt")) for n in range(3)]
 plain = [propose("read_file", f"plain-{n}.txt") for n in range(3)]
 """
     some = "reject(firms[1], plain[1])"
-    book = notebook([SETUP + SEATS, begin, SHOW, some, WIRE]).run(0).run(1).run(2)
+    book = plain([SETUP + SEATS, begin, SHOW, some, WIRE]).run(0).run(1).run(2)
     area = book.area(2)
     firm, plain = (area.locator("li.mew-group").filter(has_text=name) for name in ("firm-0", "plain-0"))
     firm.wait_for()
@@ -217,13 +217,13 @@ plain = [propose("read_file", f"plain-{n}.txt") for n in range(3)]
 @pytest.mark.slow
 @pytest.mark.threat(14)
 def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_press(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     propose = (
         "p = bot.call('notebook/git_commit', {'repo_path': '.', 'message': 'Fix typo', 'files': ['a.py']})"
     )
     wire = "print(json.dumps({k: sent(k) for k in ('mcp/request', 'chat')}))"
-    book = notebook([SETUP, SHOW, propose, wire]).run(0).run(1).run(2)
+    book = plain([SETUP, SHOW, propose, wire]).run(0).run(1).run(2)
     one = card(book, 1)
     press(book, one.locator("button.mew-edit"))
     one.locator("textarea").nth(1).fill("Fix typo in README")
@@ -302,10 +302,10 @@ def test_threat_14_an_edit_is_shown_as_a_difference_and_confirmed_by_a_second_pr
 
 @pytest.mark.threat(14)
 def test_threat_14_an_edit_leaves_the_name_that_no_box_can_show_as_it_was(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     propose = "p = bot.call('notebook/write_note', {'path': 'a', 'two\\nlines': 1})"
-    book = notebook([SETUP, SHOW, propose]).run(0).run(1).run(2)
+    book = plain([SETUP, SHOW, propose]).run(0).run(1).run(2)
     one = card(book, 1)
     press(book, one.locator("button.mew-edit"))
     one.locator(".mew-face-edit textarea").first.fill("b")
@@ -318,7 +318,7 @@ def test_threat_14_an_edit_leaves_the_name_that_no_box_can_show_as_it_was(
 
 @pytest.mark.threat(22)
 def test_threat_22_a_grant_is_shown_as_a_pattern_with_what_it_would_have_matched(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     propose = """
 for n in range(2): bot.call('notebook/read_file', {'path': f'notes/{n}.md'}); lab.approve(lab.proposals()[-1])
@@ -326,7 +326,7 @@ p = bot.call('notebook/read_file', {'path': 'notes/2.md'})
 """
     wire = "print(json.dumps(sent('capability/grant')))"
     again = "q = bot.call('notebook/read_file', {'path': 'notes/9.md'}); print(json.dumps(q.kind))"
-    book = notebook([SETUP, propose, SHOW, wire, again]).run(0).run(1).run(2)
+    book = plain([SETUP, propose, SHOW, wire, again]).run(0).run(1).run(2)
     one = book.area(2).locator("li.mew-card:not(.mew-past)")
     allow(book, one)
     pattern = one.locator("pre.mew-pattern")
@@ -361,7 +361,7 @@ p = bot.call('notebook/read_file', {'path': 'notes/2.md'})
 @pytest.mark.slow
 @pytest.mark.threat(30)
 def test_threat_30_what_is_alike_is_one_table_and_each_row_is_decided_by_its_own_digest(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     propose = """
 for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {'path': path})
@@ -369,7 +369,7 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     later = "bot.call('notebook/read_file', {'path': '/etc/late'}); None"
     wire = "print(json.dumps([(r['correlation_id'], r['payload']['params']['arguments']['path']) for r in sent('mcp/request') if r.get('correlation_id')]))"
     many = "import time\nasync def flood():\n for n in range(90): bot.participant.propose('notebook/write_note', {'path': str(n)})\nlab.loop.run(flood(), timeout=9, doing='')\nwhile len(lab.decisions.pending()) < 90: time.sleep(0.01)"
-    book = notebook([SETUP, propose, SHOW, later, wire, many, SHOW]).run(0).run(1).run(2)
+    book = plain([SETUP, propose, SHOW, later, wire, many, SHOW]).run(0).run(1).run(2)
     group = book.area(2).locator("li.mew-group")
     group.wait_for()
     assert group.locator("tbody tr").count() == 3
@@ -421,7 +421,9 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     assert area.locator(".mew-ledger").is_hidden() and history.get_attribute("aria-expanded") == "false"
     assert "3 of 3 decided by you" in area.locator(".mew-counts").inner_text()
     # A table longer than the page: what was not scrolled into sight was not seen.
-    book.run(5).run(6)
+    book.run(5)
+    book.page.until(lambda: "90 open" in book.area(2).inner_text(), "all of them to be there")
+    book.run(6)
     group = book.area(6).locator("li.mew-group")
     button = group.locator("button.mew-approve-all")
     button.scroll_into_view_if_needed()
@@ -431,7 +433,7 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
     assert button.get_attribute("aria-disabled") == "true"
     for row in group.locator(".mew-rows tbody tr").all()[::6]:
         row.evaluate("row => row.scrollIntoView({ block: 'center' })")
-        book.page.pause(0.3)
+        dwell(book.page.pause)
     press(book, button)
     group.wait_for(state="detached")
     assert len(said(book, 4)) == 93
@@ -445,7 +447,7 @@ for path in ('a.md', '/etc/passwd', '../b.md'): bot.call('notebook/read_file', {
 
 
 @pytest.mark.threat(3)
-def test_threat_03_hostile_text_is_text_on_every_face_of_a_card(notebook: Callable[..., Notebook]) -> None:
+def test_threat_03_hostile_text_is_text_on_every_face_of_a_card(plain: Callable[..., Notebook]) -> None:
     propose = f"""
 bad = json.loads({json.dumps(json.dumps(list(PAYLOADS)))})
 from mew_lab.protocol.envelope import Envelope
@@ -462,7 +464,7 @@ from mew_lab.errors import MewError
 for card in lab.decisions.pending()[:2]: lab.reject(card.id, card.tool)
 None
 """
-    book = notebook([SETUP, propose, SHOW]).run(0).run(1)
+    book = plain([SETUP, propose, SHOW]).run(0).run(1)
     asked = listen(book)
     book.run(2)
     area = book.area(2)
@@ -499,9 +501,9 @@ None
 
 @pytest.mark.slow
 @pytest.mark.trap("T-26")
-def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Callable[..., Notebook]) -> None:
+def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(plain: Callable[..., Notebook]) -> None:
     wire = "print(json.dumps([r['payload']['params']['arguments'] for r in sent('mcp/request') if r.get('correlation_id')]))"
-    book = notebook([SETUP, SCENE, SHOW, wire]).run(0).run(1).run(2)
+    book = plain([SETUP, SCENE, SHOW, wire]).run(0).run(1).run(2)
     area = book.area(2)
     cards = area.locator("li.mew-card:not([hidden]):not(.mew-past):not(.mew-group)")
     cards.nth(3).wait_for()
@@ -550,7 +552,7 @@ def test_every_face_can_be_used_by_everybody_and_by_keyboard_alone(notebook: Cal
 @pytest.mark.slow
 @pytest.mark.threat(14, 15)
 def test_threat_15_a_proposal_that_takes_an_earlier_ones_id_has_a_card_of_its_own(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     scene = """
 def propose(path):
@@ -562,7 +564,7 @@ def anew(path):
 propose('first.md')
 """
     wire = "print(json.dumps([one['payload']['params']['arguments']['path'] for one in sent('mcp/request') if one.get('correlation_id')]))"
-    book = notebook([SETUP, SHOW, scene, wire, "lab.down()"]).run(0).run(1).run(2)
+    book = plain([SETUP, SHOW, scene, wire, "lab.down()"]).run(0).run(1).run(2)
     cards = book.area(1).locator("li.mew-card")
     first = cards.nth(0)
     first.focus()

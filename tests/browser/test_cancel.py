@@ -60,6 +60,10 @@ def busy(window: BrowserContext) -> Iterator[Busy]:
     made.lab.down()
 
 
+def stand_still(page: Bare) -> None:
+    page.pause(0.6)  # a press counts where the rows have not moved for half a second
+
+
 def ended(page: Bare, pending: Any) -> None:
     """The call was cancelled, and whether it took effect is not known."""
     page.until(lambda: pending.state == "unknown", "the call to end")
@@ -72,7 +76,7 @@ def test_a_row_of_the_feed_cancels_the_call_of_another(busy: Busy) -> None:
     pending = busy.call(page, busy.lab.join("carol", can="human"))
     stop = busy.stop(page, "tbody")
     assert stop.get_attribute("aria-label") == "Cancel carol: git/push"
-    page.pause(0.6)  # the rows have stood still for as long as a press takes
+    stand_still(page)
     stop.click()
     ended(page, pending)
     page.until(lambda: page.tab.locator("tbody .mew-cancel-call").count() == 0, "the button to go")
@@ -86,13 +90,13 @@ def test_a_press_that_hits_a_row_because_the_rows_have_moved_cancels_nothing(bus
         busy.lab.chat(f"line {n}")
     pending = busy.call(page, busy.lab.me)
     stop = busy.stop(page, "tbody")
-    page.pause(0.6)
+    stand_still(page)
     busy.lab.chat("one more")
     page.until(lambda: "one more" in page.tab.locator("tbody").inner_text(), "the row that moves the others")
     stop.click()
     assert "so nothing was cancelled" in page.tab.locator(".mew-notices").inner_text()
     assert pending.state != "unknown"
-    page.pause(0.6)
+    stand_still(page)
     stop.click()
     ended(page, pending)
 
@@ -137,7 +141,8 @@ def test_who_may_not_cancel_has_no_button_in_any_view(busy: Busy) -> None:
     busy.call(page, busy.lab.me)
     page.until(lambda: "waiting" in page.tab.locator("tbody").inner_text(), "the row of the call")
     page.until(lambda: page.of("running") and page.of("running")[-1]["calls"], "the calls that run")
-    page.pause(0.3)
+    busy.lab.chat("after it")
+    page.until(lambda: "after it" in page.tab.locator("tbody").inner_text(), "what came after it")
     assert page.of("running")[-1]["calls"][0]["cancel"] is False
     assert page.tab.locator(".mew-cancel-call:visible").count() == 0
     guest.down()
@@ -151,7 +156,7 @@ def test_where_the_kernel_is_silent_no_call_can_be_cancelled_and_its_seconds_sta
     page.until(lambda: page.tab.locator(".mew-gone").is_visible(), "the silence to be told")
     assert page.tab.locator(".mew-cancel-call:visible").count() == 0
     line = page.tab.locator(".mew-running-call").inner_text()
-    page.pause(2.2)
+    page.pause(2.2)  # a clock that goes would have moved twice
     assert line.startswith("git/push runs, ") and page.tab.locator(".mew-running-call").inner_text() == line
 
 

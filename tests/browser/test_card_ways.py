@@ -73,13 +73,13 @@ def calls(book: Notebook, index: int) -> list[str]:
 
 
 def test_a_preset_of_approve_is_a_permission_that_is_seen_holds_and_is_revoked(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     first = "p = bot.call('notebook/write_note', {'path': 'a'})"
     # What is still open is decided, so that one card is there.
     clear = "for p in lab.proposals(): lab.reject(p)"
     second = f"{clear}\nq = bot.call('notebook/read_file', {{'path': 'a'}})"
-    book = notebook([SETUP, "lab.view.approvals", "lab.view.grants", first, CALLS, second])
+    book = plain([SETUP, "lab.view.approvals", "lab.view.grants", first, CALLS, second])
     for index in range(4):
         book.run(index)
     granted = book.area(2).locator("tr[data-who=bot][data-origin=granted]")
@@ -129,7 +129,7 @@ def test_a_preset_of_approve_is_a_permission_that_is_seen_holds_and_is_revoked(
 
 
 PLAIN = """%load_ext mew_lab
-import mew_lab, json
+import mew_lab, json, time
 from mew_lab.space import membership
 membership.PATTERNS = ()  # as another gateway, which does not know closed permissions
 lab = mew_lab.up(journal=None)
@@ -144,16 +144,17 @@ lab.tools();
 
 @pytest.mark.ruling("R34")
 def test_where_the_gateway_ignores_nothing_else_a_card_approves_alike_calls_or_asks_once_more(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     first = "p = bot.call('notebook/write_note', {'path': 'a'})"
     alike = (
         "r = bot.call('notebook/write_note', {'path': 'a'})\n"
-        "r.result(10); print(r.kind, len(lab.proposals()))\n"
+        "while r.state == 'open': time.sleep(0.01)\n"
+        "print(r.kind, len(lab.proposals()))\n"
         "q = bot.call('notebook/write_note', {'path': 'a', 'force': True}); print(len(lab.proposals()))"
     )
     wire = "print('x-closed' in json.dumps([r.raw for r in lab.log.held]), len(lab.granting.given))"
-    book = notebook([PLAIN, "lab.view.approvals", first, alike, wire])
+    book = plain([PLAIN, "lab.view.approvals", first, alike, wire])
     for index in range(3):
         book.run(index)
     card = book.area(1).locator("li.mew-card:not(.mew-past)")
@@ -190,13 +191,13 @@ def test_where_the_gateway_ignores_nothing_else_a_card_approves_alike_calls_or_a
 
 @pytest.mark.slow
 def test_a_card_leads_to_its_message_its_reasoning_and_its_exchange(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     think = """
 started = helper.send("reasoning/start", {"message": "Which note is missing?"})
 helper.send("mcp/proposal", {"method": "tools/call", "params": {"name": "write_note", "arguments": {"path": "beds.md"}}}, to="notebook", context=started.id)
 """
-    book = notebook([SETUP, "%mew panel", think]).run(0).run(1).run(2)
+    book = plain([SETUP, "%mew panel", think]).run(0).run(1).run(2)
     room = book.area(1).locator("section.mew-panel")
     cards = room.locator("section.mew-approvals")
     armed(book, cards.locator("button.mew-approve"))

@@ -85,23 +85,9 @@ def waiting(book: Notebook, index: int, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_pictures_of_chat(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
-    book.page.until(lambda: view(book, 1).get_attribute("data-last") == "6", "six messages")
-    view(book, 1).locator(".mew-talk").evaluate("n => { n.style.height = '640px'; }")
-    book.page.pause(0.3)
-    for path in book.page.shots("chat", book.area(1)):
-        assert path.stat().st_size > 5000
-    view(book, 1).evaluate("n => { n.style.width = '360px'; }")
-    book.page.shots("chat-360", view(book, 1))
-    view(book, 1).evaluate("n => { n.style.width = ''; }")
-    book.run(3)
-
-
-@pytest.mark.slow
 @pytest.mark.req("P-3.4-1", "P-3.4.1-1", "P-3.4.1-4", "P-3.4.1-5", "P-3.4.2-1", "P-3.4.2-2")
 def test_everything_that_can_be_done_is_done_on_the_wire(
-    notebook: Callable[..., Notebook], tmp_path: Path
+    plain: Callable[..., Notebook], tmp_path: Path
 ) -> None:
     talk = """
 for n in range(3): helper.chat(f'Question {n} of the helper?', 'human')
@@ -117,7 +103,7 @@ def hold():
     while not Path({str(tmp_path / "go")!r}).exists() and time.monotonic() < until: time.sleep(.01)
 lab.loop.post(hold)
 """
-    book = notebook([UP + WIRE, SHOW, talk, told, hold, "lab.down()"]).run(0).run(1).run(2)
+    book = plain([UP + WIRE, SHOW, talk, told, hold, "lab.down()"]).run(0).run(1).run(2)
     # What was in sight is read, and its author is told so.
     waiting(book, 1, 0)
     one = message(book, 1, "Question 0")
@@ -219,9 +205,9 @@ ALLOWED = (
 @pytest.mark.threat(3)
 @pytest.mark.threat(4)
 def test_threat_03_and_04_hostile_text_is_text_and_markdown_loads_nothing(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([UP, HOSTILE, "hostile.close(); lab.down()"])
+    book = plain([UP, HOSTILE, "hostile.close(); lab.down()"])
     asked = listen(book)
     book.run(0).run(1)
     count = 2 * (len(PAYLOADS) // 2)
@@ -298,7 +284,7 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
 
 
 @pytest.mark.trap("T-26")
-def test_what_streams_past_takes_nothing_from_the_reader(notebook: Callable[..., Notebook]) -> None:
+def test_what_streams_past_takes_nothing_from_the_reader(plain: Callable[..., Notebook]) -> None:
     flood = """
 async def flood(count):
     for n in range(count):
@@ -306,7 +292,7 @@ async def flood(count):
 lab.loop.submit(flood(FLOOD)).result(30)
 """
     first = "helper.chat('A question for you.', ['human'])"
-    book = notebook([UP, SHOW, first, "lab.down()"])
+    book = plain([UP, SHOW, first, "lab.down()"])
     book.run(0).run(1).run(2)
     one = message(book, 1, "A question for you.")
     one.wait_for()
@@ -341,7 +327,7 @@ lab.loop.submit(flood(FLOOD)).result(30)
 
 
 @pytest.mark.slow
-def test_only_what_was_in_sight_is_read(notebook: Callable[..., Notebook]) -> None:
+def test_only_what_was_in_sight_is_read(plain: Callable[..., Notebook]) -> None:
     """Whole, and for a second: not what is folded, not what is scrolled away, and nothing in a page that is hidden."""
     talk = """
 weather.chat('\\n'.join(f'line {n}' for n in range(40)), 'human')
@@ -350,7 +336,7 @@ for n in range(30): helper.chat(f'Short {n}.', 'human')
     told = """
 print(json.dumps([[t for one in wire('chat/acknowledge') for t in names(one['correlation_id'])], [one['payload']['status'] for one in wire('chat/acknowledge')]]))
 """
-    book = notebook([UP + WIRE, SHOW, talk, told, told, told, "lab.down()"]).run(0).run(1)
+    book = plain([UP + WIRE, SHOW, talk, told, told, told, "lab.down()"]).run(0).run(1)
     view(book, 1).get_by_text("No messages yet.").wait_for()
     hide = "v => Object.defineProperty(document, 'hidden', { configurable: true, get: () => v })"
     book.tab.evaluate(hide, True)
@@ -388,14 +374,14 @@ print(json.dumps([[t for one in wire('chat/acknowledge') for t in names(one['cor
 
 @pytest.mark.threat(4)
 def test_addresses_are_links_that_show_their_host_and_messages_are_found_and_copied(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     talk = """
 helper.chat('Read https://mew.example/a?b=1, or javascript:alert(1).')
 helper.chat('Not https://mеw.example/ at all.')
 for n in range(3): weather.chat(f'Rain {n} in Tokyo')
 """
-    book = notebook([UP, SHOW, talk, "lab.down()"]).run(0).run(1).run(2)
+    book = plain([UP, SHOW, talk, "lab.down()"]).run(0).run(1).run(2)
     links = view(book, 1).locator(".mew-body a")
     book.page.until(lambda: links.count() == 2, "the links")
     told = [links.nth(0).get_attribute(name) for name in ("href", "rel", "target", "title", "referrerpolicy")]

@@ -29,8 +29,8 @@ def test_there_are_at_least_200_payloads_and_each_is_another() -> None:
     assert len(set(PAYLOADS)) == len(PAYLOADS) >= 200
 
 
-def test_what_became_markup_is_found(notebook: Callable[..., Notebook]) -> None:
-    book = notebook(["1"])
+def test_what_became_markup_is_found(plain: Callable[..., Notebook]) -> None:
+    book = plain(["1"])
     asked = listen(book)
     allowed = {"section", "p", "button"}
     harmless(book, shown(book, SAFE), allowed=allowed, asked=asked)
@@ -51,8 +51,8 @@ def test_what_became_markup_is_found(notebook: Callable[..., Notebook]) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_used_is_found(notebook: Callable[..., Notebook]) -> None:
-    book = notebook(["1"])
+def test_what_cannot_be_used_is_found(plain: Callable[..., Notebook]) -> None:
+    book = plain(["1"])
     accessible(book, shown(book, SAFE))
     assert focus_path(book, shown(book, SAFE)) == ["button Go"]
     for markup, why in (

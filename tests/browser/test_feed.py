@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,9 +52,9 @@ def settled(book: Notebook, index: int, expected: int) -> None:
     book.page.until(lambda: last(book, index) == expected, f"row {expected} to arrive")
 
 
-def test_every_row_is_shown_once_and_in_order(notebook: Callable[..., Notebook]) -> None:
+def test_every_row_is_shown_once_and_in_order(plain: Callable[..., Notebook]) -> None:
     book = (
-        notebook([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT])
+        plain([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT])
         .run(0)
         .run(1)
         .run(2)
@@ -77,59 +76,6 @@ def test_every_row_is_shown_once_and_in_order(notebook: Callable[..., Notebook])
     assert book.text(3).strip() == "1200 0"
 
 
-PRODUCERS, EACH = 4, 1500
-PRODUCE = f"""
-def produce(name):
-    for n in range({EACH}):
-        log.add(what=f"{{name}}:{{n}}", sender=f"p{{name}}")
-        if n % 10 == 0:
-            time.sleep(0.01)
-sent, publish = [], feed.send
-def counted(content, *more):
-    sent.append((time.monotonic(), threading.get_ident()))
-    publish(content, *more)
-feed.send = counted
-began = time.monotonic()
-threads = [threading.Thread(target=produce, args=(name,)) for name in range({PRODUCERS})]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-took = time.monotonic() - began
-"""
-HELD = """
-import json
-print(json.dumps({"rows": [row.what for row in log.rows], "faults": len(feed.faults), "threads": len({thread for _, thread in sent}),
-                  "batches": len(sent), "took": took, "interval": feed.interval}))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.trap("T-19")
-def test_four_threads_at_once_leave_the_page_with_what_python_holds(
-    notebook: Callable[..., Notebook],
-) -> None:
-    book = notebook([SETUP, SHOW, PRODUCE, HELD]).run(0).run(1)
-    settled(book, 1, 0)
-    book.run(2)
-    book.run(3)
-    settled(book, 1, PRODUCERS * EACH)
-    held = json.loads(book.text(3))
-    assert view(book, 1).get_attribute("data-rows") == str(PRODUCERS * EACH) == str(len(held["rows"]))
-    scroller, shown = view(book, 1).locator(".mew-scroller"), dict[int, str]()
-    read = "r => [...r.querySelectorAll('tbody tr[data-seq]')].map(t => [Number(t.dataset.seq), t.querySelector('.mew-what').innerText])"
-    for top in range(0, (PRODUCERS * EACH + 20) * 28, 3000):
-        scroller.evaluate("(s, top) => { s.scrollTop = top; }", top)
-        book.tab.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
-        shown |= dict(view(book, 1).evaluate(read))
-    assert len(shown) > 1000 and max(shown) == PRODUCERS * EACH and min(shown) == 1
-    wrong = {seq: text for seq, text in shown.items() if held["rows"][seq - 1] not in text}
-    assert wrong == {}
-    assert held["faults"] == 0 and held["threads"] == 1
-    assert held["batches"] <= held["took"] / held["interval"] + 3
-    assert book.page.errors == []
-
-
 @pytest.mark.slow
 @pytest.mark.trap("T-7")
 def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[..., Notebook]) -> None:
@@ -145,8 +91,8 @@ def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[...,
 
 
 @pytest.mark.trap("T-12")
-def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
+def test_appends_leave_scroll_position_and_selection_alone(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
     book.run(0).run(1).run(2)
     settled(book, 1, 500)
     scroller = view(book, 1).locator(".mew-scroller")
@@ -176,10 +122,10 @@ def test_appends_leave_scroll_position_and_selection_alone(notebook: Callable[..
 @pytest.mark.slow
 @pytest.mark.trap("T-12")
 def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     slowly = "feed.interval = 1.5\nfor n in range(7000): log.add(correlates=n if n == 5000 else 0)\nfeed"
-    book = notebook([SETUP, slowly, COUNT]).run(0).run(1)
+    book = plain([SETUP, slowly, COUNT]).run(0).run(1)
     settled(book, 1, 7000)
     feed, scroller = view(book, 1), view(book, 1).locator(".mew-scroller")
     held = int(feed.get_attribute("data-rows") or 0)
@@ -214,15 +160,15 @@ def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
 
 @pytest.mark.slow
 @pytest.mark.trap("T-12")
-def test_nothing_is_painted_when_nothing_arrives(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, "for n in range(100): log.add()"]).run(0).run(1).run(2)
+def test_nothing_is_painted_when_nothing_arrives(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SHOW, "for n in range(100): log.add()"]).run(0).run(1).run(2)
     settled(book, 1, 100)
     # The rate falls to nothing within three seconds; after that the page is quiet.
     book.page.until(
         lambda: "/s" not in view(book, 1).locator(".mew-counts-line").inner_text(), "the rate to fall"
     )
     before = view(book, 1).get_attribute("data-paints")
-    book.page.pause(1.5)
+    book.page.pause(1.5)  # nothing is to be painted in this time
     assert view(book, 1).get_attribute("data-paints") == before
 
 
@@ -245,27 +191,14 @@ def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[
     assert view(book, 1).get_attribute("data-rows") == str(total)
 
 
-@pytest.mark.slow
-@pytest.mark.trap("T-13")
-def test_a_second_view_gets_its_rows_while_a_cell_is_busy(notebook: Callable[..., Notebook]) -> None:
-    busy = "display(feed)\nend = time.monotonic() + 4\nwhile time.monotonic() < end: time.sleep(.01)"
-    book = notebook([SETUP, "for n in range(50): log.add()", SHOW, busy]).run(0).run(1).run(2)
-    settled(book, 2, 50)
-    book.run(3, wait=False)
-    began = time.monotonic()
-    settled(book, 3, 50)
-    assert book.running(3), "the second view got its rows only after the cell"
-    print(f"\nsnapshot while a cell is busy: {time.monotonic() - began:.2f} s (mark 1 s)")
-
-
 @pytest.mark.threat(3)
-def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook]) -> None:
+def test_what_a_peer_writes_is_text_in_the_feed(plain: Callable[..., Notebook]) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     add = (
         f"h = {hostile!r}\nlog.name, unseen = h, h + '\\u202e'\n"
         "log.add(h, unseen, raw=unseen + 'x' * 70000, sender=h, to=(h,), context=h, code=h, id=h)"
     )
-    book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
+    book = plain([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 1)
     book.click(view(book, 2).locator("tbody tr .mew-what"))
     exact = view(book, 2).locator(".mew-detail pre.mew-exact")
@@ -280,14 +213,14 @@ def test_what_a_peer_writes_is_text_in_the_feed(notebook: Callable[..., Notebook
 
 
 @pytest.mark.threat(4)
-def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Callable[..., Notebook]) -> None:
+def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(plain: Callable[..., Notebook]) -> None:
     markdown = (
         "[here](javascript:alert(1)) ![pixel](http://127.0.0.1:9/pixel.png) "
         "<img src=http://127.0.0.1:9/image.png onerror=alert(1)> <button>Approve</button>"
     )
     chat = {"kind": "chat", "from": "eve", "payload": {"text": markdown, "format": "markdown"}}
     add = f"text = {markdown!r}\nlog.add('chat', text, sender='eve', raw={json.dumps(chat)!r})"
-    book = notebook([SETUP, add, SHOW])
+    book = plain([SETUP, add, SHOW])
     asked: list[str] = []
     book.tab.on("request", lambda request: asked.append(request.url))
     book.run(0).run(1).run(2)
@@ -301,25 +234,9 @@ def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(notebook: Cal
     assert book.page.dialogs == []
 
 
-@pytest.mark.slow
-def test_kinds_and_text_filter_the_rows(notebook: Callable[..., Notebook]) -> None:
-    add = "for n in range(20): log.add('chat', f'“talk {n}”'); log.add('mcp/request', f't{n}()')"
-    book = notebook([SETUP, add, SHOW]).run(0).run(1).run(2)
-    settled(book, 2, 40)
-    table = view(book, 2).locator("table")
-    book.click(view(book, 2).get_by_role("button", name="Kind: all"))
-    book.click(view(book, 2).locator("[data-value=mcp]"))
-    book.page.until(lambda: table.get_attribute("aria-rowcount") == "21", "requests only")
-    view(book, 2).get_by_label("Filter by text").fill("t19")
-    book.page.until(lambda: table.get_attribute("aria-rowcount") == "2", "one row")
-    assert sequence(book, 2) == [40]
-    view(book, 2).get_by_label("Filter by text").fill("nothing like it")
-    book.page.until(lambda: "No message matches the filter" in view(book, 2).inner_text(), "the empty state")
-
-
-def test_paused_rows_come_when_the_pause_ends(notebook: Callable[..., Notebook]) -> None:
+def test_paused_rows_come_when_the_pause_ends(plain: Callable[..., Notebook]) -> None:
     book = (
-        notebook([SETUP, SHOW, "for n in range(10): log.add()", "for n in range(12): log.add()"])
+        plain([SETUP, SHOW, "for n in range(10): log.add()", "for n in range(12): log.add()"])
         .run(0)
         .run(1)
         .run(2)
@@ -333,8 +250,8 @@ def test_paused_rows_come_when_the_pause_ends(notebook: Callable[..., Notebook])
     book.page.until(lambda: sequence(book, 1)[-1] == 22, "what waited")
 
 
-def test_arrow_keys_select_and_enter_opens(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, "for n in range(100): log.add()", SHOW]).run(0).run(1).run(2)
+def test_arrow_keys_select_and_enter_opens(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, "for n in range(100): log.add()", SHOW]).run(0).run(1).run(2)
     settled(book, 2, 100)
     view(book, 2).locator("table").focus()
     for key in ("ArrowUp", "ArrowUp", "Home", "ArrowDown", "Enter"):
@@ -442,109 +359,3 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
         box.input_value() == "from:agent" and "select this text" in feed.locator(".mew-copied").inner_text()
     )
     book.tab.evaluate("() => { delete navigator.clipboard; }")
-
-
-@pytest.mark.slow
-def test_pictures_of_the_feed(notebook: Callable[..., Notebook]) -> None:
-    scene = """
-def say(sender, to, kind, what, **more):
-    log.add(kind, what, sender=sender, to=to, t=1764000000 + 0.37 * log.last_seq, **more)
-commit = 'tools/call git_commit repo_path=. message=Fix typo in README'
-refused = dict(verdict='refused', code='capability_violation')
-by_gateway = dict(verdict='sent', code='')
-say('system:gateway', (), 'system/presence', 'git joined', **by_gateway)
-say('human', (), 'chat', '“Please commit the typo fix once the tests pass.”')
-say('agent', (), 'reasoning/start', 'begins: The tests pass; a commit is asked for.')
-say('agent', (), 'reasoning/thought', 'I may propose only; git has git_commit.', context='e-3')
-say('agent', ('git',), 'mcp/proposal', commit, context='e-3/inner')
-say('agent', ('git',), 'mcp/request', 'tools/call git_log repo_path=.', **refused)
-violation = 'capability_violation mcp/request'
-say('system:gateway', ('agent',), 'system/error', violation, correlates=6, **by_gateway)
-say('human', ('git',), 'mcp/request', commit, correlates=5, code='pattern 0')
-say('git', ('human',), 'mcp/response', '“Committed with hash 4f1c2ab”', correlates=8, code='baseline')
-say('human', ('agent',), 'capability/grant', 'grants agent mcp/request')
-say('agent', (), 'participant/status', '12345 tokens, 128 messages in the context')
-say('agent', ('gateway',), 'stream/request', 'asks for a stream, upload')
-for n in range(8): say('agent', (), 'chat', f'“Line {n} of the report.”')
-"""
-    book = notebook([SETUP, SHOW, scene]).run(0).run(1).run(2)
-    settled(book, 1, 20)
-    book.click(view(book, 1).locator("tr[data-seq='8'] .mew-what"))
-    view(book, 1).locator(".mew-detail pre.mew-pretty").wait_for()
-    book.page.until(
-        lambda: "/s" not in view(book, 1).locator(".mew-counts-line").inner_text(), "the rate to fall"
-    )
-    for path in book.page.shots("feed", book.area(1)):
-        assert path.stat().st_size > 5000
-    # A theme takes the view out of the layout for a moment; it must come back whole.
-    assert sequence(book, 1)[-1] == 20
-
-
-@pytest.mark.slow
-def test_what_no_view_can_hold_is_said_and_the_counts_are_of_what_is_held(
-    notebook: Callable[..., Notebook],
-) -> None:
-    small = "from mew_lab.views.feed import widget as module; module.RING = 100"
-    add = "for n in range(800): log.add(sender='bot' if n % 2 else 'git', context='' if n else 'c')"
-    book = notebook([SETUP, small, SHOW, "log.add()", add]).run(0).run(1).run(2).run(3)
-    settled(book, 2, 1)
-    book.run(4)
-    settled(book, 2, 801)
-    feed = view(book, 2)
-    held = int(feed.get_attribute("data-rows") or 0)
-    assert held <= 600
-    book.page.until(
-        lambda: (
-            f"Messages before #{802 - held}: lab.log.df, lab.log.filter(…)"
-            in feed.locator(".mew-note").inner_text()
-        ),
-        "where",
-    )
-    book.click(feed.get_by_role("button", name="Kind: all"))
-    assert feed.locator("[data-value=chat] .mew-count").inner_text() == str(held)
-    book.click(feed.get_by_role("button", name="From: all"))
-    bots = str(sum(seq % 2 for seq in range(802 - held, 802)))
-    book.page.until(lambda: feed.locator("[data-value=bot] .mew-count").inner_text() == bots, "the bot's")
-
-
-LOAD = """
-import resource
-rows = stream(5000, 30)
-sent, publish = [], feed.send
-def counted(content, *more):
-    sent.append(time.monotonic())
-    publish(content, *more)
-feed.send = counted
-before = resource.getrusage(resource.RUSAGE_SELF)
-began = time.monotonic()
-"""
-TOLD = """
-rows.join(); after = resource.getrusage(resource.RUSAGE_SELF); seconds = time.monotonic() - began
-cpu = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / seconds
-worst = max(sum(1 for s in sent if t <= s < t + 1) for t in sent)
-print(log.last_seq, len(feed.faults), worst, round(cpu * 100), round(log.last_seq / seconds))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.trap("T-10")
-def test_five_thousand_rows_a_second_leave_no_gap(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, LOAD, "1", TOLD]).run(0).run(1).run(2)
-    trips = []
-    end = time.monotonic() + 28
-    while time.monotonic() < end:
-        began = time.monotonic()
-        book.run(3)
-        trips.append(time.monotonic() - began)
-    book.run(4, deadline=60)
-    total, faults, worst, cpu, rate = map(int, book.text(4).split())
-    settled(book, 1, total)
-    here = sequence(book, 1)
-    assert here == list(range(here[0], total + 1))
-    assert faults == 0 and worst <= 25
-    assert int(view(book, 1).get_attribute("data-rows") or 0) <= 20_500
-    trips.sort()
-    print(f"\n{rate} rows/s: at most {worst} messages/s (mark 25), CPU {cpu} % with the producer (mark 15)")
-    print(
-        f"cell round trip with the test's own polling: p95 {trips[int(len(trips) * 0.95)]:.2f} s (mark 0.15)"
-    )

@@ -27,11 +27,6 @@ for n in range(40):
 log.add("mcp/request", 'git_log(repo_path=".")', sender="bot", verdict="refused", code="capability_violation", tool="git_log")
 """
 WIDTHS = "r => Object.fromEntries([...r.querySelectorAll('th')].map(h => [h.dataset.name, Math.round(h.getBoundingClientRect().width)]))"
-# Settings go to a file of the test alone.
-KEPT = """
-import os, tempfile
-os.environ["JUPYTER_CONFIG_DIR"] = tempfile.mkdtemp()
-"""
 
 
 def view(book: Notebook, index: int) -> Locator:
@@ -52,9 +47,9 @@ def widths(feed: Locator) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_columns_are_resized_sorted_hidden_and_remembered(notebook: Callable[..., Notebook]) -> None:
+def test_columns_are_resized_sorted_hidden_and_remembered(plain: Callable[..., Notebook]) -> None:
     stored = "from mew_lab.views.ui.preferences import preferences\nimport json\nprint(json.dumps(preferences.read()['feedColumns']))"
-    book = notebook([KEPT + SETUP, ADD, SHOW, stored, "FeedView(log)"]).run(0).run(1).run(2)
+    book = plain([SETUP, ADD, SHOW, stored, "FeedView(log)"]).run(0).run(1).run(2)
     settled(book, 2, 41)
     feed = view(book, 2)
     begun = widths(feed)
@@ -112,9 +107,9 @@ def test_columns_are_resized_sorted_hidden_and_remembered(notebook: Callable[...
 
 
 def test_plumbing_is_hidden_and_counted_and_words_are_found_one_after_the_other(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([KEPT + SETUP, ADD, SHOW, "log.add('chat', '“talk number 100”')"]).run(0).run(1).run(2)
+    book = plain([SETUP, ADD, SHOW, "log.add('chat', '“talk number 100”')"]).run(0).run(1).run(2)
     settled(book, 2, 41)
     feed = view(book, 2)
     count, toggle = feed.locator("table"), feed.get_by_role("button", name="Hide plumbing")
@@ -167,9 +162,9 @@ def test_plumbing_is_hidden_and_counted_and_words_are_found_one_after_the_other(
 
 
 def test_a_link_from_another_part_shows_its_row_and_says_what_was_cleared(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([KEPT + SETUP, ADD, SHOW]).run(0).run(1).run(2)
+    book = plain([SETUP, ADD, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 41)
     feed = view(book, 2)
     chosen, hint = feed.locator("tr[aria-selected=true]"), feed.locator(".mew-hint")
@@ -197,10 +192,10 @@ def test_a_link_from_another_part_shows_its_row_and_says_what_was_cleared(
 
 
 def test_an_answer_that_arrives_between_two_sets_of_columns_is_taken(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     """A page that is not painted, as in another tab, takes messages while its lines still have the columns of before."""
-    book = notebook([KEPT + ADDING + PROPOSE, "lab.view.feed"]).run(0).run(1)
+    book = plain([ADDING + PROPOSE, "lab.view.feed"]).run(0).run(1)
     feed = view(book, 1)
     waiting = feed.locator("td.mew-took.mew-waiting")
     waiting.wait_for()

@@ -27,10 +27,8 @@ lab.view.feed.columns = ["seq", "from", "kind", "what"]
 ROWS = "print(json.dumps([lab.rows.last_seq, {row.seq: [row.kind, row.sender] for row in lab.rows.since(0, 99)}]))"
 
 
-def test_conditions_filter_live_and_a_cell_becomes_a_filter(notebook: Callable[..., Notebook]) -> None:
-    book = notebook(
-        [UP, "lab.view.feed", ROWS, 'bot.chat("Later.")', 'bot.chat("No word of it.", to="human")']
-    )
+def test_conditions_filter_live_and_a_cell_becomes_a_filter(plain: Callable[..., Notebook]) -> None:
+    book = plain([UP, "lab.view.feed", ROWS, 'bot.chat("Later.")', 'bot.chat("No word of it.", to="human")'])
     book.run(0).run(1).run(2)
     last, rows = json.loads(book.text(2))
     kinds = {int(seq): kind for seq, (kind, _) in rows.items()}
@@ -92,10 +90,10 @@ def test_conditions_filter_live_and_a_cell_becomes_a_filter(notebook: Callable[.
 
 
 @pytest.mark.slow
-def test_selected_messages_are_copied_in_four_forms(notebook: Callable[..., Notebook]) -> None:
+def test_selected_messages_are_copied_in_four_forms(plain: Callable[..., Notebook]) -> None:
     code = "before = lab.rows.last_seq"
     again = "print(json.dumps([[r.sender, r.what] for r in lab.rows.since(before, 99) if r.kind == 'chat']))"
-    book = notebook([UP, "lab.view.feed", ROWS, code, "", again]).run(0).run(1).run(2)
+    book = plain([UP, "lab.view.feed", ROWS, code, "", again]).run(0).run(1).run(2)
     book.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     last, rows = json.loads(book.text(2))
     all_here(book, 1, last)
@@ -118,7 +116,7 @@ def test_selected_messages_are_copied_in_four_forms(notebook: Callable[..., Note
     assert texts["Mermaid"].startswith("sequenceDiagram")
     # The Python runs, and says the same again.
     book.run(3)
-    book.in_cell(f"cell.model.sharedModel.setSource({json.dumps(texts['Python'])});", 4)
+    book.write(4, texts["Python"])
     book.run(4).run(5)
     wanted = ["“Please read the file.”", "“I propose a call.”", "“It says: disk full.”"]
     assert [what for _, what in json.loads(book.text(5))] == wanted

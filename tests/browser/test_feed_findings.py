@@ -41,9 +41,9 @@ print(json.dumps([lab.rows.last_seq, [[rows[f.id], f.severity, f.rule, f.sentenc
 
 @pytest.mark.slow
 def test_findings_are_a_column_that_comes_with_the_first_of_them(
-    notebook: Callable[..., Notebook], tmp_path_factory: TempPathFactory
+    plain: Callable[..., Notebook], tmp_path_factory: TempPathFactory
 ) -> None:
-    book = notebook([UP, FAULTS, TOLD]).run(0)
+    book = plain([UP, FAULTS, TOLD]).run(0)
     feed = view(book, 0)
     book.page.until(lambda: "What" in feed.locator("th").all_inner_texts(), "the columns")
     book.run(1).run(2)
@@ -93,14 +93,14 @@ def test_findings_are_a_column_that_comes_with_the_first_of_them(
         assert axe_violations(feed, source) == []
 
 
-def test_a_feed_without_findings_has_no_column_for_them(notebook: Callable[..., Notebook]) -> None:
+def test_a_feed_without_findings_has_no_column_for_them(plain: Callable[..., Notebook]) -> None:
     quiet = """
 import mew_lab
 lab = mew_lab.up("demo", journal=None)
 lab.chat("hello")
 lab.view.feed
 """
-    book = notebook([quiet, "print(lab.rows.last_seq, len(lab.log.diagnose()))"]).run(0).run(1)
+    book = plain([quiet, "print(lab.rows.last_seq, len(lab.log.diagnose()))"]).run(0).run(1)
     last, found = map(int, book.text(1).split())
     assert found == 0
     all_here(book, 0, last)

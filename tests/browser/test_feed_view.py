@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from access import accessible, focus_path
-from corpus import PAYLOADS, as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -73,14 +72,14 @@ def told(book: Notebook, index: int) -> Any:
 
 
 @pytest.mark.slow
-def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[..., Notebook]) -> None:
+def test_rows_are_chosen_opened_followed_copied_and_saved(plain: Callable[..., Notebook]) -> None:
     where = (
         "where = {k: [r.seq for r in lab.rows.since(0, 999) if r.kind == k] for k in kinds()}\n"
         "print(json.dumps([lab.rows.last_seq, where]))"
     )
     selected = "print(json.dumps([one['kind'] for one in lab.view.feed.selection]))"
     pasted = "from pathlib import Path\nprint(json.dumps([kinds().count('chat'), [str(p) for p in Path('.').glob('demo-*Z.jsonl')]]))"
-    book = notebook(
+    book = plain(
         [
             UP,
             SCENE.replace("lab.view.feed\n", f"{COLUMNS}lab.view.feed\n"),
@@ -178,11 +177,7 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
     assert json.loads(book.tab.evaluate(read))["payload"]["text"].startswith("Please find out whether")
     book.click(feed.get_by_role("button", name="Copy as Python"))
     book.page.until(lambda: "line of Python" in feed.locator(".mew-copied").inner_text(), "the line")
-    line = book.tab.evaluate(read)
-    book.tab.evaluate(
-        "line => { jupyterapp.shell.currentWidget.content.widgets[4].model.sharedModel.setSource(line); }",
-        line,
-    )
+    book.write(4, book.tab.evaluate(read))
     book.run(4)
     book.click(feed.get_by_role("button", name="Save log"))
     book.page.until(lambda: "Saved" in feed.locator(".mew-notices").inner_text(), "the file")
@@ -213,11 +208,11 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(notebook: Callable[...
 
 @pytest.mark.slow
 def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     answer = "lab.send('chat', {'text': 'yes'}, correlation_id=[question])"
     show = "lab.chat('hello'); question = lab.rows.since(0, 999)[-1].id\nlab.view.feed"
-    book = notebook([UP, show, "print(lab.rows.last_seq)", answer, answer]).run(0).run(1).run(2)
+    book = plain([UP, show, "print(lab.rows.last_seq)", answer, answer]).run(0).run(1).run(2)
     last = int(book.text(2))
     all_here(book, 1, last)
     feed = view(book, 1)
@@ -247,62 +242,6 @@ def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
     book.page.until(
         lambda: feed.locator("tr[aria-selected=true]").get_attribute("data-seq") == str(last + 2), "the row"
     )
-
-
-@pytest.mark.slow
-@pytest.mark.threat(3)
-def test_threat_03_in_the_feed_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
-    say = f"""{as_python()}
-from mew_lab.space.events import Record
-from datetime import datetime, UTC
-bot = lab.join("bot", can="human")
-before = lab.rows.last_seq
-def said(n, text, verdict):
-    members = {{"protocol": "mew/v0.4", "id": f"{{text}}{{n}}", "from": text, "to": [text], "kind": text, "context": text,
-               "correlation_id": [text, str(before)], "payload": {{text: text, "text": text}}}}
-    lab.observe(Record(10**6 + n, datetime.now(UTC), "received", "demo", text, verdict=verdict, code=text, pattern=text, raw=json.dumps(members)))
-def everything():
-    for n, text in enumerate(PAYLOADS): said(n, text, ("accepted", "refused")[n % 2])
-lab.loop.call(everything)
-from mew_lab.views.feed.columns import COLUMNS
-lab.view.feed.columns = list(COLUMNS)
-lab.view.feed
-"""
-    book = notebook([UP, say, "print(lab.rows.last_seq, lab.rows.count())"])
-    asked = listen(book)
-    book.run(0).run(1).run(2)
-    last, count = map(int, book.text(2).split())
-    all_here(book, 1, last)
-    feed = view(book, 1)
-    allowed = "section header div span button input datalist option table colgroup col thead tbody tr th td bdi pre ol li b mark textarea".split()
-    feed.locator(".mew-scroller").evaluate(f"s => {{ s.style.height = '{28 * (len(PAYLOADS) + 20)}px'; }}")
-    book.click(feed.get_by_role("button", name="Hide plumbing"))
-    book.page.until(lambda: len(shown(book, 1)) == count, "every row on the page")
-    for name in ("From", "Context"):
-        book.click(feed.get_by_role("button", name=f"{name}: all"))
-        listed = feed.get_by_role("dialog", name=name)
-        chips = listed.locator(".mew-chip")
-        book.page.until(lambda: chips.count() == 12, "the most frequent ones")  # noqa: B023
-        book.click(listed.locator(".mew-more"))
-        book.page.until(lambda: chips.count() > 150, "a line for each")  # noqa: B023
-        harmless(book, feed, allowed=allowed, asked=asked)
-    fewer = listed.locator(".mew-more")
-    assert fewer.inner_text().startswith("fewer")
-    book.click(fewer)
-    book.page.until(lambda: chips.count() == 12, "fewer of them")
-    assert fewer.inner_text().startswith("more… (") and fewer.evaluate("b => b === document.activeElement")
-    text = PAYLOADS[7]
-    feed.get_by_label("Filter by text").fill(text.replace('"', " ")[:200])
-    feed.get_by_label("Filter by text").fill("")
-    for seq in (last, last - 1):
-        feed.locator(f"tr[data-seq='{seq}'] .mew-verdict").hover()
-        row(book, 1, seq).evaluate("n => n.click()")
-        book.page.until(lambda seq=seq: feed.locator(".mew-which").inner_text() == f"#{seq}", "the row")  # type: ignore[misc]
-    book.click(feed.get_by_role("button", name="Copy as JSON"))
-    book.page.until(lambda: feed.locator(".mew-copied").inner_text() != "", "the copy")
-    harmless(book, feed, allowed=allowed, asked=asked)
-    assert PAYLOADS[-1].replace("\n", "\\n") in feed.locator("tbody").text_content()  # type: ignore[operator]
-    assert book.page.dialogs == []
 
 
 @pytest.mark.slow

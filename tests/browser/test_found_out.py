@@ -30,12 +30,12 @@ except OutcomeUnknown as lost:
 
 @pytest.mark.ruling("R35", "R42")
 def test_what_a_person_found_out_about_a_lost_payment_is_recorded_by_keyboard_and_its_card_says_by_whom(
-    notebook: Callable[..., Notebook], tmp_path: Path
+    plain: Callable[..., Notebook], tmp_path: Path
 ) -> None:
     (tmp_path / "dies").touch()
     setup = SETUP.format(server=str(SERVER), account=str(tmp_path / "account"))
     told = "print(lab.log.proposals().set_index('id').loc[first.id]['resolution'])"
-    book = notebook([setup, "lab.view.approvals", LOSE, told])
+    book = plain([setup, "lab.view.approvals", LOSE, told])
     for index in range(3):
         book.run(index)
     assert "Whether it took effect is not known." in book.text(2)

@@ -26,9 +26,9 @@ GIVEN = "print(sum(m['kind'] == 'capability/grant' for m in lab.log if 'kind' in
 
 @pytest.mark.slow
 def test_other_permissions_are_tried_before_one_is_given(
-    notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
+    plain: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    book = notebook([SETUP, GIVEN, GIVEN]).run(0)
+    book = plain([SETUP, GIVEN, GIVEN]).run(0)
     view = root(book, 0)
     book.page.until(lambda: view.get_attribute("data-link") == "connected", "the view")
     book.click(view.get_by_role("button", name="What if…"))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 from access import accessible, focus_path
-from corpus import PAYLOADS, as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -82,8 +81,8 @@ def answer(book: Notebook, view: Locator, text: str) -> None:
     )
 
 
-def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SCENE, SHOW, WIRE]).run(0).run(1).run(2)
+def test_a_grant_is_asked_about_given_and_taken_back(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SCENE, SHOW, WIRE]).run(0).run(1).run(2)
     root(book, 2).locator("tr[data-origin=granted]").wait_for()
     view = open_form(book, 2, "agent")
     give = view.locator("button.mew-give")
@@ -157,9 +156,9 @@ def test_a_grant_is_asked_about_given_and_taken_back(notebook: Callable[..., Not
     ]
 
 
-def test_tools_are_looked_up_and_rows_of_one_holder_chosen(notebook: Callable[..., Notebook]) -> None:
+def test_tools_are_looked_up_and_rows_of_one_holder_chosen(plain: Callable[..., Notebook]) -> None:
     tool = "@lab.tool\ndef add(a: int, b: int) -> int:\n    'Sum.'\n    return a + b"
-    book = notebook([SETUP, tool, SHOW]).run(0).run(1).run(2)
+    book = plain([SETUP, tool, SHOW]).run(0).run(1).run(2)
     # The view begins with what this human granted: nothing yet.
     view = root(book, 2)
     view.get_by_text("You have granted no permission yet.").wait_for()
@@ -177,60 +176,9 @@ def test_tools_are_looked_up_and_rows_of_one_holder_chosen(notebook: Callable[..
     )
 
 
-HOSTILE = """
-import mew_lab.views.grants.widget as part
-from mew_lab.lab.report import GatheredTools
-from mew_lab.lab.decisions.limited_grants import Example
-from mew_lab.views.grants.model import Holding
-from mew_lab.views.grants.probe import Probe
-view._session.space = PAYLOADS[0]
-view._holdings.holders = ('agent', 'late', *PAYLOADS)
-view._holdings.rows = tuple(Holding(
-    key=f'{n}{p}', holder=p if n < 200 else 'late', pattern=p, phrase=p, origin='granted', grant=p, granter=p, since=1.0, ends=p, against=p
-) for n, p in enumerate(PAYLOADS))
-part._choices = lambda: [[json.dumps({'kind': 'chat'}), p, [p]] for p in PAYLOADS]
-async def probe(lab, to, text, *, wanted):
-    return Probe(phrase=PAYLOADS[2], adds=True, fresh=1, refused=0, already=0, proposals=0, looked_at=1, smallest=PAYLOADS[3],
-        examples=tuple(Example(1.0, p, (p,), p, p) for p in PAYLOADS), barred=PAYLOADS[4], warnings=tuple(PAYLOADS))
-part.probe = probe
-async def gather(lab, who, *, patience):
-    return GatheredTools([(p, {'name': p}) for p in PAYLOADS], list(PAYLOADS), {p: p for p in PAYLOADS}, list(PAYLOADS))
-part.gather_tools = gather
-view.wake()
-"""
-ELEMENTS = set(
-    "section header details summary optgroup div span bdi ul li button code select option input label textarea table thead tbody tr th td datalist".split()
-)
-
-
 @pytest.mark.slow
-@pytest.mark.threat(3, 17)
-def test_threat_03_hostile_text_is_text_in_every_field_of_the_grants(
-    notebook: Callable[..., Notebook],
-) -> None:
-    book = notebook([SETUP, as_python(), HOSTILE, SHOW], fresh=True).run(0).run(1).run(2)
-    asked = listen(book)
-    book.run(3)
-    view = root(book, 3)
-    choose_group(book, view, "")
-    view.locator("tbody tr").first.wait_for()
-    view = open_form(book, 3, "agent")
-    book.page.until(lambda: tools_known(view) == len(PAYLOADS), "the tools")
-    write(view, "{}")
-    book.page.until(lambda: view.locator(".mew-answer li").count() == len(PAYLOADS), "the answer")
-    view.evaluate("r => r.querySelectorAll('button.mew-may').forEach(b => b.click())")
-    assert view.locator("tbody tr").count() == 200
-    harmless(book, view, allowed=ELEMENTS, asked=asked)
-    # The table shows 200 at a time; the others are asked for by their holder.
-    view.get_by_label("Whose permissions").select_option("late")
-    book.page.until(lambda: view.locator("tbody tr").count() == len(PAYLOADS) - 200, "the others")
-    view.evaluate("r => r.querySelectorAll('button.mew-may').forEach(b => b.click())")
-    harmless(book, view, allowed=ELEMENTS, asked=asked)
-
-
-@pytest.mark.slow
-def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SCENE, SHOW]).run(0).run(1).run(2)
+def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SCENE, SHOW]).run(0).run(1).run(2)
     view = root(book, 2)
     view.locator("tr[data-origin=granted]").wait_for()
     book.page.shot("grants", book.area(2))
@@ -259,8 +207,8 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(notebook: Calla
 
 
 @pytest.mark.slow
-def test_a_grant_and_a_revoke_are_undone_by_one_press(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, WIRE]).run(0).run(1)
+def test_a_grant_and_a_revoke_are_undone_by_one_press(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SHOW, WIRE]).run(0).run(1)
     view = open_form(book, 1, "agent")
     view.get_by_label("Tool", exact=True).fill("git/git_log")
     view.get_by_label("For how long").select_option("session")

@@ -89,7 +89,7 @@ for text in (CARD, WORDS):
 
 @pytest.mark.threat(3, 4, 16)
 def test_threat_03_text_that_imitates_a_card_adds_no_card_no_button_and_no_heading(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     setup = """
 %load_ext mew_lab
@@ -99,7 +99,7 @@ shell = lab.join("shell", can="tool")
 bot = lab.join("bot", can="proposer")
 """
     parts = ("approvals", "feed", "chat", "timeline")
-    book = notebook(
+    book = plain(
         [setup, *(f"lab.view.{name}" for name in parts), "lab.proposals()", IMITATE, "lab.proposals()"]
     )
     for n in range(len(parts) + 1):
@@ -117,7 +117,7 @@ bot = lab.join("bot", can="proposer")
     assert "Error" not in book.text(6), book.text(6)
     cards = areas["approvals"].locator(kinds["card"])
     book.page.until(lambda: cards.count() == 2, "the two cards")
-    book.page.until(lambda: "1234 abcd" in areas["chat"].inner_text(), "the words in the chat")
+    book.page.until(lambda: "1234 abcd" in (areas["chat"].text_content() or ""), "the words in the chat")
     book.page.until(lambda: "mew-card" in areas["feed"].inner_text(), "the markup in the feed")
     assert {name: areas["approvals"].locator(what).count() for name, what in kinds.items()} == dict.fromkeys(
         kinds, 2

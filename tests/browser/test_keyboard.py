@@ -13,8 +13,8 @@ from scenes import BUSY
 HERE = "r => r.contains(document.activeElement)"
 
 
-def opened(notebook: Callable[..., Notebook]) -> tuple[Notebook, Locator]:
-    book = notebook([BUSY, "%mew panel"]).run(0, deadline=60).run(1)
+def opened(plain: Callable[..., Notebook]) -> tuple[Notebook, Locator]:
+    book = plain([BUSY, "%mew panel"]).run(0, deadline=60).run(1)
     assert book.text(0).endswith("ready\n"), book.text(0)
     room = book.area(1).locator("section.mew-panel")
     room.scroll_into_view_if_needed()
@@ -33,8 +33,8 @@ def tab_to(book: Notebook, room: Locator, wanted: Callable[[], bool]) -> int:
 
 
 @pytest.mark.slow
-def test_tab_reaches_every_part_and_leaves_the_room_again(notebook: Callable[..., Notebook]) -> None:
-    book, room = opened(notebook)
+def test_tab_reaches_every_part_and_leaves_the_room_again(plain: Callable[..., Notebook]) -> None:
+    book, room = opened(plain)
     path = focus_path(book, room, most=150)
     assert 10 < len(path) < 140, "Tab leaves the room at the end"
     named = "\n".join(path)
@@ -54,9 +54,9 @@ def test_tab_reaches_every_part_and_leaves_the_room_again(notebook: Callable[...
 
 @pytest.mark.slow
 def test_a_request_is_found_rejected_and_another_approved_without_a_mouse(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book, room = opened(notebook)
+    book, room = opened(plain)
     cards = room.locator("section.mew-approvals")
     room.evaluate("r => { r.querySelector('button').focus(); }")
     card = "() => document.activeElement.closest('li.mew-card')?.textContent ?? ''"

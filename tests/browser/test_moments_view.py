@@ -18,8 +18,8 @@ log.view.moments
 """
 
 
-def opened(notebook: Callable[..., Notebook]) -> tuple[Notebook, Locator]:
-    book = notebook([OPEN]).run(0)
+def opened(plain: Callable[..., Notebook]) -> tuple[Notebook, Locator]:
+    book = plain([OPEN]).run(0)
     view = book.area(0).locator("section.mew-moments")
     book.page.until(lambda: view.get_attribute("data-seq") == "89", "the end of the log")
     return book, view
@@ -31,9 +31,9 @@ def at(book: Notebook, view: Locator, seq: int) -> None:
 
 @pytest.mark.slow
 def test_the_slider_and_the_keys_go_through_the_log(
-    notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
+    plain: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    book, view = opened(notebook)
+    book, view = opened(plain)
     slider = view.get_by_label("Place in the log")
     assert (slider.input_value(), slider.get_attribute("max")) == ("89", "89")
     members = view.get_by_role("region", name="Participants")
@@ -81,16 +81,3 @@ def test_the_slider_and_the_keys_go_through_the_log(
     for theme in ("light", "dark"):
         book.page.theme(theme)
         assert axe_violations(view, source) == []
-
-
-def test_a_saved_notebook_has_the_moment_that_was_seen_last(notebook: Callable[..., Notebook]) -> None:
-    book, view = opened(notebook)
-    number = view.get_by_label("Number of the record")
-    number.fill("31")
-    number.press("Enter")
-    at(book, view, 31)
-    stored = "State behind #31"
-    book.page.until(
-        lambda: any(stored in str(output.get("data", {}).get("text/html")) for output in book.outputs(0)),
-        "the picture in the notebook",
-    )

@@ -39,7 +39,7 @@ def begun(page: Page, prompt: Locator) -> bool:
     if prompt.inner_text().strip("[]: "):
         return True
     page.tab.keyboard.press("Shift+Enter")
-    page.pause(0.5)
+    page.pause(0.5)  # a key that was taken shows by then; a second one would run the next cell
     return bool(prompt.inner_text().strip("[]: "))
 
 

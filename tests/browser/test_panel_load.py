@@ -206,10 +206,7 @@ def test_five_thousand_envelopes_a_second_with_every_part_open(notebook: Callabl
         seen[name] = looked["seen"]
         trips += looked["trips"]
         rates[name] = round(looked["rate"])
-    book.in_cell(
-        "cell.model.sharedModel.setSource(`SEEN = ${JSON.stringify(" + json.dumps(json.dumps(seen)) + ")}`);",
-        4,
-    )
+    book.write(4, f"SEEN = {json.dumps(seen)!r}")
     book.run(4).run(5, deadline=120).run(6)
     after, told = json.loads(book.text(5)), json.loads(book.text(6))
     book.click(room.locator("[role=tab][data-part=feed]"))

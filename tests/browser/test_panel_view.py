@@ -34,9 +34,9 @@ def left_of(a: Locator, b: Locator) -> bool:
 
 
 def test_all_parts_stand_in_their_places_and_a_decision_is_one_click(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SETUP, "%mew panel", "print(await p)"]).run(0).run(1)
+    book = plain([SETUP, "%mew panel", "print(p.result(20))"]).run(0).run(1)
     whole = panel(book, 1)
     whole.evaluate("r => { r.style.width = '1600px'; }")
     feed, cards = whole.locator("section.mew-feed"), whole.locator("section.mew-approvals")
@@ -44,20 +44,20 @@ def test_all_parts_stand_in_their_places_and_a_decision_is_one_click(
     header = whole.locator("> .mew-header")
     book.page.until(lambda: "1 needs your approval" in header.inner_text(), "the header to count what waits")
     assert "Connected" in header.locator(".mew-connection").get_attribute("aria-label")
-    book.run(2, wait=False)
     button = cards.locator("button.mew-approve")
     button.scroll_into_view_if_needed()
     book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
     book.click(button)
-    assert "3" in book.wait(2).text(2)
+    book.page.until(lambda: cards.locator("li.mew-past").count() == 1, "the decision")
+    assert "3" in book.run(2).text(2)
     whole.evaluate("r => { r.style.width = '360px'; }")
     upper, lower = cards.bounding_box(), feed.bounding_box()
     assert upper is not None and lower is not None and upper["y"] < lower["y"]
 
 
 @pytest.mark.slow
-def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+def test_the_panel_can_be_used_by_everybody(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, "%mew panel"]).run(0).run(1)
     whole = panel(book, 1)
     accessible(book, whole, pictures="panel")
     assert book.page.shot("panel", whole).stat().st_size > 5000
@@ -87,8 +87,8 @@ def test_the_panel_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -
 
 
 @pytest.mark.slow
-def test_the_menu_of_a_participant_leads_to_its_messages(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+def test_the_menu_of_a_participant_leads_to_its_messages(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, "%mew panel"]).run(0).run(1)
     whole = book.area(1).locator("section.mew-panel")
     avatar = whole.locator("li.mew-row[data-id='bot'] button.mew-avatar")
     avatar.wait_for()
@@ -106,9 +106,9 @@ def test_the_menu_of_a_participant_leads_to_its_messages(notebook: Callable[...,
     assert routes and all("bot" in route for route in routes)
 
 
-def test_what_the_card_says_moves_no_button_at_any_width(notebook: Callable[..., Notebook]) -> None:
+def test_what_the_card_says_moves_no_button_at_any_width(plain: Callable[..., Notebook]) -> None:
     """A button that moves when it arms disarms again: at such a width nobody could ever click it."""
-    book = notebook([SETUP, "lab.view.approvals"]).run(0).run(1)
+    book = plain([SETUP, "lab.view.approvals"]).run(0).run(1)
     cards = book.area(1).locator("section.mew-approvals")
     cards.locator("button.mew-approve").wait_for()
     cards.evaluate("root => { root.style.width = '360px'; }")
@@ -140,7 +140,7 @@ def bounds(node: Locator) -> dict[str, float]:
 
 
 def test_what_was_decided_is_a_line_at_the_bottom_edge_and_moves_nothing(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     other = """@lab.tool
 def twice(a: int) -> int:
@@ -148,7 +148,7 @@ def twice(a: int) -> int:
 q = bot.call("notebook/add", {"a": 3, "b": 4})
 r = bot.call("notebook/twice", {"a": 5})
 """
-    book = notebook([SETUP + other, "%mew panel"]).run(0).run(1)
+    book = plain([SETUP + other, "%mew panel"]).run(0).run(1)
     whole = panel(book, 1)
     whole.evaluate("r => { r.style.width = '1000px'; r.scrollIntoView({ block: 'start' }); }")
     cards, line = whole.locator("section.mew-approvals"), whole.locator(".mew-recent-head")
@@ -159,10 +159,7 @@ r = bot.call("notebook/twice", {"a": 5})
     first.hover()
     edge, place = bounds(whole)["bottom"], bounds(first)
     # From no cell: the output of one would move the page.
-    kernel = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
-    book.tab.evaluate(
-        f"code => {{ {kernel}.requestExecute({{ code }}); }}", "lab.approve(lab.proposals()[1])"
-    )
+    book.execute("lab.approve(lab.proposals()[1])")
     line.wait_for()
     assert bounds(first)["y"] == place["y"] and bounds(first)["x"] == place["x"]
     assert bounds(line)["height"] <= 40 and abs(bounds(line)["bottom"] - edge) <= 4
@@ -175,7 +172,7 @@ r = bot.call("notebook/twice", {"a": 5})
     opened = bounds(line)
     assert opened["bottom"] < edge - 100 and bounds(first)["y"] == place["y"]
     # What is decided later comes into the list, and the list keeps its height.
-    book.tab.evaluate(f"code => {{ {kernel}.requestExecute({{ code }}); }}", "lab.reject(r.id, 'busy')")
+    book.execute("lab.reject(r.id, 'busy')")
     book.page.until(lambda: past.count() == 2, "the second decision")
     assert bounds(line) == opened
     book.click(button)
@@ -184,8 +181,8 @@ r = bot.call("notebook/twice", {"a": 5})
 
 
 @pytest.mark.slow
-def test_headers_are_as_many_lines_as_they_say_at_each_width(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+def test_headers_are_as_many_lines_as_they_say_at_each_width(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, "%mew panel"]).run(0).run(1)
     whole = panel(book, 1)
     feed, header = whole.locator("section.mew-feed"), whole.locator("> .mew-header")
     book.page.until(lambda: "1 needs your approval" in header.inner_text(), "the header to count what waits")
@@ -211,9 +208,9 @@ def test_headers_are_as_many_lines_as_they_say_at_each_width(notebook: Callable[
 
 
 def test_escape_ends_first_what_a_part_has_open_and_then_the_full_window(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SETUP, "%mew panel"]).run(0).run(1)
+    book = plain([SETUP, "%mew panel"]).run(0).run(1)
     whole = panel(book, 1)
     book.click(whole.get_by_role("button", name="Pop out"))
     book.click(whole.get_by_role("menuitem", name="Fill the window"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bare import Bare
 from playwright.sync_api import BrowserContext, Locator
-from scenes import read_through
+from scenes import dwell, read_through, rest
 
 import mew_lab
 from mew_lab.lab.lab import Lab
@@ -52,7 +52,7 @@ class Asked:
         """Goes through the page from its beginning, through what has a window of its own, and to the button."""
         for top in range(0, int(self.tab.evaluate("() => document.body.scrollHeight")), 200):
             self.tab.evaluate("top => scrollTo(0, top)", top)
-            self.page.pause(0.25)
+            dwell(self.page.pause)
         read_through(card, self.page.pause)
         card.locator("button.mew-accept").scroll_into_view_if_needed()
         self.page.until(lambda: self.is_armed(card), "the question to arm")
@@ -100,15 +100,15 @@ def test_a_question_is_answered_when_all_of_it_was_in_sight_and_never_by_what_it
     params, sent = CASES[name]
     it = asked()
     card = it.ask(params)
-    it.page.pause(1.5)
+    rest(it.page.pause)
     for _ in range(3):
         it.press(card)
-        it.page.pause(0.5)
+        rest(it.page.pause)
     assert not it.is_armed(card) and it.answers() == []
     it.tab.evaluate("() => scrollTo(0, document.body.scrollHeight)")
-    it.page.pause(1)
+    rest(it.page.pause)
     it.press(card)
-    it.page.pause(0.5)
+    rest(it.page.pause)
     assert it.answers() == [], "its end was in sight, and not what lies before it"
     it.read(card)
     it.press(card)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from access import accessible, focus_path
-from corpus import PAYLOADS, as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -67,24 +66,9 @@ def active(book: Notebook, index: int, count: int) -> None:
     book.page.until(lambda: view(book, index).get_attribute("data-active") == str(count), f"{count} active")
 
 
-@pytest.mark.slow
-def test_pictures_of_reasoning(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
-    assert "Error" not in book.text(2), book.text(2)
-    active(book, 1, 3)
-    view(book, 1).locator(".mew-thoughts").evaluate("n => { n.style.height = '700px'; }")
-    book.page.until(lambda: "three in the afternoon" in view(book, 1).inner_text(), "the stream")
-    book.page.pause(0.3)
-    for path in book.page.shots("reasoning", book.area(1)):
-        assert path.stat().st_size > 5000
-    view(book, 1).evaluate("n => { n.style.width = '360px'; }")
-    book.page.shots("reasoning-360", view(book, 1))
-    book.run(3)
-
-
 @pytest.mark.req("P-3.5.5-1", "P-3.5.5-2", "P-3.5.5-5", "S-L3-9", "S-L3-10")
 def test_a_thinking_agent_is_followed_live_and_cancelled_on_the_wire(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     agent = """
 del helper
@@ -98,7 +82,7 @@ start = next(one for one in raws if one['kind'] == 'reasoning/start')
 print(json.dumps([cancel['from'], cancel['to'], cancel['context'] == start['id'], cancel['correlation_id'] == [answer.id], cancel['payload']]))
 print(json.dumps([lab.view.reasoning._thoughts.sequences[0].facts.state, len(lab.view.reasoning.faults)]))
 """
-    book = notebook([UP, SHOW, agent, told, "lab.down()"]).run(0).run(1)
+    book = plain([UP, SHOW, agent, told, "lab.down()"]).run(0).run(1)
     view(book, 1).get_by_text('lab.ask("helper", "…")').wait_for()
     book.run(2)
     active(book, 1, 1)
@@ -123,54 +107,6 @@ print(json.dumps([lab.view.reasoning._thoughts.sequences[0].facts.state, len(lab
     assert json.loads(second) == ["cancelled", 0]
 
 
-HOSTILE = f"""
-import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
-from heard import Space
-from mew_lab.views.reasoning.widget import ReasoningView
-from mew_lab.sdk.client import StreamData
-from mew_lab.views.reasoning.model import ReasoningModel
-{as_python()}
-thoughts = lab.loop.call(lambda: ReasoningModel(lab.me.participant))
-space = Space(thoughts)
-for n, (one, two) in enumerate(zip(PAYLOADS[::2], PAYLOADS[1::2])):
-    space.tell('reasoning/start', {{'message': one}}, id=f'r{{n}}', by=two)
-    space.tell('reasoning/cancel', {{'reason': one}}, context=f'r{{n}}', by=two + 'x')
-space.tell('reasoning/start', {{'message': 'steps'}}, id='steps')
-for one in PAYLOADS:
-    space.tell(one if one.startswith('<') else 'chat', {{'text': one, 'message': one}}, context='steps/' + one, by=one, to=[one])
-space.tell('reasoning/start', {{'message': 'calls'}}, id='calls', by=PAYLOADS[0])
-for n, one in enumerate(PAYLOADS):
-    space.tell('mcp/proposal', {{'method': one, 'params': {{'name': one, 'arguments': {{one: one}}}}}}, id=f'p{{n}}', about='calls', by=one, to=[one])
-    space.tell('mcp/withdraw', {{}}, about=f'p{{n}}', by=one + 'x')
-    space.tell('mcp/reject', {{'reason': one}}, about=f'p{{n}}', by=one)
-space.tell('stream/request', {{}}, id='wish', about='calls', by=PAYLOADS[0])
-space.tell('stream/open', {{'stream_id': PAYLOADS[3]}}, by='system:gateway', about='wish')
-for one in PAYLOADS:
-    thoughts.frame(StreamData(PAYLOADS[3], one.encode() + b'\\n'))
-hostile = ReasoningView(thoughts, submit=lab.loop.submit, raw=lambda seq: space.raw[seq])
-hostile
-"""
-ALLOWED = "header section div span b p pre code bdi button label select option input".split()
-
-
-@pytest.mark.slow
-@pytest.mark.threat(3)
-def test_threat_03_hostile_text_is_text_in_reasoning(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, HOSTILE, "print(list(hostile.faults)); hostile.close(); lab.down()"])
-    asked = listen(book)
-    book.run(0).run(1)
-    steps = str(2 * len(PAYLOADS))
-    book.page.until(lambda: view(book, 1).get_attribute("data-steps") == steps, "every step, page by page")
-    book.click(view(book, 1).get_by_role("button", name="Show all held text of the stream"))
-    book.page.until(lambda: view(book, 1).locator(".mew-opened").count() == 1, "the stream")
-    for n in (1, 60):
-        book.click(view(book, 1).get_by_role("button", name="Show all of it").nth(n))
-    book.page.until(lambda: view(book, 1).locator("pre.mew-whole").count() == 2, "two opened steps")
-    harmless(book, view(book, 1), allowed=ALLOWED, asked=asked)
-    assert "\u202e" not in view(book, 1).inner_text()
-    assert book.run(2).text(2).startswith("[]")
-
-
 def timeless(line: Locator) -> str:
     """The text of a line without how long it has waited so far."""
     return re.sub(r"for [\d.:]+( s)?", "", line.inner_text())
@@ -178,10 +114,10 @@ def timeless(line: Locator) -> str:
 
 @pytest.mark.slow
 def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     book = (
-        notebook([UP, SHOW, SCENE, "lab.view.feed", "lab.view.approvals", "lab.down()"])
+        plain([UP, SHOW, SCENE, "lab.view.feed", "lab.view.approvals", "lab.down()"])
         .run(0)
         .run(1)
         .run(2)
@@ -240,9 +176,9 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
 
 
 @pytest.mark.slow
-def test_the_page_is_not_laid_out_once_for_each_active_sequence(notebook: Callable[..., Notebook]) -> None:
+def test_the_page_is_not_laid_out_once_for_each_active_sequence(plain: Callable[..., Notebook]) -> None:
     many = "for n in range(60):\n    one = bot.send('reasoning/start', {'message': f'question {n}'})\n    bot.send('reasoning/thought', {'message': 'Well.'}, context=one.id)"
-    book = notebook([UP, SHOW, many]).run(0).run(1)
+    book = plain([UP, SHOW, many]).run(0).run(1)
     devtools = book.tab.context.new_cdp_session(book.tab)
     devtools.send("Performance.enable")
 
@@ -319,7 +255,7 @@ def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[
 
 @pytest.mark.slow
 def test_what_ended_and_was_seen_folds_when_the_next_begins_and_the_reader_stays(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     first = """
 one = bot.send('reasoning/start', {'message': 'first'})
@@ -328,7 +264,7 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     end = "bot.send('reasoning/conclusion', {'message': 'done'}, context=one.id)"
     more = "for n in range(3): bot.send('reasoning/thought', {'message': f'more {n}'}, context=one.id)"
     second = "two = garden.send('reasoning/start', {'message': 'second'})"
-    book = notebook([UP, SHOW, first, more, end, second, "lab.down()"]).run(0).run(1).run(2)
+    book = plain([UP, SHOW, first, more, end, second, "lab.down()"]).run(0).run(1).run(2)
     scroller = view(book, 1).locator(".mew-thoughts")
     book.page.until(
         lambda: scroller.evaluate("s => s.scrollTop + s.clientHeight >= s.scrollHeight - 4"), "the end"
@@ -338,7 +274,6 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     def scroll_back() -> bool:
         """A thought that arrives in the same frame follows once more; a reader scrolls again."""
         scroller.evaluate("s => { s.scrollTop = 0; }")
-        book.page.pause(0.1)
         return follow.is_visible()
 
     book.page.until(scroll_back, "the reader to be at the beginning")
@@ -358,7 +293,7 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
 
 
 @pytest.mark.slow
-def test_a_part_that_goes_on_outlives_what_it_began_in(notebook: Callable[..., Notebook]) -> None:
+def test_a_part_that_goes_on_outlives_what_it_began_in(plain: Callable[..., Notebook]) -> None:
     scene = f"""
 import sys; sys.path[:0] = [{str(HERE.parent / "lab")!r}]
 from heard import Space
@@ -382,7 +317,7 @@ for n in range(205):
     space.tell('reasoning/start', {'message': f'other {n}'}, id=f'o{n}')
     space.tell('reasoning/conclusion', {'message': 'done'}, context=f'o{n}')
 """
-    book = notebook([UP, scene, "lab.down()"]).run(0).run(1)
+    book = plain([UP, scene, "lab.down()"]).run(0).run(1)
     levels = """s => [...s.querySelectorAll('.mew-sequence')].filter(n => /a part/.test(n.querySelector('.mew-what').textContent))
         .map(n => [n.querySelector('.mew-what').textContent, n.getAttribute('aria-level'), n.isConnected])"""
     active(book, 1, 3)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import pytest
 from access import accessible, focus_path
-from corpus import PAYLOADS, as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -77,8 +76,8 @@ for one in lab.log:
 
 
 @pytest.mark.slow
-def test_every_deed_of_the_menu_is_a_message_on_the_wire(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, SHOW, WIRE]).run(0).run(1)
+def test_every_deed_of_the_menu_is_a_message_on_the_wire(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, SHOW, WIRE]).run(0).run(1)
     row(book, 1, "agent").wait_for()
     form = deed(book, 1, "agent", "pause")
     form.locator("input[type=number]").fill("90")
@@ -187,46 +186,10 @@ def _holds(frame: str, secret: str) -> bool:
         return False
 
 
-HOSTILE = """
-from dataclasses import replace
-from mew_lab.ledger.members import PauseFacts
-from mew_lab.views.roster.model import MemberRow, MemberStatus
-def member(n, p):
-    return MemberRow(
-        name=f'{n}{p}', you=False, what=p, presence=p, since=1.0, ids=(p,), sentence=p, patterns=(p, p),
-        status=MemberStatus(1.0, p, 1, 2, 3, 4.0, ((p, p),)), paused=PauseFacts(p, p, 1.0, None), against={d: p for d in ('pause', 'kick')})
-view._session.space = PAYLOADS[0]
-view._members.rows = tuple(member(n, p) for n, p in enumerate(PAYLOADS))
-view._invited = {p: (p, 1.0, None) for p in PAYLOADS[:40]}
-view._barred = lambda: PAYLOADS[1]
-view.wake()
-"""
-ELEMENTS = set("section header div span bdi ul li button code select option input label textarea".split())
-
-
 @pytest.mark.slow
-@pytest.mark.threat(3, 17)
-def test_threat_03_hostile_text_is_text_in_every_field_of_the_roster(
-    notebook: Callable[..., Notebook],
-) -> None:
-    book = notebook([SETUP, as_python(), HOSTILE, SHOW], fresh=True).run(0).run(1).run(2)
-    asked = listen(book)
-    book.run(3)
-    view = root(book, 3)
-    view.locator("li.mew-row").first.wait_for()
-    book.click(view.locator("button.mew-more"))
-    shown = len(PAYLOADS)
-    book.page.until(lambda: view.get_attribute("data-rows") == str(shown), "every payload to be shown")
-    view.evaluate("r => r.querySelectorAll('button.mew-chips').forEach(b => b.click())")
-    book.page.pause(0.5)
-    assert view.locator(".mew-patterns li").count() == 2 * shown
-    harmless(book, view, allowed=ELEMENTS, asked=asked)
-
-
-@pytest.mark.slow
-def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(notebook: Callable[..., Notebook]) -> None:
+def test_the_roster_can_be_used_without_a_mouse_and_at_any_width(plain: Callable[..., Notebook]) -> None:
     tells = "git.send('participant/status', {'messages_in_context': 7, 'tokens': 500, 'max_tokens': 8000})"
-    book = notebook([SETUP, SCENE, SHOW, WIRE, tells]).run(0).run(1).run(2)
+    book = plain([SETUP, SCENE, SHOW, WIRE, tells]).run(0).run(1).run(2)
     row(book, 2, "git").wait_for()
     book.page.until(
         lambda: row(book, 2, "reader").get_attribute("data-presence") == "left", "the reader to leave"
@@ -287,10 +250,10 @@ def state(book: Notebook, index: int, name: str, text: str) -> None:
 
 @pytest.mark.slow
 def test_in_a_strip_each_participant_is_a_button_that_opens_its_row(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     fails = "lab.approve(lab.proposals()[0])"
-    book = notebook([SETUP, STATES, SHOW, fails, "lab.down()"]).run(0).run(1).run(2)
+    book = plain([SETUP, STATES, SHOW, fails, "lab.down()"]).run(0).run(1).run(2)
     view = root(book, 2)
     state(book, 2, "helper", "waiting for you")
     state(book, 2, "agent", "thinking")
@@ -332,13 +295,13 @@ def test_in_a_strip_each_participant_is_a_button_that_opens_its_row(
     book.run(4)
 
 
-def test_a_visitor_is_not_offered_what_it_has_no_permission_for(notebook: Callable[..., Notebook]) -> None:
+def test_a_visitor_is_not_offered_what_it_has_no_permission_for(plain: Callable[..., Notebook]) -> None:
     there = """
 lab.enrol('visitor', 'human')
 far = mew_lab.connect(lab.url, space=lab.space, token_file=lab.token_file('visitor'), name='far')
 far.view.roster
 """
-    book = notebook([SETUP, SHOW, there, "far.down(); lab.down()"]).run(0).run(1).run(2)
+    book = plain([SETUP, SHOW, there, "far.down(); lab.down()"]).run(0).run(1).run(2)
     for index, offered in ((1, 1), (2, 0)):
         row(book, index, "helper").wait_for()
         assert root(book, index).locator("button.mew-invite:visible").count() == offered

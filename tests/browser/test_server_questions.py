@@ -85,33 +85,3 @@ def test_a_form_an_address_and_a_prompt_are_answered_in_the_approvals(
     press(book, card, "mew-accept")
     assert "A short text." in book.run(7).area(7).inner_text()
     assert book.page.errors == []
-
-
-@pytest.mark.slow
-def test_a_cell_that_waits_for_a_call_shows_what_its_server_asks(notebook: Callable[..., Notebook]) -> None:
-    bot = "bot = lab.join('bot', can='proposer')\np = bot.call('shop/order', what='plums')"
-    call = "q = lab.call('shop/order', what='pears')\nprint(await q)"
-    book = notebook([SETUP, bot, "print(await p)", call]).run(0).run(1)
-
-    # Its own proposal: the card first, then the question, in one place.
-    book.run(2, wait=False)
-    card = book.area(2).locator("li.mew-card:not(.mew-question)")
-    press(book, card, "mew-approve")
-    asked = book.area(2).locator("li.mew-question")
-    asked.wait_for()
-    assert "How many plums?" in asked.inner_text()
-    asked.locator(".mew-field", has_text="size").locator("input, textarea").first.fill("2")
-    press(book, asked, "mew-accept")
-    book.page.until(lambda: "accept 2" in book.area(2).inner_text(), "the result")
-
-    # A call of one's own has no card, and shows the question alone. J goes to it.
-    book.run(3, wait=False)
-    asked = book.area(3).locator("li.mew-question")
-    asked.wait_for()
-    asked.locator("button.mew-decline").focus()
-    book.tab.keyboard.press("j")
-    assert asked.evaluate("node => node === document.activeElement")
-    assert "How many pears?" in asked.inner_text()
-    press(book, asked, "mew-decline")
-    book.page.until(lambda: "decline" in book.area(3).inner_text(), "the refusal")
-    assert book.page.errors == []

@@ -13,7 +13,7 @@ import pytest
 from bare import Bare
 from playwright.sync_api import BrowserContext, Locator
 from real_lab import Notebook
-from scenes import ADDING, PROPOSE, read_through
+from scenes import ADDING, PROPOSE, dwell, read_through, rest
 from seat import Seat
 
 import mew_lab
@@ -61,17 +61,17 @@ class Scene:
 
     def approve(self) -> None:
         """Presses it, once more where the page has moved in between."""
-        for _ in range(5):
-            self.page.until(self.is_armed, "the card to arm")
-            self.card().locator("button.mew-approve").click(force=True)
-            self.page.pause(0.3)
-            if self.seat.fulfilled:
-                return
-        self.page.until(lambda: self.seat.fulfilled, "the approval")
+
+        def pressed() -> bool:
+            if not self.seat.fulfilled and self.is_armed():
+                self.card().locator("button.mew-approve").click(force=True)
+            return bool(self.seat.fulfilled)
+
+        self.page.until(pressed, "the approval")
 
     def rest(self) -> None:
         """Nothing that was begun arms any more after this."""
-        self.page.pause(0.9)
+        rest(self.page.pause)
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_at_full_height_the_page_is_what_is_scrolled(scene: Callable[..., Scene]
     assert not it.is_armed() and "seen" in it.hint()
     it.tab.evaluate("() => scrollTo(0, 0)")
     for _ in range(20):
-        it.page.pause(0.35)
+        dwell(it.page.pause)
         it.tab.evaluate("() => scrollBy(0, 300)")
     it.page.until(it.is_armed, "the card to arm")
 
@@ -156,12 +156,12 @@ def test_a_warning_leads_to_the_line_that_it_means(scene: Callable[..., Scene]) 
     it.tab.keyboard.press("Enter")
     mark = it.card().locator("mark")
     it.page.until(mark.count, "the line")
-    it.page.pause(0.5)
     whole = it.card().locator(".mew-whole")
     assert mark.all_inner_texts() == [HARM]
     assert whole.evaluate("n => n === document.activeElement"), "the arrow keys scroll it"
     inside = "(m, n) => { const a = m.getBoundingClientRect(), b = n.getBoundingClientRect(); return a.top >= b.top && a.bottom <= b.bottom; }"
-    assert mark.evaluate(inside, whole.element_handle())
+    it.page.until(lambda: mark.evaluate(inside, whole.element_handle()), "the line to be in sight")
+    it.rest()
     assert not it.is_armed(), "what was jumped over was not seen"
     links.first.click()
     assert mark.all_inner_texts() == ["../../etc"], "one at a time"
@@ -177,7 +177,7 @@ def test_the_kernel_refuses_a_click_in_a_view_that_has_not_shown_the_card_for_lo
     for _ in range(2):
         it.seat.propose("git_status", {"files": [f"{n}" * 60 for n in range(6)]}, to=())
     it.page.until(lambda: it.page.cards().count() == 2, "two cards")
-    it.page.pause(0.5)
+    it.rest()
     told = [one["id"] for one in it.page.sent if one["t"] == "seen"]
     assert told == ["proposal-1"], "the second card lies below the window"
     nonce = it.page.nonce
@@ -202,8 +202,8 @@ def test_the_kernel_refuses_a_click_in_a_view_that_has_not_shown_the_card_for_lo
     notices = it.page.tab.locator(".mew-notice:visible")
     it.page.until(lambda: notices.count(), "a sentence")
     assert it.seat.fulfilled == []
-    it.page.pause(0.3)
-    assert "Nothing was decided" in notices.last.inner_text()
+    it.page.until(lambda: "Nothing was decided" in notices.last.inner_text(), "what was decided")
+    assert it.seat.fulfilled == []
 
 
 @pytest.mark.threat(16, 18)
@@ -218,7 +218,7 @@ def test_what_was_read_in_one_view_is_unread_in_another(scene: Callable[..., Sce
     it.open()
     read_through(it.card(), it.page.pause)
     it.page.until(it.is_armed, "the first view to arm")
-    it.page.pause(0.5)
+    it.rest()
     assert not it.is_armed("two")
     assert "seen" in it.hint("two")
     views = {one["view"] for one in it.page.sent if one["t"] == "seen"}
@@ -250,7 +250,7 @@ def test_what_is_clipped_or_hidden_was_not_in_sight(scene: Callable[..., Scene])
     it.seat.propose("git_log", {"repo_path": "."})
     for how in hiding:
         it.tab.evaluate(around, how)
-        it.page.pause(0.4)
+        dwell(it.page.pause)
     it.rest()
     assert not it.is_armed() and [one for one in it.page.sent if one["t"] == "seen"] == []
     it.tab.evaluate(around, "")
@@ -292,7 +292,7 @@ def test_each_cell_of_a_table_of_what_is_alike_must_have_been_in_sight(scene: Ca
     )
     it.tab.evaluate("() => scrollTo(0, 0)")
     for _ in range(10):
-        it.page.pause(0.35)
+        dwell(it.page.pause)
         it.tab.evaluate("() => scrollBy(0, 250)")
     button.scroll_into_view_if_needed()
     it.rest()
@@ -402,18 +402,18 @@ def test_a_view_whose_kernel_is_silent_has_nothing_to_press(scene: Callable[...,
     it.seat.propose("write_file", {"path": "x", "content": TEXT}, warnings=())
     it.page.until(lambda: it.card() and it.is_armed(), "the card to arm")
     it.card().locator("button.mew-approve").focus()
-    it.page.pause(2.8)
+    it.page.pause(2.8)  # so long a silent kernel is believed
     assert it.is_armed(), "a quiet kernel answers"
     it.page.deaf = True
     gone, cards = it.tab.locator(".mew-gone"), it.page.cards()
-    it.page.pause(3)
-    assert gone.is_visible() and "run this cell again" in gone.inner_text()
+    it.page.until(gone.is_visible, "the silence to be told")
+    assert "run this cell again" in gone.inner_text()
     assert cards.locator(f"{BUTTON}:visible, select:visible, input:visible").count() == 0
     assert cards.first.evaluate("n => n === document.activeElement")
     assert cards.first.evaluate(DIMNESS) < 1
     clock = cards.first.locator(".mew-age").inner_text()
     it.tab.keyboard.press("a")
-    it.page.pause(2.2)
+    it.page.pause(2.2)  # a clock that goes would have moved twice
     assert cards.first.locator(".mew-age").inner_text() == clock, "clocks stand"
     it.page.deaf = False
     it.page.until(lambda: gone.is_hidden() and it.is_armed(), "the view to go on")
@@ -511,7 +511,7 @@ def test_after_the_kernels_end_and_the_spaces_nothing_can_be_pressed(
     button = root.locator("button.mew-approve")
     button.scroll_into_view_if_needed()
     book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
-    book.page.pause(5)
+    book.page.pause(5)  # so long a silent kernel is believed
     assert button.is_visible(), "a quiet kernel answers"
     if how == "down":
         book.run(3)
@@ -533,7 +533,7 @@ def test_after_the_kernels_end_and_the_spaces_nothing_can_be_pressed(
     assert root.locator(BUTTON).evaluate_all(names) == []
     assert root.locator(".mew-cards").evaluate(DIMNESS) < 1
     clock = root.locator(".mew-age").inner_text()
-    book.page.pause(4)
+    book.page.pause(4)  # a clock that goes would have moved
     assert root.locator(".mew-age").inner_text() == clock
     if how != "down":
         book.page.until(
@@ -569,7 +569,7 @@ def test_however_a_text_is_scrolled_it_arms_if_and_only_if_each_line_was_in_sigh
         requestAnimationFrame(look); }; look(); }""")
     it.rest()
     for _ in range(30):
-        it.page.pause(0.45)
+        dwell(it.page.pause)
         armed, hint = it.is_armed(), it.hint()
         if whole.evaluate("n => [...n.querySelectorAll('span')].some(s => !s.seen)"):
             assert not armed and hint != ""
@@ -609,7 +609,7 @@ def test_every_text_can_be_seen_whole(scene: Callable[..., Scene], text: str, wi
     it.seat.propose("write_file", {"content": text})
     if it.card().locator("button.mew-open").count():
         it.open()
-    it.page.pause(0.5)
+    it.page.until(lambda: it.hint() or it.is_armed(), "the text to be measured")
     read_through(it.card(), it.page.pause)
     it.card().locator("button.mew-approve").scroll_into_view_if_needed()
     it.page.until(it.is_armed, "the card to arm")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from access import accessible, focus_path
-from corpus import as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -32,10 +31,6 @@ def png(width, height):
     return b"\\x89PNG\\r\\n\\x1a\\n" + head + chunk(b"IDAT", zlib.compress(b"".join(map(row, range(height))))) + chunk(b"IEND", b"")
 """
 SHOW = "lab.view.streams"
-ALLOWED = {
-    "header", "code", "section", "div", "span", "b", "bdi", "button", "table", "thead", "tbody", "tr", "th", "td", "form", "label", "input",
-    "select", "option", "datalist", "dl", "dt", "dd", "pre", "img", "canvas",
-}  # fmt: skip
 
 
 def view(book: Notebook, index: int = 1) -> Locator:
@@ -67,10 +62,7 @@ def until_text(book: Notebook, node: Locator, text: str) -> None:
 
 def python(book: Notebook, index: int, code: str) -> str:
     """What a cell prints that is written now."""
-    book.tab.evaluate(
-        "([i, t]) => jupyterapp.shell.currentWidget.content.widgets[i].model.sharedModel.setSource(t)",
-        [index, code],
-    )
+    book.write(index, code)
     book.run(index)
     return book.text(index)
 
@@ -78,9 +70,9 @@ def python(book: Notebook, index: int, code: str) -> str:
 @pytest.mark.slow
 @pytest.mark.req("P-3.10.4-2")
 def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SETUP + "bot = seat('bot')", SHOW, "None"]).run(0).run(1)
+    book = plain([SETUP + "bot = seat('bot')", SHOW, "None"]).run(0).run(1)
     view(book).get_by_text("No streams yet.").wait_for()
     press(book, "Open a stream…")
     form = view(book).locator("form")
@@ -148,14 +140,14 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
 
 
 @pytest.mark.slow
-def test_a_stream_is_read_as_what_it_is_or_as_one_wishes(notebook: Callable[..., Notebook]) -> None:
+def test_a_stream_is_read_as_what_it_is_or_as_one_wishes(plain: Callable[..., Notebook]) -> None:
     scene = """
 bot = seat('bot')
 lines = request(bot, description="events", content_type="application/x-ndjson", format="jsonl")
 temps = request(bot, description="garden", content_type="text/plain", format="numbers")
 photo = request(bot, description="camera", content_type="image/png")
 """
-    book = notebook([SETUP + scene, SHOW, "None"]).run(0).run(1)
+    book = plain([SETUP + scene, SHOW, "None"]).run(0).run(1)
     content = chosen(book, "stream-1")
     python(
         book, 2, r"""write(lines, b'{"plant":"basil","dry":true}\n{"pla', b'nt":"mint"}\n', b'{broken\n')"""
@@ -231,72 +223,6 @@ photo = request(bot, description="camera", content_type="image/png")
     python(book, 2, 'write(photo, b\'<svg xmlns="x" onload="alert(1)"></svg>\')')
     until_text(book, content, "No picture")
     assert book.page.dialogs == [] and book.page.errors == []
-
-
-HOSTILE = """
-from mew_lab.ledger.entry import Entry
-bot = seat('bot')
-everything = request(bot, description="everything", content_type="text/plain")
-write(everything, *[one + "\\n" for one in PAYLOADS])
-lines = request(bot, description="lines", format="jsonl")
-write(lines, *[json.dumps({one: one}) + "\\n" + one.replace("\\n", " ") + "\\n" for one in PAYLOADS])
-named = request(bot, description="numbers", format="numbers")
-write(named, *[json.dumps({one: n for n, one in enumerate(PAYLOADS[:8])})])
-picture = request(bot, description="picture", content_type="image/png")
-write(picture, *PAYLOADS)
-def told(n, kind, payload):
-    # Another gateway may let a stream, a participant and a reason be called anything.
-    members = {"protocol": "mew/v0.4", "id": f"gw-{n}", "ts": "2026-01-01T00:00:00Z", "from": "system:gateway", "kind": kind, "payload": payload}
-    heard = Entry(n, 1767225600.0, json.dumps(members), "sent", "", "", "system:gateway", members)
-    lab.loop.call(lambda: lab.view.streams.streaming.take(heard))
-def batch(first, last):
-    for n in range(first, last):
-        one = PAYLOADS[n]
-        id = (one if one.isascii() else f"x{n}").replace("#", "") or f"x{n}"
-        people = {"owner": one, "authorized_writers": [one, one + "2"], "target": [one]}
-        words = {"description": one, "content_type": one, "format": one, "encoding": one, "direction": one}
-        told(2 * n + 10_000, "stream/open", {"stream_id": id} | people | words)
-        if n % 2: told(2 * n + 10_001, "stream/close", {"stream_id": id, "reason": one})
-    print('ready')
-batch(0, 150)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.threat(3, 17)
-def test_threat_03_hostile_text_is_text_in_every_string_of_a_stream(
-    notebook: Callable[..., Notebook],
-) -> None:
-    book = notebook([f"{as_python()}\n{SETUP}", SHOW, HOSTILE]).run(0)
-    asked = listen(book)
-    book.run(1).run(2, deadline=90)
-    assert "ready" in book.text(2), book.text(2)
-    lines = view(book).locator(".mew-scroller tbody tr")
-    book.page.until(lambda: lines.count() == 154, "the first half of the payloads, and four more")
-    harmless(book, view(book), allowed=ALLOWED, asked=asked)
-    for id, way, text in (
-        ("stream-1", "text", "<script"),
-        ("stream-2", "indent", "<script"),
-        ("stream-3", "numbers", "<img"),
-        ("stream-4", "image", "No picture"),
-        ("stream-4", "hex", "3c"),
-    ):
-        content = chosen(book, id)
-        press(book, way)
-        until_text(book, content, text)
-        harmless(book, view(book), allowed=ALLOWED, asked=asked)
-    assert "ready" in python(book, 2, "batch(150, len(PAYLOADS))")
-    book.page.until(lambda: lines.count() == 200, "as many as a page holds")
-    harmless(book, view(book), allowed=ALLOWED, asked=asked)
-    for button in view(book).locator(".mew-scroller tbody tr.mew-is-open th button").all()[-3:]:
-        book.click(button)
-        book.page.until(
-            lambda button=button: button.get_attribute("aria-expanded") == "true", "one of them to be opened"
-        )
-        harmless(book, view(book), allowed=ALLOWED, asked=asked)
-    book.run(1)
-    static = "".join(book.outputs(1)[0]["data"]["text/html"]).lower()
-    assert "&lt;script" in static and "<script" not in static and "<img" not in static
 
 
 SCENE = """

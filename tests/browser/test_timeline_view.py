@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from access import accessible, focus_path
-from corpus import as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -82,8 +81,8 @@ def chosen(book: Notebook, here: Locator, seq: str) -> None:
 
 
 @pytest.mark.slow
-def test_pictures_of_the_timeline_and_it_can_be_used_by_everybody(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, SCENE, SHOW, "lab.view.timeline.select(p.id)"]).run(0).run(1).run(2).run(3)
+def test_pictures_of_the_timeline_and_it_can_be_used_by_everybody(plain: Callable[..., Notebook]) -> None:
+    book = plain([UP, SCENE, SHOW, "lab.view.timeline.select(p.id)"]).run(0).run(1).run(2).run(3)
     assert "Error" not in book.text(1), book.text(1)
     here = shown(book, 2)
     here.locator(".mew-stage svg").wait_for()
@@ -190,8 +189,8 @@ def test_points_families_and_times_are_chosen_by_mouse_and_by_keyboard(
 
 
 @pytest.mark.slow
-def test_a_time_that_is_marked_is_zoomed_and_filters_the_messages(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, SCENE, SHOW, "lab.view.feed"]).run(0).run(1).run(2).run(3)
+def test_a_time_that_is_marked_is_zoomed_and_filters_the_messages(plain: Callable[..., Notebook]) -> None:
+    book = plain([UP, SCENE, SHOW, "lab.view.feed"]).run(0).run(1).run(2).run(3)
     here, feed = shown(book, 2), book.area(3).locator("section.mew-feed")
     book.page.until(lambda: feed.get_attribute("data-last"), "the messages")
     rate = here.get_by_role("slider", name="Messages per second")
@@ -232,69 +231,6 @@ def test_a_time_that_is_marked_is_zoomed_and_filters_the_messages(notebook: Call
     book.click(here.locator("summary"))
     book.click(here.get_by_role("button", name=re.compile(r"^#\d+$")).first)
     book.page.until(lambda: feed.locator("tr[aria-selected=true]").count() == 1, "the message")
-    assert book.page.errors == []
-
-
-HOSTILE = """
-import json
-from datetime import datetime, timezone
-from mew_lab.space.events import Record
-def hear(n, **members):
-    raw = json.dumps({"id": f"h{n}", "from": "eve", "kind": "chat", "to": []} | members)
-    record = Record(n, datetime.now(timezone.utc), "envelope", lab.space, "eve", verdict="refused" if n % 2 else "accepted", code=members.get("kind", ""), raw=raw)
-    lab.loop.call(lambda: lab.observe(record))
-for n, one in enumerate(PAYLOADS):
-    hear(n, id=one, to=[one], context=one, kind=one, payload={"text": one, "method": one}, correlation_id=["root"], **{"from": one})
-for n, one in enumerate(PAYLOADS[:150]):
-    hear(2 * n, id=f"p{n}", kind="mcp/proposal", to=[one], payload={"method": one, "params": {"name": one}}, **{"from": one})
-    if n % 2: hear(2 * n, kind="mcp/reject", correlation_id=[f"p{n}"], payload={"reason": one}, **{"from": one + "!"})
-hear(2, id="root", kind="chat", payload={"text": PAYLOADS[0]})
-lab.view.timeline.select("root")
-print(len(lab.view.timeline.diagram.lines))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.threat(3)
-def test_threat_03_in_the_timeline_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([UP, as_python() + HOSTILE, SHOW])
-    asked = listen(book)
-    book.run(0).run(1).run(2)
-    assert book.text(1).strip() == "201", book.text(1)
-    here = shown(book, 2)
-    here.locator(".mew-stage svg").wait_for()
-    book.click(here.locator("summary"))
-    for name in ("How long proposals waited", "Messages per second"):
-        here.get_by_role("slider", name=name).focus()
-        for key in ("End", "ArrowLeft", "ArrowLeft"):
-            book.tab.keyboard.press(key)
-    html = {
-        "section",
-        "header",
-        "div",
-        "span",
-        "button",
-        "input",
-        "b",
-        "bdi",
-        "code",
-        "details",
-        "summary",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-    }
-    allowed = html | {"svg", "g", "path", "line", "rect", "circle", "text", "title"}
-    harmless(book, here, allowed=allowed, asked=asked)
-    # The picture beside it, which a notebook keeps, is plain HTML with drawings that are images of our own.
-    kept = book.area(2).locator(".mew-stored")
-    names = kept.evaluate_all("all => all.flatMap(k => [...k.querySelectorAll('*')].map(n => n.localName))")
-    assert set(names) <= html | {"br", "img", "style"}
-    sources = kept.locator("img").evaluate_all("all => all.map(i => i.getAttribute('src').slice(0, 26))")
-    assert set(sources) <= {"data:image/svg+xml;base64,"}
     assert book.page.errors == []
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 from access import accessible, focus_path
-from corpus import as_python, harmless, listen
 from playwright.sync_api import Locator
 from real_lab import Notebook
 
@@ -311,9 +310,9 @@ lab.loop.call(lambda: setattr(notes.participant.tools, "answer", take_all))
 @pytest.mark.slow
 @pytest.mark.req("T-11")
 def test_no_choice_is_made_for_a_person_and_what_has_a_default_may_be_left_out(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SCENE + CHOICES, SHOW, CALLS]).run(0).run(1)
+    book = plain([SCENE + CHOICES, SHOW, CALLS]).run(0).run(1)
     one = view(book, 1)
     pane = choose(book, 1, "notes/deploy")
     book.page.until(lambda: "are required" in one.inner_text(), "both choices to be asked for")
@@ -339,9 +338,9 @@ def test_no_choice_is_made_for_a_person_and_what_has_a_default_may_be_left_out(
 @pytest.mark.slow
 @pytest.mark.req("T-11")
 def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SCENE, SHOW, CALLS]).run(0).run(1)
+    book = plain([SCENE, SHOW, CALLS]).run(0).run(1)
     one = view(book, 1)
     choose(book, 1, "weather-service/forecast")
     assert one.locator(".mew-field-variants .mew-required").first.inner_text() == "required"
@@ -413,7 +412,7 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
 @pytest.mark.slow
 @pytest.mark.req("T-5", "T-11")
 def test_who_may_only_propose_proposes_by_keyboard_withdraws_and_sees_an_approval(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     setup = (
         SCENE
@@ -428,7 +427,7 @@ view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("ad
 """
     )
     book = (
-        notebook(
+        plain(
             [
                 setup,
                 "view",
@@ -509,14 +508,13 @@ async def serve(method, params):
     await asyncio.Event().wait()
 lab.loop.call(lambda: setattr(files.participant.tools, "answer", serve))
 files.participant.tools.hints_of = lambda tool: {"readOnlyHint": True}  # so it may run again after it was cancelled (R35)
-run = lab.loop.call(lambda: lab.me.participant.discovery.discover_tools("files"))
 """
 
 
 def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
-    book = notebook([SPACE + SERVER, SHOW, CALLS]).run(0).run(1)
+    book = plain([SPACE + SERVER, SHOW, CALLS]).run(0).run(1)
     one = view(book, 1)
     book.click(one.get_by_role("button", name="Refresh", exact=True))
     choose(book, 1, "files/count")
@@ -548,8 +546,8 @@ def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
 
 
 @pytest.mark.slow
-def test_resources_and_prompts_have_tabs_of_their_own(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SPACE + SERVER, SHOW]).run(0).run(1)
+def test_resources_and_prompts_have_tabs_of_their_own(plain: Callable[..., Notebook]) -> None:
+    book = plain([SPACE + SERVER, SHOW]).run(0).run(1)
     one = view(book, 1)
     book.click(one.get_by_role("button", name="Refresh", exact=True))
     listed(book, 1, "files/count")
@@ -586,80 +584,3 @@ def test_resources_and_prompts_have_tabs_of_their_own(notebook: Callable[..., No
         "Prompts 1",
     ]
     accessible(book, one)
-
-
-HOSTILE = (
-    SPACE
-    + as_python()
-    + """
-names = list(PAYLOADS)
-def hostile_schema(part):
-    return {"type": "object", "required": part[:3], "properties": {
-        name: ({"title": name, "description": name, "default": name, "type": "string", "format": name} if n % 3 == 0 else
-               {"description": name, "enum": [name, name + "x"]} if n % 3 == 1 else
-               {"description": name, "title": name, "anyOf": [{"title": name, "const": name}, {"type": "string", "title": name}]})
-        for n, name in enumerate(part)}}
-parts = [names[n:n + 60] for n in range(0, len(names), 60)]
-entries = [{"name": f"!{n}", "description": chr(10).join(part), "inputSchema": hostile_schema(part)} for n, part in enumerate(parts)]
-entries.append({"name": "!call", "description": names[0], "inputSchema": {"type": "object"}})
-for n, one in enumerate(names):
-    entries.append({"name": f"d{n}", "description": one, "inputSchema": {"type": "object", "properties": {one: {"type": "string"}}}})
-    entries.append({"name": one[:128], "description": one, "inputSchema": {"type": "object"}})
-async def answer(method, params):
-    if method == "tools/list":
-        return {"tools": entries}
-    if method == "tools/call":
-        if params["name"] == "!1":
-            return {"content": [{"type": "text", "text": chr(10).join(names)}], "isError": True}
-        return {"content": [{"type": "text", "text": one} for one in names[:20]] + [{"type": "text", "text": chr(10).join(names)}, {"type": names[0]}, {"type": "image", "data": names[1]}, {"type": "resource_link", "uri": names[2]}], "structuredContent": {one: one for one in names}}
-    raise RuntimeError(method)
-lab.loop.call(lambda: setattr(git.participant.tools, "answer", answer))
-"""
-)
-ALLOWED = "header section div span b ul ol li button input textarea select option label bdi mark code pre table thead tbody tr th td img".split()
-
-
-@pytest.mark.slow
-@pytest.mark.threat(3)
-def test_threat_03_in_the_tools_view_hostile_text_is_text(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([HOSTILE, SHOW]).run(0)
-    asked = listen(book)
-    book.run(1)
-    one = view(book, 1)
-    listed(book, 1, "git/!0")
-
-    def shows_all() -> bool:
-        more = one.locator("button.mew-more")
-        if more.is_visible():
-            book.click(more)
-        return one.locator("button.mew-tool").count() > 300
-
-    book.page.until(shows_all, "the whole list")
-    one.get_by_role("searchbox").fill("<img src=x onerror")
-    book.page.until(lambda: one.locator("mark").count() > 10, "the hits to be marked")
-    harmless(book, one, allowed=ALLOWED, asked=asked)
-    one.get_by_role("searchbox").fill("")
-    book.page.until(lambda: one.locator("mark").count() == 0, "the search to end")
-    for n in (0, 1, 2, 3, 4):
-        choose(book, 1, f"git/!{n}")
-        harmless(book, one, allowed=ALLOWED, asked=asked)
-        book.click(one.get_by_role("button", name="Edit as JSON"))
-        given = field(book, 1, "Arguments as JSON")
-        values = json.loads(given.input_value())
-        given.fill(json.dumps(dict.fromkeys(values, "x")))
-        book.page.until(
-            lambda: (
-                one.locator(".mew-fault").last.inner_text()
-                or one.locator("button.mew-call[aria-disabled=false]").count()
-            ),
-            "a verdict",
-        )
-    # What answers is as hostile: text, structure, faults.
-    book.click(tool(book, 1, "git/!call"))
-    one.locator(".mew-pane-name", has_text="git/!call").wait_for()
-    book.click(ready(book, one.locator("button.mew-call")))
-    ended(book, 1, 1, "answered in")
-    one.locator("pre.mew-block").first.wait_for()
-    harmless(book, one, allowed=ALLOWED, asked=asked)
-    picture = book.outputs(1)[0]["data"]["text/html"]
-    assert "<img" not in "".join(picture) and "&lt;img" in "".join(picture)

@@ -45,7 +45,7 @@ def test_three_seconds_after_a_restart_every_part_is_dimmed_and_stands_still(
             seen = part.evaluate(f"r => ({dimmed})(r).map(n => Number(getComputedStyle(n).opacity))")
             assert seen and max(seen) <= 0.5, part.get_attribute("class")
     clocks = room.evaluate(CLOCKS)
-    book.page.pause(2.2)
+    book.page.pause(2.2)  # a clock that goes would have moved twice
     assert clocks and room.evaluate(CLOCKS) == clocks
     told = book.tab.locator(".mew-gone:visible").all_inner_texts()
     assert told and all("un the cell again" in text for text in told)
@@ -56,9 +56,9 @@ def test_three_seconds_after_a_restart_every_part_is_dimmed_and_stands_still(
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1600, 1200, 360])
 def test_the_tabs_keep_one_line_when_their_numbers_come_and_go(
-    notebook: Callable[..., Notebook], width: int
+    plain: Callable[..., Notebook], width: int
 ) -> None:
-    book = notebook([BUSY, "%mew panel"]).run(0, deadline=60).run(1)
+    book = plain([BUSY, "%mew panel"]).run(0, deadline=60).run(1)
     room = book.area(1).locator("section.mew-panel")
     room.evaluate("(r, width) => { r.style.width = width + 'px'; }", width)
     tabs = room.get_by_role("tab")

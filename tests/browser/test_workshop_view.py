@@ -70,8 +70,8 @@ def until(book: Notebook, holds: Callable[[], object], what: str) -> None:
     book.page.until(lambda: bool(holds()), what)
 
 
-def test_a_tool_is_built_and_saved_with_all_that_others_wrote(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, OPEN, SAVED]).run(0).run(1)
+def test_a_tool_is_built_and_saved_with_all_that_others_wrote(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, OPEN, SAVED]).run(0).run(1)
     view = shop(book)
     schema = view.get_by_label("The same as JSON Schema")
     # A change in the builder changes the schema beside it, and the reverse.
@@ -117,8 +117,8 @@ def test_a_tool_is_built_and_saved_with_all_that_others_wrote(notebook: Callable
 
 
 @pytest.mark.slow
-def test_a_test_runs_as_the_agent_is_served_and_shows_each_call(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, OPEN]).run(0).run(1)
+def test_a_test_runs_as_the_agent_is_served_and_shows_each_call(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, OPEN]).run(0).run(1)
     view = shop(book)
     run = view.locator("button.mew-run")
     until(book, lambda: run.get_attribute("aria-disabled") == "false", "the samples to fit")
@@ -143,12 +143,12 @@ def test_a_test_runs_as_the_agent_is_served_and_shows_each_call(notebook: Callab
 
 @pytest.mark.slow
 def test_a_run_with_approvals_waits_for_a_click_and_shows_the_picture_that_came(
-    notebook: Callable[..., Notebook],
+    plain: Callable[..., Notebook],
 ) -> None:
     asking = {**DOCUMENT["mcpServers"]["odd"], "args": [ODD, "painter"], "serverToolDefaults": {}}
     document = json.dumps({**DOCUMENT, "mcpServers": {"odd": asking}})
     save = f"save_agent_file(json.loads({json.dumps(document)}), 'shop.yaml')"
-    book = notebook([SETUP, save, OPEN, "lab.view.approvals"]).run(0).run(1).run(2).run(3)
+    book = plain([SETUP, save, OPEN, "lab.view.approvals"]).run(0).run(1).run(2).run(3)
     view = shop(book, 2)
     run = view.locator("button.mew-run-asking")
     until(book, lambda: run.get_attribute("aria-disabled") == "false", "the samples to fit")
@@ -173,8 +173,8 @@ def test_a_run_with_approvals_waits_for_a_click_and_shows_the_picture_that_came(
 
 
 @pytest.mark.slow
-def test_a_file_is_made_and_tools_are_added_copied_and_deleted(notebook: Callable[..., Notebook]) -> None:
-    book = notebook([SETUP, "lab.view.workshop"]).run(0).run(1)
+def test_a_file_is_made_and_tools_are_added_copied_and_deleted(plain: Callable[..., Notebook]) -> None:
+    book = plain([SETUP, "lab.view.workshop"]).run(0).run(1)
     view = book.area(1).locator("section.mew-workshop")
     view.get_by_text("No agent file is open").wait_for()
     view.get_by_label("Path of an agent file").fill("words.yaml")
@@ -197,10 +197,10 @@ def test_a_file_is_made_and_tools_are_added_copied_and_deleted(notebook: Callabl
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_everybody_can_use_it(
-    notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
+    plain: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     source = axe_source(tmp_path_factory.getbasetemp())
-    book = notebook([SETUP, OPEN]).run(0).run(1)
+    book = plain([SETUP, OPEN]).run(0).run(1)
     view = shop(book)
     view.locator("details.mew-more").first.locator("summary").click()
     book.click(view.locator("button.mew-run"))

@@ -60,7 +60,7 @@ def test_a_captured_session_goes_as_it_went_but_for_what_is_recorded(name: str, 
 
 def test_every_divergence_names_the_ruling_that_wants_it(shared: Path) -> None:
     rulings = (shared / "rulings.md").read_text(encoding="utf-8")
-    rows = (ROOT / "tests" / "requirements.csv").read_text(encoding="utf-8")
+    rows = (ROOT / "mew_lab" / "conformance" / "requirements.csv").read_text(encoding="utf-8")
     for one in DIVERGENCES:
         known = f"**{one.row}" in rulings if one.row.startswith("R") else f"\n{one.row}," in rows
         assert known, one

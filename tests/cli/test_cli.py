@@ -173,6 +173,13 @@ def test_help_is_everywhere(words: list[str], capsys: pytest.CaptureFixture[str]
     assert "usage: mew-lab" in capsys.readouterr().out
 
 
+def test_the_list_of_commands_loads_no_program() -> None:
+    words = "import sys, mew_lab.cli; parser = mew_lab.cli.build_parser(''); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout
+    assert "mew_lab.cli.shell" in loaded.split()
+    assert not re.findall(r"mew_lab\.(?:lab|log|bridge|agent)\S*", loaded)
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
@@ -609,7 +616,7 @@ def test_no_fault_of_ours_brings_an_escape_of_a_peer_to_a_terminal(
     def fail(options: object) -> None:
         raise RuntimeError(f"what a peer wrote: {HOSTILE}")
 
-    monkeypatch.setattr(cli, "RUN", {**cli.RUN, command: fail})
+    monkeypatch.setattr(f"mew_lab.cli.{command}.run", fail)
     words = {"tail": ["tail", "j.jsonl"], "conform": ["conform", "ws://127.0.0.1:1/ws"]}
     assert main(words.get(command, [command])) == 1
     out, err = capsys.readouterr()
@@ -623,7 +630,7 @@ def test_what_any_command_logs_or_leaves_to_a_thread_is_visible(where: str) -> N
     """In a process of its own: what is logged where nobody has set a handler up goes to stderr as it is."""
     code = f"""
 import asyncio, logging, threading
-from mew_lab import cli
+import mew_lab.cli.join
 
 def fail():
     raise RuntimeError({HOSTILE!r})
@@ -646,8 +653,8 @@ def run(options):
     else:
         asyncio.run(failed())
 
-cli.RUN = {{**cli.RUN, "join": run}}
-cli.main(["join", "ws://127.0.0.1:1/ws"])
+mew_lab.cli.join.run = run
+mew_lab.cli.main(["join", "ws://127.0.0.1:1/ws"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
     err = done.stderr.decode()

@@ -21,8 +21,6 @@ from mew_lab.errors import ConfigError, ConnectionLost
 
 from .conftest import Ours, Serve
 
-REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements.csv"
-
 
 @pytest.mark.req(
     "P-2.1-1", "P-2.1-2", "P-2.2-3", "P-3-1", "P-3-2", "P-3-4", "P-3-6", "P-3-7", "P-3-8", "P-3-9", "P-3-14",
@@ -123,14 +121,15 @@ async def test_the_table_can_be_had_where_a_loop_runs_when_the_gateway_is_elsewh
 # --- the rows ----------------------------------------------------------------------------------------------------
 
 
-def test_there_is_a_row_for_everything_that_binds_a_gateway() -> None:
-    with REQUIREMENTS.open(encoding="utf-8", newline="") as file:
+def test_there_is_a_row_for_everything_that_binds_a_gateway(shared: Path) -> None:
+    """The specification was read row by row into another table; ours has the same rows in shorter sentences."""
+    with (shared / "requirements.csv").open(encoding="utf-8", newline="") as file:
         binding = [row for row in csv.DictReader(file) if row["binds"] in ("gateway", "all")]
     assert [row.id for row in ROWS] == [row["id"] for row in binding]
     assert [row.level for row in ROWS] == [row["level"].replace("(implied)", "") for row in binding]
-    for mine, theirs in zip(ROWS, binding, strict=True):
-        assert mine.statement != theirs["statement"]
-        assert len(mine.statement) < 100
+    for row in ROWS:
+        assert re.fullmatch(r"§\d+(\.\d+)*|R\d+b?|Language", row.section), row
+        assert 8 < len(row.statement) < 100, row
 
 
 def test_every_row_has_a_check_or_a_reason() -> None:

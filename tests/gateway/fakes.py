@@ -1,10 +1,15 @@
-"""ASGI servers that can be looked at."""
+"""ASGI servers, connections and journals that can be looked at."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
+import json
+from collections.abc import Iterable, MutableMapping
 from typing import Any
+
+from mew_lab.errors import JournalError
+from mew_lab.gateway.delivery import Frame
+from mew_lab.space.events import Record
 
 
 class FakeTransport:
@@ -79,3 +84,64 @@ class FakeServer:
 async def turn() -> None:
     """Lets everything that is ready in this turn of the loop happen."""
     await asyncio.sleep(0)
+
+
+class Tape:
+    """A journal that can be full."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.full = False
+
+    def append(self, records: Iterable[Record]) -> None:
+        if self.full:
+            raise JournalError("no space left on device", path="tape")
+        self.records.extend(records)
+
+
+class Disk(Tape):
+    """A journal in a file, on a disk that has so much room."""
+
+    def __init__(self, free: int = 1 << 40) -> None:
+        super().__init__()
+        self.free = free
+
+    @property
+    def head(self) -> tuple[int, bytes]:
+        return len(self.records), b"%064d" % len(self.records)
+
+    def free_space(self) -> int:
+        return self.free
+
+
+class Listener:
+    """A peer that keeps the messages that it was given; those that `journal` had not recorded by then as well."""
+
+    def __init__(self, journal: Tape | None = None) -> None:
+        self.heard: list[dict[str, Any]] = []
+        self.closed: tuple[int, str] | None = None
+        self.journal = journal
+        self.unrecorded: list[str] = []
+
+    def put(self, frame: Frame) -> None:
+        text = frame.message
+        if isinstance(text, str):
+            self.heard.append(json.loads(text))
+            if self.journal is not None and all(text != record.raw for record in self.journal.records):
+                self.unrecorded.append(text)
+
+    def close(self, code: int, reason: str, *, drop: bool = False) -> None:
+        self.closed = (code, reason)
+
+    async def alive(self, timeout: float) -> bool:
+        return True
+
+    @property
+    def kinds(self) -> list[str]:
+        return [one["kind"] for one in self.heard]
+
+    def errors(self) -> list[str]:
+        return [one["payload"]["error"] for one in self.heard if one["kind"] == "system/error"]
+
+    def chats(self) -> list[str]:
+        return [one["id"] for one in self.heard if one["kind"] == "chat"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,49 +14,11 @@ from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.local import attach
 from mew_lab.log.replay import replay_records
-from mew_lab.space.events import Record
 from mew_lab.transport.link import LinkClosed
 
+from .fakes import Listener, Tape
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Listener:
-    """A peer that keeps what it was given."""
-
-    def __init__(self, journal: Tape | None = None) -> None:
-        self.heard: list[dict[str, object]] = []
-        self.closed: tuple[int, str] | None = None
-        self.journal = journal
-        self.unrecorded: list[str] = []
-
-    def put(self, frame: Frame) -> None:
-        text = str(frame.message)
-        self.heard.append(json.loads(text))
-        if self.journal is not None and all(text != record.raw for record in self.journal.records):
-            self.unrecorded.append(text)
-
-    def close(self, code: int, reason: str, *, drop: bool = False) -> None:
-        self.closed = (code, reason)
-
-    async def alive(self, timeout: float) -> bool:
-        return True
-
-    @property
-    def kinds(self) -> list[object]:
-        return [one["kind"] for one in self.heard]
-
-
-class Tape:
-    """A journal that can be full."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.full = False
-
-    def append(self, records: Iterable[Record]) -> None:
-        if self.full:
-            raise JournalError("no space left on device", path="tape")
-        self.records.extend(records)
 
 
 def a_gateway(**participants: list[dict[str, object]]) -> tuple[Gateway, Tape]:
@@ -107,7 +68,7 @@ def test_a_message_that_cannot_be_recorded_is_refused_and_never_was() -> None:
     proposal = '{"id":"p1","kind":"mcp/proposal","payload":{"method":"tools/list"}}'
     tape.full = True
     gateway.receive("demo", connection, proposal)
-    assert alice.heard[-1]["payload"]["error"] == "journal_unavailable"  # type: ignore[index]
+    assert alice.heard[-1]["payload"]["error"] == "journal_unavailable"
     assert alice.heard[-1]["correlation_id"] == ["p1"]
     assert bob.kinds == ["system/welcome"]
     tape.full = False
@@ -200,7 +161,7 @@ def test_a_message_that_comes_while_another_is_delivered_waits_its_turn() -> Non
     echo.name = gateway.admit("demo", "alice", echo)  # type: ignore[attr-defined]
     connection = gateway.admit("demo", "bob", bob)
     gateway.receive("demo", connection, HELLO)
-    texts = [one["payload"]["text"] for one in bob.heard if one["kind"] == "chat"]  # type: ignore[index]
+    texts = [one["payload"]["text"] for one in bob.heard if one["kind"] == "chat"]
     assert texts == ["hello", "echo"]
 
 
@@ -228,7 +189,7 @@ async def test_a_link_that_closes_leaves_the_space() -> None:
     gateway.observe = lambda record: left.set() if record.event == "left" else None
     async with asyncio.timeout(10):
         await left.wait()
-    assert bob.heard[-1]["payload"]["event"] == "leave"  # type: ignore[index]
+    assert bob.heard[-1]["payload"]["event"] == "leave"
     assert tape.records[-2].detail == "good night"
 
 

@@ -131,25 +131,6 @@ async def test_a_body_that_is_no_envelope_is_a_bad_request(
     assert (await take(bert))["kind"] == "chat"  # and nothing before it
 
 
-@pytest.mark.req("P-5.3-2")
-async def test_a_post_without_the_capability_is_refused_over_both_ways(house: House) -> None:
-    anna = await house.join("anna")
-    response = await house.post("anna", {"kind": "stream/request", "payload": {}})
-    assert response.status_code == 403
-    assert response.json()["error"] == "capability_violation"
-    assert response.json()["message"] == "Participant anna lacks capability for stream/request"
-    assert (await take(anna))["payload"]["error"] == "capability_violation"
-
-
-async def test_a_reserved_kind_is_refused_in_the_words_that_peers_look_for(house: House) -> None:
-    response = await house.post("anna", {"kind": "system/register", "payload": {}})
-    assert response.status_code == 400
-    assert response.json()["error"] == "invalid_request"
-    assert response.json()["message"] == (
-        "system/register is reserved for the gateway. Use capability/grant instead."
-    )
-
-
 @pytest.mark.threat(25)
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
 async def test_a_body_that_a_web_page_could_send_is_refused(house: House, content_type: str) -> None:

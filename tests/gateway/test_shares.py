@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from mew_lab.errors import JournalError, NotAdmitted
 from mew_lab.gateway import hosted_space
 from mew_lab.gateway.config import LimitsConfig, SpaceConfig
-from mew_lab.gateway.delivery import Frame
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.shares import JournalLimits, Room, Share, journal_bytes, payer
 from mew_lab.log.journal import Journal
@@ -25,51 +24,11 @@ from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 
 from ..conftest import examples
+from .fakes import Disk, Listener
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MIB = 1024 * 1024
 pytestmark = [pytest.mark.threat(37), pytest.mark.ruling("R31")]
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.heard: list[dict[str, Any]] = []
-
-    def put(self, frame: Frame) -> None:
-        if isinstance(frame.message, str):
-            self.heard.append(json.loads(frame.message))
-
-    def close(self, code: int, reason: str, *, drop: bool = False) -> None: ...
-
-    async def alive(self, timeout: float) -> bool:
-        return True
-
-    def errors(self) -> list[str]:
-        return [one["payload"]["error"] for one in self.heard if one["kind"] == "system/error"]
-
-    def chats(self) -> list[str]:
-        return [one["id"] for one in self.heard if one["kind"] == "chat"]
-
-
-class Tape:
-    """A journal on a disk that has so much room."""
-
-    def __init__(self, free: int = 1 << 40) -> None:
-        self.records: list[Record] = []
-        self.free = free
-        self.full = False
-
-    @property
-    def head(self) -> tuple[int, bytes]:
-        return len(self.records), b"%064d" % len(self.records)
-
-    def free_space(self) -> int:
-        return self.free
-
-    def append(self, records: Iterable[Record]) -> None:
-        if self.full:
-            raise JournalError("no space left on device", path="tape")
-        self.records.extend(records)
 
 
 class Scene:
@@ -105,7 +64,7 @@ SMALL = {"journal_bytes_per_second": 100_000, "journal_burst": MIB, "journal_byt
 
 @pytest.mark.extension("journal_limits")
 def test_above_its_share_only_that_participant_is_refused() -> None:
-    scene = Scene(Tape(), **SMALL)
+    scene = Scene(Disk(), **SMALL)
     for n in range(20):
         scene.chat("eve", f"e-{n}", 200_000)
         scene.chat("bob", f"b-{n}")
@@ -121,7 +80,7 @@ def test_above_its_share_only_that_participant_is_refused() -> None:
 
 
 def test_the_share_of_a_second_comes_back_with_time() -> None:
-    scene = Scene(Tape(), **SMALL)
+    scene = Scene(Disk(), **SMALL)
     for n in range(20):
         scene.chat("eve", f"e-{n}", 200_000)
     before = len(scene.peers["ada"].chats())
@@ -133,7 +92,7 @@ def test_the_share_of_a_second_comes_back_with_time() -> None:
 
 
 def test_the_share_in_all_does_not_come_back() -> None:
-    scene = Scene(Tape(), **SMALL)
+    scene = Scene(Disk(), **SMALL)
     for n in range(200):
         scene.chat("eve", f"e-{n}", 200_000)
         scene.now += timedelta(seconds=60)
@@ -148,7 +107,7 @@ def test_the_share_in_all_does_not_come_back() -> None:
 def test_whatever_one_sends_the_journal_grows_by_its_share_at_most(seed: int) -> None:
     """Messages accepted and refused, frames, joins and posts, over minutes: and a replay holds all the same."""
     random = Random(seed)
-    scene = Scene(Tape(), **{**SMALL, "journal_bytes": 3 * MIB})
+    scene = Scene(Disk(), **{**SMALL, "journal_bytes": 3 * MIB})
     start = scene.now
     before = sum(len(write_line(one)) for one in scene.tape.records)
     largest = 0
@@ -183,7 +142,7 @@ def test_whatever_one_sends_the_journal_grows_by_its_share_at_most(seed: int) ->
 
 
 def test_frames_that_are_passed_on_cost_nothing() -> None:
-    scene = Scene(Tape(), **SMALL)
+    scene = Scene(Disk(), **SMALL)
     scene.gateway.enrol("demo", "eve", [{"kind": "stream/*"}])
     request = json.dumps({"id": "s", "kind": "stream/request", "payload": {"direction": "upload"}})
     scene.gateway.receive("demo", scene.names["eve"], request)
@@ -195,7 +154,7 @@ def test_frames_that_are_passed_on_cost_nothing() -> None:
 
 
 def test_a_seat_of_this_process_has_no_share() -> None:
-    scene = Scene(Tape(), **SMALL)
+    scene = Scene(Disk(), **SMALL)
     local = Listener()
     scene.names["eve"] = scene.gateway.admit("demo", "eve", local, runtime_id="here", via="memory")
     for n in range(20):
@@ -204,7 +163,7 @@ def test_a_seat_of_this_process_has_no_share() -> None:
 
 
 def test_over_http_it_is_429() -> None:
-    scene = Scene(Tape(), **SMALL)
+    scene = Scene(Disk(), **SMALL)
     text = json.dumps({"kind": "chat", "payload": {"text": "a" * 600_000}})
     replies = [scene.gateway.post("demo", "eve", text).status for _ in range(5)]
     assert replies[0] == 200 and replies[-1] == 429
@@ -227,7 +186,7 @@ def test_without_a_journal_there_is_no_share() -> None:
 
 
 def test_at_the_floor_messages_are_refused_and_only_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    tape = Tape()
+    tape = Disk()
 
     def make_room(free: Callable[[], int], floor: int) -> Room:
         return Room(free, floor, clock=lambda: (scenes[0].now if scenes else START).timestamp())
@@ -258,7 +217,7 @@ def test_at_the_floor_messages_are_refused_and_only_counted(monkeypatch: pytest.
 
 
 def test_what_a_full_disk_turned_away_is_counted_too() -> None:
-    scene = Scene(Tape())
+    scene = Scene(Disk())
     scene.tape.full = True
     scene.chat("bob", "b-1")
     scene.tape.full = False
@@ -350,7 +309,7 @@ def test_the_owners_welcome_tells_the_head_of_the_journal_and_nobody_elses(tmp_p
 
 @pytest.mark.ruling("R42")
 def test_a_note_counts_to_the_share_of_its_participant_and_needs_room_in_the_journal() -> None:
-    tape = Tape()
+    tape = Disk()
     scene = Scene(tape, **SMALL)
     scene.gateway.enrol("demo", "eve", [{"kind": "*"}])
     note = json.dumps({"about": "resolution", "request": "q", "to": ["bob"], "happened": True})

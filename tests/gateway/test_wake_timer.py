@@ -15,7 +15,7 @@ from mew_lab.log.line import read_line, write_line
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 
-from .test_gateway import Listener, Tape
+from .fakes import Listener, Tape
 
 pytestmark = [pytest.mark.ruling("R25"), pytest.mark.threat(38)]
 

@@ -16,8 +16,7 @@ from mew_lab.gateway.shares import Shares
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 
-from .test_gateway import Listener
-from .test_shares import Tape
+from .fakes import Disk, Listener
 
 pytestmark = [pytest.mark.ruling("R24"), pytest.mark.threat(37)]
 
@@ -29,7 +28,7 @@ class Scene:
     """`giver` has given each of forty participants something; `root` may put it out. Nothing owes a welcome yet."""
 
     def __init__(self, **limits: int) -> None:
-        self.tape = Tape()
+        self.tape = Disk()
         self.gateway = Gateway(clock=lambda: datetime.now(UTC), new_epoch=lambda: 5)
         names = [f"p{n}" for n in range(HERE)]
         people: dict[str, Any] = {name: {"capabilities": [{"kind": "mcp/proposal"}]} for name in names}
@@ -84,7 +83,7 @@ async def test_everybody_is_told_though_nobody_says_anything_and_others_speak_in
     await scene.settle()
     assert sorted(scene.welcomed()) == sorted(f"p{n}" for n in range(HERE))
     assert all(peer.kinds.count("system/welcome") <= 1 for peer in scene.peers.values())
-    assert scene.peers[name].heard[-1]["payload"]["you"]["capabilities"] == [  # type: ignore[index]
+    assert scene.peers[name].heard[-1]["payload"]["you"]["capabilities"] == [
         {"kind": "mcp/proposal"},
         {"kind": "mcp/response"},
     ]

@@ -6,8 +6,7 @@ import itertools
 import json
 from typing import Any
 
-from mew_lab.lab.entry_feed import CallFollower
-from mew_lab.ledger.calls import CallLedger
+from mew_lab.lab.entry_feed import Follower, LedgerFollower, new_ledger
 from mew_lab.ledger.entry import Entry
 
 
@@ -16,7 +15,7 @@ class Space:
 
     def __init__(self, *followers: Any) -> None:
         self.followers = followers
-        self.calls = CallLedger()
+        self.ledger = new_ledger()
         self.raw: dict[int, str] = {}
         self._numbers = itertools.count(1)
 
@@ -45,8 +44,9 @@ class Space:
 
     def hand_on(self, heard: Entry) -> None:
         """Hands an entry that was made elsewhere to the followers."""
-        changes = self.calls.observe(heard)
+        changes = self.ledger.observe(heard)
         for follower in self.followers:
-            if changes and isinstance(follower, CallFollower):
-                follower.take_changes(changes, self.calls)
-            follower.take(heard)
+            if isinstance(follower, LedgerFollower):
+                follower.take_changes(changes, self.ledger)
+            if isinstance(follower, Follower):
+                follower.take(heard)

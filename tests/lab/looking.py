@@ -17,7 +17,7 @@ def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
     return [one for one in told if one.get("kind") == kind]
 
 
-def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
+def eventually(what: Callable[[], Any], *, deadline: float = 20.0) -> Any:
     """The first true value of `what`, within so many seconds."""
     until = time.monotonic() + deadline
     while time.monotonic() < until:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from looking import eventually
 
 from mew_lab.errors import CapabilityViolation, MewError, NoReply
 from mew_lab.lab.actions import ACTIONS, Agents, ParticipantActions
@@ -22,14 +22,6 @@ from mew_lab.sdk.controls import Compacted
 from ..failing import HOWS, How, failing
 
 Do = Callable[..., str]
-
-
-def until(probe: Callable[[], Any]) -> None:
-    """Waits for a message of another participant to have had its effect."""
-    end = time.monotonic() + 20
-    while not probe():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -134,10 +126,10 @@ def test_what_may_not_be_done_is_known_beforehand_with_the_reason(lab: Lab, do: 
     assert set(find_obstacle(lab, "agent")) == {"resume"}
     assert set(find_obstacle(lab, "human")) == set(ACTIONS)
     lab.enrol("human", can="human")
-    until(lambda: set(find_obstacle(lab, "agent")) == {"resume", "kick"})
+    eventually(lambda: set(find_obstacle(lab, "agent")) == {"resume", "kick"})
     assert find_obstacle(lab, "agent")["kick"] == ("You don't have permission to remove agent (space/kick).")
     lab.enrol("human", can="admin")
-    until(lambda: set(find_obstacle(lab, "agent")) == {"resume"})
+    eventually(lambda: set(find_obstacle(lab, "agent")) == {"resume"})
     do("pause")
     assert set(find_obstacle(lab, "agent")) == set()
     lab.leave("agent")
@@ -176,7 +168,7 @@ def test_the_owner_removes_participants_by_default_and_a_visitor_does_not(lab: L
     assert lab.loop.call(ParticipantActions(lab).may_remove) is True
     assert find(lab, "visitor") == ""
     lab.loop.submit(ParticipantActions(lab).perform("kick", "visitor", {})).result(20)
-    until(lambda: far.me.participant.client.state != "ready")
+    eventually(lambda: far.me.participant.client.state != "ready")
 
 
 @pytest.mark.threat(20)
@@ -196,7 +188,7 @@ def test_the_owner_keeps_inviting_and_removing_to_itself(lab: Lab, pattern: dict
     assert find().startswith("You may not grant this: only the owner")
     assert find_kept(lab.me.participant.client.capabilities, Capability.of({"kind": "chat"})) == ""
     lab.enrol("human", can="admin")
-    until(lambda: find() == "")
+    eventually(lambda: find() == "")
 
 
 def agents(lab: Lab) -> Agents:
@@ -214,7 +206,7 @@ def test_pause_all_pauses_agents_and_neither_tools_nor_people(lab: Lab) -> None:
         lab.join(name, can=can)
     assert agents(lab) == (("a", "b"), ())
     lab.loop.submit(lab.seats["boss"].participant.controls.pause("b")).result(20)
-    until(lambda: agents(lab) == (("a",), ()))
+    eventually(lambda: agents(lab) == (("a",), ()))
     lab.join("c", can="agent")
     assert str(lab.pause_all("lunch")) == "2 agents paused: a, c"
     assert sent(lab, "participant/pause")["payload"] == {"reason": "lunch"}
@@ -232,7 +224,7 @@ def test_a_visitor_pauses_the_agents_of_a_space_elsewhere(lab: Lab) -> None:
     far = connect(lab.url, space=lab.space, token_file=lab.token_file("visitor"), name="far")
     assert agents(far) == (("a",), ())
     assert str(far.pause_all()) == "1 agent paused: a"
-    until(lambda: agents(far) == ((), ("a",)))
+    eventually(lambda: agents(far) == ((), ("a",)))
     assert str(far.resume_all()) == "1 agent resumed: a"
 
 
@@ -256,7 +248,7 @@ def act(name: str, **options: Any) -> Callable[[Lab], str]:
 
 def propose(lab: Lab) -> Any:
     id = lab.seats["agent"].call("notebook/add", {"a": 1, "b": 2}).id
-    until(lambda: [one for one in lab.proposals() if one.id == id])
+    eventually(lambda: [one for one in lab.proposals() if one.id == id])
     [proposal] = [one for one in lab.proposals() if one.id == id]
     return proposal
 
@@ -329,7 +321,7 @@ def seat_agent(lab: Lab) -> None:
 
     lab.enrol("human", can="admin")
     lab.join("agent", can=AGENT)
-    until(lambda: agents(lab).running)
+    eventually(lambda: agents(lab).running)
 
 
 @pytest.mark.parametrize("name", VERBS)

@@ -18,6 +18,7 @@ from mew_lab.lab.lab import Lab
 DECISIONS = "mew_lab.lab.decisions"
 
 Adding = Callable[[int, int], Any]
+ADD_CALL = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
 
 
 def propose(lab: Lab, id: str, *, by: str = "bot", **arguments: Any) -> Card:
@@ -266,8 +267,10 @@ def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, 
     helper = lab.join("helper", can=[{"kind": "mcp/*"}])
 
     def held() -> int:
-        parts = [one for one in vars(lab.decisions).values() if type(one).__module__.startswith(DECISIONS)]
-        tables = [table for part in (lab.decisions, *parts) for table in vars(part).values()]
+        owners = (lab.decisions, lab.decisions.queue)
+        parts = {id(one): one for owner in owners for one in (owner, *vars(owner).values())}
+        ours = [one for one in parts.values() if type(one).__module__.startswith(DECISIONS)]
+        tables = [table for part in ours for table in vars(part).values()]
         # A `BoundedDict` has its own end.
         return sum(len(table) for table in tables if type(table) in (dict, set))
 
@@ -300,6 +303,31 @@ def test_what_is_neither_yes_nor_no_decides_nothing(lab: Lab, adding: Adding, de
     assert lab.decisions.card("p-1").is_open and sent(lab, "mcp/reject") == []
 
 
+@pytest.mark.threat(14)
+@pytest.mark.parametrize(
+    ("to", "target", "why"),
+    [
+        (["notebook"], ("notebook",), "it names its target itself"),
+        ([], (), "choose one of the participants"),
+        ([], ("nobody",), "choose one of the participants"),
+        ([], ("notebook", "bot"), "choose one of the participants"),
+    ],
+)
+def test_a_click_chooses_one_who_is_here_where_a_proposal_leaves_open_who_runs_it_and_only_there(
+    lab: Lab, adding: Adding, to: list[str], target: tuple[str, ...], why: str
+) -> None:
+    seat = lab.join("bot")
+    id = seat.send("mcp/proposal", ADD_CALL, to=to).id
+    [card] = eventually(lambda: [one for one in lab.decisions.pending() if one.id == id and one.is_read])
+    lab.decisions.record_shown(id, view="v", digest=card.digest)
+    how: dict[str, Any] = {"digest": card.digest, "decision": "approve", "target": target}
+    how["click"] = lab.decisions.click("v")
+    assert why in lab.decisions.refusal(id, **how)
+    with pytest.raises(NotApproved, match=why):
+        lab.decisions.decide(id, **how).result(10)
+    assert sent(lab, "mcp/request") == [] and lab.decisions.card(id).is_open
+
+
 @pytest.mark.parametrize("answer", ["approve", True, Decision("Approve"), Decision(""), ValueError("boom")])
 def test_a_policy_that_fails_leaves_the_card_to_the_human_and_says_so(
     lab: Lab, adding: Adding, answer: Any
@@ -318,8 +346,6 @@ def test_a_policy_that_fails_leaves_the_card_to_the_human_and_says_so(
 
 
 # --- on whose behalf a proposal is made ---
-
-ADD_CALL = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
 
 
 def reason_of(lab: Lab, seat: Any, about: str) -> str:

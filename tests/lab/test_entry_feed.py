@@ -11,8 +11,9 @@ import pytest
 
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.lab import Lab
-from mew_lab.ledger.calls import CallLedger, Change
+from mew_lab.ledger.calls import Change
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 
@@ -196,9 +197,11 @@ class CallEars(Ears):
     def __init__(self) -> None:
         super().__init__()
         self.changes: list[Change] = []
+        self.ledgers: dict[int, Ledger] = {}
 
-    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
-        self.changes += changes
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
+        self.ledgers[id(ledger)] = ledger
+        self.changes += [change for change in changes if isinstance(change, Change)]
 
     @property
     def told(self) -> list[tuple[str, str]]:
@@ -226,6 +229,7 @@ async def test_what_became_of_the_calls_is_computed_once_for_all_and_again_for_t
     observe(log, following, PROPOSED, *(record(n) for n in range(10, 2010)), FULFILLED)
     assert first.told == LIFE[:3]
     assert all(mine is theirs for mine, theirs in zip(first.changes, second.changes, strict=True))
+    assert first.ledgers.keys() == second.ledgers.keys() and len(first.ledgers) == 1
     following.add(late)
     observe(log, following, ANSWERED)
     await heard_all(following, late)
@@ -265,15 +269,15 @@ async def test_a_late_one_learns_of_a_call_that_the_log_does_not_hold_any_more()
     assert late.told == LIFE[1:3] and early.told == LIFE[:3]
 
 
-def test_where_nobody_follows_the_calls_no_ledger_of_them_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nobody_reads_the_ledger_none_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     observed: list[str] = []
-    observe_call = CallLedger.observe
+    observe_entry = Ledger.observe
 
-    def count(ledger: CallLedger, entry: Entry) -> tuple[Change, ...]:
+    def count(ledger: Ledger, entry: Entry) -> tuple[LedgerChange, ...]:
         observed.append(entry.id)
-        return observe_call(ledger, entry)
+        return observe_entry(ledger, entry)
 
-    monkeypatch.setattr(CallLedger, "observe", count)
+    monkeypatch.setattr(Ledger, "observe", count)
     log = Log.live(space="demo")
     following, ears, reader = EntryFeed(log), Ears(), CallEars()
     following.add(ears)
@@ -286,11 +290,11 @@ def test_where_nobody_follows_the_calls_no_ledger_of_them_is_kept(monkeypatch: p
     assert observed == ["p", "r"] and len(ears.heard) == 3
 
 
-def test_a_call_that_the_ledger_cannot_take_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(ledger: CallLedger, entry: Entry) -> tuple[Change, ...]:
+def test_an_envelope_that_the_ledger_cannot_take_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(ledger: Ledger, entry: Entry) -> tuple[LedgerChange, ...]:
         raise ValueError("nothing pleases it")
 
-    monkeypatch.setattr(CallLedger, "observe", fail)
+    monkeypatch.setattr(Ledger, "observe", fail)
     log = Log.live(space="demo")
     following, reader = EntryFeed(log), CallEars()
     following.add(reader)

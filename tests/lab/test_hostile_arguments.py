@@ -1,9 +1,10 @@
-"""No public verb of a lab or a seat shows a traceback for an argument of another type than it takes."""
+"""No public verb of a lab or a seat, and no way into a space, shows a traceback for an argument of another type."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import MewError
 from mew_lab.lab.lab import Lab
-from mew_lab.lab.labs import up
+from mew_lab.lab.labs import connect, up
 
 from ..conftest import examples
 
@@ -84,6 +85,27 @@ def test_no_verb_shows_a_traceback_for_a_wrong_argument() -> None:
     check()
 
 
+WAYS_IN: Mapping[Callable[..., Lab], Mapping[str, Any]] = {
+    up: {"name": "other", "journal": None, "port": None},
+    connect: {"url": "ws://127.0.0.1:9/ws", "space": "demo", "token": "t" * 20},
+}
+OPTIONS = [(way, name) for way in WAYS_IN for name in inspect.signature(way).parameters]
+
+
+@pytest.mark.parametrize(("way", "option"), OPTIONS, ids=lambda one: getattr(one, "__name__", one))
+def test_no_way_into_a_space_shows_a_traceback_for_a_wrong_option(
+    way: Callable[..., Lab], option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in HOSTILE:
+        try:
+            lab = way(**{**WAYS_IN[way], option: value})
+        except MewError as fault:
+            assert str(fault), value
+        else:
+            lab.down()
+
+
 @pytest.mark.parametrize(
     ("call", "told"),
     [
@@ -107,6 +129,12 @@ def test_no_verb_shows_a_traceback_for_a_wrong_argument() -> None:
             "and not a list",
         ),
         (lambda lab: lab.me.ask("hi"), "missing a required argument: 'to'"),
+        (lambda lab: lab.bridge("b", ["echo"], results=5), "results takes ResultLimits or None, and not 5"),
+        (lambda _: up("other", results=5), "Cannot up so: results takes ResultLimits or None, and not 5"),
+        (lambda _: up("other", timeout=None), "Cannot up so: timeout takes a number, and not None"),
+        (lambda _: up("other", timeout=-1), "-1 is no number of seconds above 0"),
+        (lambda _: up(5), "Cannot up so: name takes a text or Path, and not 5"),
+        (lambda _: connect("ws://127.0.0.1:9/ws", space="x", token=5), "token takes a text or None"),
     ],
 )
 def test_a_wrong_argument_is_named_with_what_the_verb_takes(

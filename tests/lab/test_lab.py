@@ -11,13 +11,12 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import approve
+from looking import approve, eventually
 
 import mew_lab
 from mew_lab.errors import (
@@ -46,16 +45,6 @@ Adding = Callable[[int, int], Any]
 
 def kinds(lab: Lab) -> list[str]:
     return [json.loads(record.raw or "{}").get("kind", "") for record in lab.log.records if record.raw]
-
-
-def eventually(what: Callable[[], Any], *, deadline: float = 10.0) -> Any:
-    until = time.monotonic() + deadline
-    while time.monotonic() < until:
-        found = what()
-        if found:
-            return found
-        threading.Event().wait(0.01)
-    raise AssertionError("it never came true")
 
 
 # --- the story --------------------------------------------------------------------------------------------------

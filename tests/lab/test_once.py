@@ -237,7 +237,11 @@ def test_what_a_rejection_alone_has_ended_is_approved_by_a_click_that_says_so_wi
     assert not lab.decisions.record_shown(plain, view="v", digest="0" * 64)
     assert lab.decisions.record_shown(plain, view="v", digest=card.digest)
     refused = lab.decisions.refusal(
-        plain, digest=card.digest, decision="approve", click=lab.decisions.click("w")
+        plain,
+        digest=card.digest,
+        decision="approve",
+        click=lab.decisions.click("w"),
+        despite=("rejected",),
     )
     assert "has not shown it yet" in refused
     with pytest.raises(MewError, match="rejected already by ada"):

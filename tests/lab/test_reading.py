@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from looking import eventually
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions import cards, reading_queue
@@ -31,14 +32,6 @@ from ..protocol.large_values import LARGE
 from ..views.pages import Page
 
 pytestmark = [pytest.mark.threat(54), pytest.mark.threat(37)]
-
-
-def until(is_so: Callable[[], Any], seconds: float = 60.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := is_so()):
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.005)
-    return found
 
 
 def proposal_of(arguments: dict[str, Any]) -> Any:
@@ -179,7 +172,7 @@ def propose(lab: Lab, id: str, arguments: dict[str, Any]) -> Card:
     payload = {"method": "tools/call", "params": {"name": "add", "arguments": arguments}}
     draft = {"kind": "mcp/proposal", "id": id, "to": ["notebook"], "payload": payload}
     seat.run(seat.participant.send_accepted(draft))
-    return until(lambda: next((card for card in lab.decisions.pending() if card.id == id), None))
+    return eventually(lambda: next((card for card in lab.decisions.pending() if card.id == id), None))
 
 
 def shown_digest(lab: Lab, id: str) -> str:
@@ -256,7 +249,7 @@ def test_a_proposal_that_is_withdrawn_while_it_is_being_read_leaves_nothing_behi
     seat = lab.seats["bot"]
     withdrawal = {"kind": "mcp/withdraw", "correlation_id": ["p1"], "payload": {"reason": "other"}}
     seat.run(seat.participant.send_accepted(withdrawal))
-    until(lambda: not lab.decisions.pending())
+    eventually(lambda: not lab.decisions.pending())
     slow.undo()
     assert card_of(lab, "p1").state == "withdrawn"
     assert most_unread(lab) == 0
@@ -270,7 +263,7 @@ def test_what_was_listed_while_it_was_being_read_approves_nothing_afterwards(
     assert "being read" in str(listed)
     slow.undo()
     propose(lab, "p2", BIG)  # whose reading has the first one read, too
-    until(lambda: card_of(lab, "p1").is_read)
+    eventually(lambda: card_of(lab, "p1").is_read)
     unseen = lab.decisions.carry_out("p1", digest="", decision="approve")
     with pytest.raises(NotApproved):
         lab.loop.run(unseen, timeout=20, doing="approving")
@@ -332,7 +325,7 @@ def test_a_typed_decision_waits_until_the_proposal_was_read(
     card = card_of(lab, "first")
     assert card.state == "open" and f"digest={card.digest[:8]!r}" in str(shown.value)
     assert "Approved" in str(lab.approve("first"))
-    assert until(lambda: card_of(lab, "first").sent) and card_of(lab, "first").edited is False
+    assert eventually(lambda: card_of(lab, "first").sent) and card_of(lab, "first").edited is False
 
 
 def test_what_one_typed_approval_shows_is_no_consent_of_those_that_were_typed_before(
@@ -386,15 +379,15 @@ def test_what_others_decide_while_it_is_being_read_ends_it(lab: Lab, slow: pytes
     rejection = {"kind": "mcp/reject", "correlation_id": ["p2"], "payload": {"reason": "unsafe"}}
     for draft in (request, rejection):
         bob.run(bob.participant.send_accepted(draft))
-    until(lambda: card_of(lab, "p2").state == "rejected" and not card_of(lab, "p1").is_open)
+    eventually(lambda: card_of(lab, "p2").state == "rejected" and not card_of(lab, "p1").is_open)
     assert not card_of(lab, "p1").is_read and not card_of(lab, "p2").can_be_approved
     with pytest.raises(MewError, match="being read"):
         lab.approve("p2", despite="rejected")
     slow.undo()
     propose(lab, "p3", BIG)  # whose reading has the others read, too
-    until(lambda: card_of(lab, "p2").is_read)
+    eventually(lambda: card_of(lab, "p2").is_read)
     assert (card_of(lab, "p2").state, card_of(lab, "p2").can_be_approved) == ("rejected", True)
-    until(lambda: most_unread(lab) == 0)
+    eventually(lambda: most_unread(lab) == 0)
     assert not card_of(lab, "p1").is_read
 
 
@@ -407,12 +400,12 @@ def test_a_rejection_stands_where_the_rest_cannot_be_read(lab: Lab, slow: pytest
     propose(lab, "p1", BIG)
     rejection = {"kind": "mcp/reject", "correlation_id": ["p1"], "payload": {"reason": "unsafe"}}
     bob.run(bob.participant.send_accepted(rejection))
-    rejected = until(lambda: (card := card_of(lab, "p1")).state == "rejected" and card)
+    rejected = eventually(lambda: (card := card_of(lab, "p1")).state == "rejected" and card)
     assert card_data(rejected, me="human")["rejected"] == ""  # the page offers no second yes yet
     slow.undo()
     slow.setattr(cards, "read_values", read_values)
     propose(lab, "p2", BIG)  # whose reading has the other read, too
-    card = until(lambda: (card := card_of(lab, "p1")).refusal and card)
+    card = eventually(lambda: (card := card_of(lab, "p1")).refusal and card)
     assert (card.state, card.by, card.decided_at, card.rejected) == (
         "rejected",
         "bob",
@@ -442,8 +435,8 @@ def test_a_large_proposal_is_judged_by_a_policy_once_it_was_read(lab: Lab) -> No
 
     lab.decide = Policy("looks", look)
     propose(lab, "p1", BIG)
-    card = until(lambda: card_of(lab, "p1") if card_of(lab, "p1").is_read else None)
+    card = eventually(lambda: card_of(lab, "p1") if card_of(lab, "p1").is_read else None)
     assert card.state == "open" and ("/payload/params/arguments/a", json.dumps(BIG["a"])) in card.arguments
-    until(lambda: judged)
+    eventually(lambda: judged)
     assert set(judged) == {("open", len(card.arguments))}
     assert most_unread(lab) == 0

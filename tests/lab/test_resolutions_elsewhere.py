@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from looking import eventually
 
 from mew_lab.errors import MewError, OutcomeUnknown
 from mew_lab.lab.lab import Lab
@@ -20,7 +21,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import unknown_outcome_error
 
 from ..conftest import examples
-from .test_unknown_after_restart import Process, until
+from .test_unknown_after_restart import Process
 
 pytestmark = [pytest.mark.ruling("R35", "R42"), pytest.mark.timeout(120)]
 
@@ -73,7 +74,7 @@ class Shop:
         near = self.lab.join("near", can="tool")
         self.lab.loop.call(lambda: self.tills["near"].offer(near.participant))
         self.run(self._start_far())
-        until(lambda: {"near", "far"} <= set(self.lab.me.participant.client.participants))
+        eventually(lambda: {"near", "far"} <= set(self.lab.me.participant.client.participants))
 
     async def _start_far(self) -> None:
         client = MEWClient(self.lab.url, space="demo", token=self.token, reconnect_delay=0.01)
@@ -90,9 +91,9 @@ class Shop:
         lab, admitted = self.lab, self.admitted
         assert lab.host is not None
         gateway = lab.host.gateway
-        peer = until(lambda: lab.loop.call(lambda: gateway.holder("demo", "far")))
+        peer = eventually(lambda: lab.loop.call(lambda: gateway.holder("demo", "far")))
         lab.loop.call(lambda: peer.close(1012, "a test"))
-        until(lambda: self.admitted > admitted and "far" in lab.me.participant.client.participants)
+        eventually(lambda: self.admitted > admitted and "far" in lab.me.participant.client.participants)
 
     def lose(self, n: int) -> dict[str, str]:
         """A call that is proposed and approved, and whose answer is lost; the ids of its requests."""
@@ -101,9 +102,9 @@ class Shop:
         for name, till in self.tills.items():
             till.loses.add(n)
             pending = self.clerk.propose(f"{name}/pay", {"n": n})
-            until(lambda pending=pending: me.proposals.get(pending.id))
+            eventually(lambda pending=pending: me.proposals.get(pending.id))
             sent[name] = self.run(me.approve(pending.id)).id
-            until(lambda pending=pending: pending.state == "unknown")
+            eventually(lambda pending=pending: pending.state == "unknown")
             till.loses.discard(n)
         return sent
 
@@ -183,10 +184,10 @@ def test_a_bridge_elsewhere_pays_again_once_a_person_said_that_it_did_not_pay(
         clerk = lab.join("clerk", can="proposer")
         bank.flag("dies").touch()
         lost = clerk.propose("bank/pay", {"amount": 7})
-        until(lambda: any(card.id == lost.id for card in lab.decisions.pending()))
+        eventually(lambda: any(card.id == lost.id for card in lab.decisions.pending()))
         lab.approve(lab.proposals()[0])
-        until(lambda: lost.state == "unknown")
-        until(lambda: "bank" not in lab.me.participant.client.participants)
+        eventually(lambda: lost.state == "unknown")
+        eventually(lambda: "bank" not in lab.me.participant.client.participants)
         bank.flag("dies").unlink()
         if fate != "starts again":
             bank.start()
@@ -232,5 +233,5 @@ def test_a_request_that_its_sender_cancels_while_the_executor_asks_is_not_execut
 
     id = shop.run(both())
     requests: Callable[[str], Any] = me.ledger.calls.requests.get
-    answer = until(lambda: (call := requests(id)) is not None and call.response).payload
+    answer = eventually(lambda: (call := requests(id)) is not None and call.response).payload
     assert "error" in answer and shop.tills["near"].paid == [n]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.space.events import Record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,8 +20,8 @@ def record(n: int, **members: object) -> Record:
     return Record(n, NOW, "received", "demo", "bot", verdict="accepted", pattern='{"kind":"chat"}', raw=text)
 
 
-def some_rows(count: int, capacity: int = 100) -> LiveRows:
-    rows = LiveRows(lambda: ("demo", 3), capacity=capacity)
+def some_rows(count: int, capacity: int = 100) -> Rows:
+    rows = Rows(lambda: ("demo", 3), capacity=capacity)
     for n in range(1, count + 1):
         rows.observe(record(n))
     return rows
@@ -146,7 +146,7 @@ def test_what_a_refused_message_says_of_its_author_is_not_believed() -> None:
 
 @pytest.mark.threat(9)
 def test_large_messages_are_kept_by_their_size() -> None:
-    rows = LiveRows(lambda: ("demo", 3), max_characters=100_000)
+    rows = Rows(lambda: ("demo", 3), max_characters=100_000)
     for n in range(1, 101):
         rows.observe(record(n, payload={"text": "x" * 9_900}, correlation_id=[f"m{n - 1}"]))
         held = rows.since(0, 1000)
@@ -164,12 +164,12 @@ def test_a_row_reads_the_same_whether_its_members_are_still_held_or_its_text_is_
         {"kind": "chat", "payload": {"text": "long " * 2000}},
         {"kind": 5, "to": "bot", "correlation_id": 3},
     ]
-    rows = LiveRows(lambda: ("demo", 3), capacity=10_000)
+    rows = Rows(lambda: ("demo", 3), capacity=10_000)
     for n in range(1, 1501):
         rows.observe(record(n, **hostile[n % 4]))
     late = rows.since(0, 2000)
     for n in range(1, 1501, 100):
-        fresh = LiveRows(lambda: ("demo", 3))
+        fresh = Rows(lambda: ("demo", 3))
         fresh.observe(record(n, **hostile[n % 4]))
         (row,) = fresh.since(0, 1)
         assert row[1:] == late[n - 1][1:]

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looking import eventually
 
 from mew_lab.errors import ConfigError, NotApproved, OutcomeUnknown
 from mew_lab.lab.decisions.policies import Policy
@@ -55,14 +55,6 @@ while len(Path(sys.argv[1]).read_text().split()) < 4:
 print(json.dumps([str(lab.host.journal.path), ids]), flush=True)
 sys.stdin.read()
 """
-
-
-def until(probe: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 20
-    while not (value := probe()):
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
-    return value
 
 
 @pytest.fixture
@@ -109,14 +101,14 @@ def test_a_payment_that_ran_when_its_kernel_was_killed_is_not_made_again_unseen(
     with pytest.raises(OutcomeUnknown, match="Not executed again: human sent the same call before"):
         lab.call("bank/pay", {"amount": 7}).result(20)
     proposed = clerk.propose("bank/pay", {"amount": 7})
-    [card] = until(lambda: [one for one in lab.decisions.pending() if one.id == proposed.id])
+    [card] = eventually(lambda: [one for one in lab.decisions.pending() if one.id == proposed.id])
     assert card.repeats.startswith(f"human sent the same call before (request {ids['7'][:12]}")
     assert f"since {datetime.fromtimestamp(ended):%Y-%m-%d %H:%M}" in card.repeats
     with pytest.raises(NotApproved, match=r"despite=.unknown"):
         lab.approve(lab.proposals()[0])
     assert paid == [1]
     lab.resolve(ids["7"], happened=False, note="the account shows nothing")
-    assert until(lambda: proposed.state == "answered") and paid == [1, 7]
+    assert eventually(lambda: proposed.state == "answered") and paid == [1, 7]
     lab.down()
     lab = up(resume=path, port=None)
     assert [call.request.id for call in lab.me.participant.unknown_calls] == [ids["8"]]
@@ -237,7 +229,7 @@ class Process:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        until(lambda: "bank" in self.lab.me.participant.client.participants)
+        eventually(lambda: "bank" in self.lab.me.participant.client.participants)
 
     def kill_only(self) -> None:
         """Kills the process; nobody waits until the space knows it."""
@@ -248,7 +240,7 @@ class Process:
     def kill(self) -> None:
         if self.running is not None:
             self.kill_only()
-            until(lambda: "bank" not in self.lab.me.participant.client.participants)
+            eventually(lambda: "bank" not in self.lab.me.participant.client.participants)
 
     @property
     def paid(self) -> list[str]:
@@ -282,21 +274,21 @@ def test_a_bridge_that_starts_again_repeats_no_approved_call_that_it_did_not_ans
 
     def approve(amount: int) -> Any:
         pending = clerk.propose("bank/pay", {"amount": amount})
-        until(lambda: any(card.id == pending.id for card in lab.decisions.pending()))
+        eventually(lambda: any(card.id == pending.id for card in lab.decisions.pending()))
         lab.approve(lab.proposals()[0])
         return pending
 
     lost = approve(7)
-    until(lambda: bank.paid == ["7"])
+    eventually(lambda: bank.paid == ["7"])
     if fate == "killed":
         bank.kill()
-    until(lambda: lost.state == "unknown")
-    until(lambda: "bank" not in lab.me.participant.client.participants)
+    eventually(lambda: lost.state == "unknown")
+    eventually(lambda: "bank" not in lab.me.participant.client.participants)
     for flag in ("dies", "hangs"):
         bank.flag(flag).unlink(missing_ok=True)
     bank.start()
     assert approve(8).result(20).text == "paid"
-    until(lambda: '"answered":true' in bank.executions.read_text())  # it is noted behind the answer
+    eventually(lambda: '"answered":true' in bank.executions.read_text())  # it is noted behind the answer
     bank.kill()
     bank.start()
     with pytest.raises(
@@ -312,7 +304,7 @@ def test_a_bridge_that_starts_again_repeats_no_approved_call_that_it_did_not_ans
     bank.start("--strict-unknown", "--repeats-within", "0")
     assert lab.call("bank/pay", {"amount": 7.0}).result(20).text == "paid"
     again = clerk.propose("bank/pay", {"amount": 7})
-    until(lambda: any(card.id == again.id for card in lab.decisions.pending()))
+    eventually(lambda: any(card.id == again.id for card in lab.decisions.pending()))
     lab.approve(lab.proposals()[0], despite="unknown")  # somebody decides
     assert again.result(20).text == "paid" and bank.paid[-1] == "7"
 

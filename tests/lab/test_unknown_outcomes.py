@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from looking import eventually
 
 from mew_lab.errors import CannotWait, NotApproved, OutcomeUnknown, StillRunning, ToolFailed
 from mew_lab.lab.decisions.policies import Policy
@@ -40,18 +40,11 @@ class Bank:
     def paid(self) -> list[str]:
         return self.account.read_text().split() if self.account.exists() else []
 
-    def until(self, probe: Callable[[], Any]) -> Any:
-        end = time.monotonic() + 20
-        while not (value := probe()):
-            assert time.monotonic() < end, "it never came to be"
-            time.sleep(0.02)
-        return value
-
     def propose(self, amount: int = 7) -> Any:
         """A proposal of the clerk, once its card is here and the server, which may have been restarted, answers."""
-        self.until(self._answers)
+        eventually(self._answers)
         pending = self.clerk.propose("bank/pay", {"amount": amount})
-        self.until(lambda: any(card.id == pending.id for card in self.lab.decisions.pending()))
+        eventually(lambda: any(card.id == pending.id for card in self.lab.decisions.pending()))
         return pending
 
     def _answers(self) -> bool:
@@ -89,7 +82,7 @@ def test_every_reader_says_that_the_outcome_of_a_lost_payment_is_unknown(bank: B
     proposal = lab.log.proposals().set_index("id").loc[pending.id]
     assert proposal["state"] == "unknown" and proposal["failed"] is not True
     assert {entry["kind"] for entry in lab.log.filter("state == unknown")} == {"mcp/request", "mcp/proposal"}
-    card = bank.until(lambda: (card := bank.card(pending.id)).state == "unknown" and card)
+    card = eventually(lambda: (card := bank.card(pending.id)).state == "unknown" and card)
     assert not card.failed and card.decision == "fulfilled"
     assert "not known whether it took effect" in outcome_line(card)
     assert lab.history()[0][-1].startswith("not known whether it took effect: ")
@@ -160,7 +153,7 @@ def test_what_took_effect_is_not_repeated_by_a_policy_when_a_person_says_so(bank
     lab.decide = Policy.approve()
     second = bank.propose()
     lab.resolve(request, happened=True, note="the money is there")
-    card = bank.until(lambda: "and it took effect" in (card := bank.card(second.id)).repeats and card)
+    card = eventually(lambda: "and it took effect" in (card := bank.card(second.id)).repeats and card)
     lab.call("bank/balance").result(20)
     assert card.state == "open" and bank.paid == ["7"]
     with pytest.raises(NotApproved, match="it took effect"):
@@ -180,7 +173,7 @@ def test_a_payment_by_own_right_is_not_repeated(bank: Bank) -> None:
             lab.call("bank/pay", {"amount": 7}).result(20)
         return str(caught.value)
 
-    assert "Not executed again: human sent the same call before" in bank.until(repeated)
+    assert "Not executed again: human sent the same call before" in eventually(repeated)
     assert bank.paid == ["7"]
 
 

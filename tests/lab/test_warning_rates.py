@@ -1,6 +1,7 @@
 """How often a card warns: of harmless calls of real servers, and of harmful ones, both labelled before any tuning.
 
-`labelled_calls.json` holds the calls; `compose_calls.py` makes it anew. The first part served for tuning. The second
+`labelled_calls.json` holds the calls: harmless ones of real MCP servers, with arguments that were made from the schemas of
+their tools, and harmful ones by hand. Of a server it has the names of tools and no schema. The first part served for tuning. The second
 part, of other servers, was only measured, and three times at most:
 
     first   31 of 411 harmless calls with a warning (7.5 %, at most 10.0 %, by servers 9.7 %), 0 of 180 harmful without

@@ -74,8 +74,9 @@ def random_records(dice: random.Random, count: int) -> list[Record]:
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every journal counts as large."""
+    """Every journal counts as large; no process finds its facts, which takes longer than such a short journal."""
     monkeypatch.setattr("mew_lab.log.files.LARGE", 1)
+    monkeypatch.setattr("mew_lab.log.child_process.COMMAND", ("no-such-program",))
 
 
 def write(path: Path, records: Iterable[Record]) -> Path:

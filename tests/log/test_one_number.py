@@ -15,7 +15,7 @@ from mew_lab.cli.tail import journal_lines
 from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.html_report import session_page
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.journal import Journal
@@ -76,7 +76,7 @@ def test_every_reader_names_a_message_by_the_number_of_its_record(
     path, records = written(tmp_path_factory.mktemp("one"), seed, events, rotate_at=rotate_at)
     texts = {record.seq: record.raw for record in records if record.raw is not None}
 
-    rows, live, heard = LiveRows(lambda: ("demo", 1)), Log.live(space="demo"), Heard()
+    rows, live, heard = Rows(lambda: ("demo", 1)), Log.live(space="demo"), Heard()
     following = EntryFeed(live)
     following.add(heard)
     for record in records:

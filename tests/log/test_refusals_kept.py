@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError, ReplayMismatch
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.log.audit import audit
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
@@ -178,7 +178,7 @@ def test_the_analyses_say_not_known_and_count(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="Of 1 refused ones only the beginning is kept"):
         audit(records, "nothing")
     live = Log.live()
-    rows = LiveRows(lambda: ("demo", 1))
+    rows = Rows(lambda: ("demo", 1))
     for one in records:
         live.observe(one)
         rows.observe(one)

@@ -27,7 +27,7 @@ SUBJECTS = {
     "column": FRAME["from"],
     "numbers": FRAME.set_index("from")["n"],
 }
-# They draw, write files, need more of pandas, or give an index or an array, which are those of pandas.
+# They draw, write files, need more of pandas, or give an index, which is that of pandas.
 LEFT_OUT = {"plot", "hist", "boxplot", "style", "to_markdown", "to_clipboard", "info"}
 CALLS: dict[str, Any] = {
     "part": lambda one: one.iloc[:2],
@@ -75,8 +75,11 @@ def test_no_result_of_a_method_prints_a_control_character(subject: str) -> None:
 
 
 @pytest.mark.threat(47)
-def test_the_values_are_unchanged_and_those_that_are_unique_print_as_escapes() -> None:
-    unique = FRAME["from"].unique()
-    assert [*unique] == [UGLY, "c"] and FRAME["from"].iloc[0] == UGLY
-    assert str(unique).isprintable() and repr(unique).isprintable()
-    assert [*FRAME["n"].unique()] == [1, 2, 3] and FRAME["from"].nunique() == 2
+def test_the_values_are_unchanged_and_arrays_of_text_print_as_escapes() -> None:
+    column = FRAME["from"]
+    assert [*column.unique()] == [UGLY, "c"] and column.iloc[0] == UGLY and column.nunique() == 2
+    assert [*column.values] == [*column.array] == [UGLY, UGLY, "c"]
+    for values in (column.unique(), column.values, column.array):
+        for text in (str(values), repr(values)):
+            assert text.replace("\n", "").isprintable(), text
+    assert [*FRAME["n"].unique()] == [*FRAME["n"].values] == [1, 2, 3]

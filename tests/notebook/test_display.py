@@ -14,9 +14,9 @@ import mew_lab
 from mew_lab.agent.model import ToolCall
 from mew_lab.agent.run import CallRecord
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
+from mew_lab.lab.safe_html import ATTRIBUTES, TAGS
 from mew_lab.lab.tools_agent_seat import ToolReplay, ToolTest
 from mew_lab.notebook.display import FAMILIES, TYPES, family_of
-from mew_lab.notebook.safe_html import ATTRIBUTES, TAGS
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.sdk.results import ToolResult

@@ -330,7 +330,11 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     participant = SimpleNamespace(client=client, proposals={"p-1": proposal})
     lab = SimpleNamespace(
         log=SimpleNamespace(vantage="gateway", held=[]),
-        decisions=SimpleNamespace(policy=None, pending=lambda: one.cards, repeated=lambda to, payload: ""),
+        decisions=SimpleNamespace(
+            policy=None,
+            pending=lambda: one.cards,
+            queue=SimpleNamespace(repeated=lambda to, payload: ""),
+        ),
         asked=SimpleNamespace(pending=lambda: one.asked),
         loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},

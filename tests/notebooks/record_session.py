@@ -36,6 +36,10 @@ def eventually(probe: Callable[[], Any]) -> Any:
     return value
 
 
+def last(seconds: float) -> None:
+    time.sleep(seconds)  # the times of the session are real
+
+
 class Garden:
     """The space and its people."""
 
@@ -45,19 +49,19 @@ class Garden:
         @lab.tool
         def weather(day: str) -> str:
             "The weather of a day."
-            time.sleep(0.15)
+            last(0.15)
             return "dry and sunny, 24 °C" if day == "today" else "rain in the afternoon, 17 °C"
 
         @lab.tool
         def water(bed: str, litres: int) -> str:
             "Waters a bed of the garden with some litres."
-            time.sleep(0.4)
+            last(0.4)
             return f"{litres} litres on the {bed} bed"
 
         @lab.tool
         def order(seeds: str, packets: int) -> str:
             "Orders packets of seeds."
-            time.sleep(0.25)
+            last(0.25)
             raise ValueError(f"no seeds of {seeds} in this catalogue")
 
         self.helper = lab.join("helper", can="agent")
@@ -76,7 +80,7 @@ class Garden:
         if edit is not None:
             digest = self.lab.loop.run(review(), timeout=10, doing="review the edit")
         decisions.record_shown(card.id, view="garden", digest=digest)
-        time.sleep(after)
+        last(after)
         click = decisions.click("garden")
         decisions.decide(card.id, digest=digest, decision=decision, click=click, reason=reason).result(10)
 
@@ -104,7 +108,7 @@ def record() -> None:
     )
 
     def think(text: str) -> None:
-        time.sleep(0.3)
+        last(0.3)
         helper.send("reasoning/thought", {"message": text}, context=start.id)
 
     think("I should know the weather first.")
@@ -116,7 +120,7 @@ def record() -> None:
     pending, card = garden.propose("water", bed="north", litres=50)
     garden.decide(card, "approve", after=5.1, edit={"bed": "north", "litres": 5})
     assert "5 litres" in str(pending.result(10))
-    time.sleep(0.3)
+    last(0.3)
     helper.send("reasoning/conclusion", {"message": "The north bed has water."}, context=start.id)
     helper.chat("The north bed has water. You changed the amount to 5 litres.", to="human")
     garden.status(1640, 8)
@@ -137,7 +141,7 @@ def record() -> None:
     pattern = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "weather"}}}
     granting = lab.granting.grant("helper", [pattern], reason="it may always look at the weather")
     lab.loop.run(granting, timeout=10, doing="grant")
-    time.sleep(0.5)
+    last(0.5)
     for day in ("today", "tomorrow"):
         print(helper.call("notebook/weather", day=day).result(10))
     garden.status(2380, 14)
@@ -175,13 +179,13 @@ def record() -> None:
     pending, card = garden.propose("water", bed="south", litres=9)
     guest.send("mcp/withdraw", {"reason": "no_longer_needed"}, correlation_id=card.id)
     guest.send("mcp/request", {"method": "tools/list"}, to="notebook", correlation_id=card.id)
-    time.sleep(1.2)
+    last(1.2)
     helper.run(helper.participant.withdraw(card.id, "no_longer_needed"))
     lab.undo()
     garden.propose("water", bed="herbs", litres=4)
     helper.chat("I would like to water the herbs as well.", to="human")
     garden.status(3350, 22)
-    time.sleep(0.3)
+    last(0.3)
     lab.down()
 
 

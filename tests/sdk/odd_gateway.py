@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from mew_lab.protocol.envelope import Envelope
@@ -18,11 +19,14 @@ __all__ = ["Odd", "entry"]
 class Odd:
     """A gateway end in the hand of a test."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, can: Sequence[Any] = ({"kind": "stream/*"},), **options: Any) -> None:
         self.end: MemoryLink
+        self.can = can
+        self.others: list[dict[str, Any]] = []
+        self.extension: Any = None
         self.streams: list[dict[str, Any]] | None = []
         self.errors: list[Exception] = []
-        self.client = MEWClient(space="demo", connect_link=self.open, reconnect_delay=0.0)
+        self.client = MEWClient(space="demo", connect_link=self.open, reconnect_delay=0.0, **options)
         self.client.on_error(self.errors.append)
         self.participant = MEWParticipant(self.client)
         self.book = self.participant.streams
@@ -34,10 +38,12 @@ class Odd:
         return here
 
     def welcome(self) -> None:
-        you = {"id": "me", "capabilities": [{"kind": "stream/*"}]}
-        payload: dict[str, Any] = {"you": you, "participants": []}
+        you = {"id": "me", "capabilities": list(self.can)}
+        payload: dict[str, Any] = {"you": you, "participants": self.others}
         if self.streams is not None:
             payload["active_streams"] = self.streams
+        if self.extension:
+            payload["x-mew-lab"] = self.extension
         self.say("system/welcome", payload, to=["me"])
 
     def say(self, kind: str, payload: Any, sender: str = "system:gateway", **members: Any) -> None:

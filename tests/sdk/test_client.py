@@ -6,7 +6,6 @@ What holds over every link stands in `test_client_contract.py`.
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from mew_lab.transport.link import Link, LinkClosed
 from mew_lab.transport.memory import MemoryLink, pair
 
 from .conftest import Room, Served, until
+from .odd_gateway import Odd
 
 TALK = [{"kind": "chat"}, {"kind": "mcp/proposal"}]
 
@@ -84,17 +84,6 @@ async def test_a_token_is_never_renewed_and_a_new_one_joins_anew(served: Served)
     assert (new.state, new.id) == ("ready", "bot")
 
 
-@pytest.mark.req("P-5.2-7")
-async def test_a_runtime_id_of_ones_own_is_what_the_space_calls_one(served: Served) -> None:
-    served.enrol("anna", TALK)
-    client = served.remote("anna", participant_id="anna-77")
-    await client.connect()
-    assert client.id == "anna-77"
-    second = served.remote("anna")
-    await second.connect()
-    assert second.id == "anna" and "anna-77" in second.participants
-
-
 @pytest.mark.threat(1, 26)
 async def test_a_wrong_token_and_a_wrong_space_are_told_alike_and_leak_nothing(served: Served) -> None:
     served.enrol("anna", TALK)
@@ -137,17 +126,6 @@ async def test_nobody_there_is_a_sentence(served: Served) -> None:
 # --- losing and finding each other again ---
 
 
-async def test_a_gateway_that_stops_for_good_ends_the_client_after_its_attempts(served: Served) -> None:
-    served.enrol("anna", TALK)
-    anna = served.remote("anna", max_reconnect_attempts=2)
-    await anna.connect()
-    await served.server.stop()
-    await until(lambda: anna.state == "disconnected")
-    assert str(anna.failure).endswith("Gave up after 2 attempts")
-    with pytest.raises(ConnectionLost, match=r"as 'anna': .* Gave up after 2 attempts\. It was not sent"):
-        anna.post({"kind": "chat"})
-
-
 async def test_what_was_queued_under_another_id_is_refused_aloud(room: Room) -> None:
     room.enrol("bot", TALK)
     ids = ["bot-1", "bot-2"]
@@ -183,24 +161,6 @@ async def test_what_was_queued_under_another_id_is_refused_aloud(room: Room) -> 
 # --- what a gateway should not send ---
 
 
-class Odd:
-    """A gateway end that says whatever a test wants."""
-
-    def __init__(self, **options: Any) -> None:
-        self.end: MemoryLink
-        self.errors: list[Exception] = []
-        self.client = MEWClient(space="demo", connect_link=self.open, **options)
-        self.client.on_error(self.errors.append)
-
-    async def open(self) -> Link:
-        here, self.end = pair()
-        self.say("system/welcome", {"you": {"id": "me", "capabilities": []}, "participants": []}, to=["me"])
-        return here
-
-    def say(self, kind: str, payload: Any, sender: str = "system:gateway", **members: Any) -> None:
-        self.end.put(json.dumps({"id": "g", "from": sender, "kind": kind, "payload": payload, **members}))
-
-
 @pytest.mark.req("P-4.3-3", "P-4.3-5", "P-8.2-1")
 @pytest.mark.parametrize(
     "raw",
@@ -217,7 +177,7 @@ class Odd:
     ],
 )
 async def test_what_is_no_envelope_is_reported_and_ignored(raw: str) -> None:
-    odd = Odd()
+    odd = Odd(can=())
     async with odd.client as client:
         odd.end.put(raw)
         await until(lambda: odd.errors)
@@ -227,7 +187,7 @@ async def test_what_is_no_envelope_is_reported_and_ignored(raw: str) -> None:
 
 @pytest.mark.threat(11)
 async def test_only_the_gateway_can_welcome_or_tell_of_presence() -> None:
-    odd = Odd()
+    odd = Odd(can=())
     async with odd.client as client:
         join = {"event": "join", "participant": {"id": "eve", "capabilities": [{"kind": "*"}]}}
         you = {"you": {"id": "me", "capabilities": [{"kind": "*"}]}}
@@ -244,7 +204,7 @@ async def test_only_the_gateway_can_welcome_or_tell_of_presence() -> None:
 
 @pytest.mark.req("P-4.3-5")
 async def test_odd_welcomes_and_presences_do_no_harm() -> None:
-    odd = Odd(capabilities=[{"kind": "chat"}])
+    odd = Odd(can=(), capabilities=[{"kind": "chat"}])
     assert odd.client.capabilities.permit("chat", (), {}).allowed  # assumed until the welcome tells
     async with odd.client as client:
         for payload in ({}, {"you": 7}, {"you": {"id": 7}}, {"you": {"id": "me"}, "participants": "all"}):
@@ -266,7 +226,7 @@ async def test_odd_welcomes_and_presences_do_no_harm() -> None:
 @pytest.mark.ruling("R34")
 @pytest.mark.req("P-4.3-5")
 async def test_of_what_a_welcome_adds_only_the_members_of_the_known_form_are_believed() -> None:
-    odd = Odd()
+    odd = Odd(can=())
     assert odd.client.extension == {}
     you: dict[str, Any] = {"you": {"id": "me"}, "participants": []}
     good = {"edition": 4, "own": ["chat/cancel"], "patterns": [], "message_bytes": 1024}
@@ -297,7 +257,7 @@ async def test_of_what_a_welcome_adds_only_the_members_of_the_known_form_are_bel
 
 @pytest.mark.req("S-L1-8", "S-L1-9")
 async def test_frames_are_told_apart_from_messages() -> None:
-    odd = Odd()
+    odd = Odd(can=())
     frames: list[StreamData] = []
     odd.client.on_stream_data(frames.append)
     async with odd.client:
@@ -346,7 +306,7 @@ async def test_before_the_welcome_a_frame_is_heard_and_none_can_be_written() -> 
 
 @pytest.mark.req("S-L1-4")
 async def test_a_handler_that_raises_is_reported_and_the_others_are_told() -> None:
-    odd = Odd()
+    odd = Odd(can=())
     told: list[Envelope] = []
 
     async def fails_later(envelope: Envelope) -> None:
@@ -366,7 +326,7 @@ async def test_a_handler_that_raises_is_reported_and_the_others_are_told() -> No
 
 
 async def test_a_handler_of_kinds_gets_these_alone_after_the_handlers_of_every_message() -> None:
-    odd = Odd()
+    odd = Odd(can=())
     calls: list[tuple[str, str]] = []
     stop = odd.client.on_message(
         lambda envelope: calls.append(("few", envelope.kind)), kinds=("chat", "x/odd")
@@ -391,7 +351,7 @@ async def test_a_handler_of_kinds_gets_these_alone_after_the_handlers_of_every_m
 
 @pytest.mark.req("S-L1-4", "S-L1-6")
 async def test_each_of_the_five_handlers_is_told_what_it_is_for_and_in_this_order() -> None:
-    odd = Odd()
+    odd = Odd(can=())
     told: list[tuple[str, Any]] = []
     odd.client.on_connected(lambda _: told.append(("connected", odd.client.state)))
     odd.client.on_welcome(lambda payload: told.append(("welcome", payload["you"]["id"])))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.errors import ConnectionLost, MewError, NoReply, NotAdmitted
+from mew_lab.errors import ConnectionLost, MewError, NotAdmitted
 from mew_lab.sdk.connection import MAX_UNSENT, Connection, ConnectionHooks, RetryPolicy
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 from mew_lab.transport.memory import MemoryLink, pair
@@ -116,22 +116,6 @@ async def test_start_returns_when_welcomed_and_stop_closes(stage: Made) -> None:
     await made.connection.stop()
 
 
-@pytest.mark.req("S-ERR-1", "S-ERR-2", "S-L1-6")
-@pytest.mark.parametrize("code", [1001, 1006, 1012])
-async def test_a_broken_link_is_opened_again_with_growing_delays(stage: Made, code: int) -> None:
-    made = await stage(None, LinkClosed(1006), LinkClosed(1006))
-    made.ends[0].shut(code)
-    await until(lambda: len(made.ends) == 2 and made.connection.state == "ready")
-    assert made.waited == [1.0, 2.0, 4.0]
-    assert [one for one in made.told if one != "up"] == [
-        ("down", "connecting", made.told[1][2]),
-        ("retrying", 1),
-        ("retrying", 2),
-        ("retrying", 3),
-    ]
-    assert made.told[1][2].close_code == code and made.connection.failure is None
-
-
 async def test_delays_are_counted_anew_after_each_welcome_and_never_beyond_half_a_minute(stage: Made) -> None:
     made = await stage(None, *[LinkClosed(1006)] * 6, attempts=8)
     made.ends[0].shut(1006)
@@ -140,15 +124,6 @@ async def test_delays_are_counted_anew_after_each_welcome_and_never_beyond_half_
     made.ends[1].shut(1006)
     await until(lambda: len(made.ends) == 3 and made.connection.state == "ready")
     assert made.waited[7:] == [1.0]
-
-
-@pytest.mark.req("S-ERR-1")
-async def test_it_gives_up_after_the_last_attempt_and_says_so(stage: Made) -> None:
-    made = await stage(None, *[LinkClosed(1006)] * 9, attempts=2)
-    made.ends[0].shut(1006)
-    await until(lambda: made.connection.state == "disconnected")
-    assert len(made.waited) == 2
-    assert str(made.connection.failure) == "closed 1006. Gave up after 2 attempts"
 
 
 @pytest.mark.parametrize("code", [4401, 4403, 4409, 1000, 1008, 1009, 1011])
@@ -165,13 +140,6 @@ async def test_a_refusal_while_it_tries_again_is_final(stage: Made) -> None:
     made.ends[0].shut(1012)
     await until(lambda: made.connection.state == "disconnected")
     assert isinstance(made.connection.failure, NotAdmitted) and len(made.waited) == 1
-
-
-async def test_without_attempts_a_broken_link_is_the_end(stage: Made) -> None:
-    made = await stage(attempts=0)
-    made.ends[0].shut(1006)
-    await until(lambda: made.connection.state == "disconnected")
-    assert str(made.connection.failure) == "closed 1006"
 
 
 @pytest.mark.parametrize(
@@ -196,13 +164,6 @@ async def test_a_link_that_closes_before_the_welcome_is_told_to_who_starts(stage
         await starting
 
 
-async def test_a_welcome_that_never_comes_ends_the_attempt(stage: Made) -> None:
-    made = await stage(start=False, greet=False, welcome=0.01)
-    with pytest.raises(NoReply, match=r"no welcome came within 0.01 s"):
-        await made.connection.start()
-    assert made.ends[0].closed is not None
-
-
 async def test_a_start_that_is_cancelled_leaves_nothing_open(stage: Made) -> None:
     made = await stage(start=False, greet=False)
     starting = asyncio.ensure_future(made.connection.start())
@@ -225,36 +186,6 @@ async def test_stop_ends_a_wait_between_attempts(stage: Made) -> None:
     with pytest.raises(ConnectionLost, match="disconnected before the welcome"):
         await again
     assert made.connection.state == "disconnected" and made.connection.failure is None
-
-
-async def test_messages_go_out_in_order_whether_awaited_or_not(stage: Made) -> None:
-    made = await stage()
-    loop = asyncio.get_running_loop()
-    sent = loop.create_future()
-    made.connection.post("1")
-    made.connection.post(b"2", sent=sent)
-    made.connection.post("3")
-    await sent
-    assert [await made.ends[0].receive() for _ in range(3)] == ["1", b"2", "3"]
-
-
-async def test_nothing_is_sent_twice_and_what_was_not_sent_is_told(stage: Made) -> None:
-    made = await stage()
-    loop = asyncio.get_running_loop()
-    futures = [loop.create_future() for _ in range(200)]
-    for number, future in enumerate(futures):
-        made.connection.post(str(number), sent=future)
-    await until(futures[0].done)  # the link takes some, and then no more
-    made.ends[0].shut(1006)
-    await until(lambda: len(made.ends) == 2 and made.connection.state == "ready")
-    before = []
-    with pytest.raises(LinkClosed):
-        while True:
-            before.append(await made.ends[0].receive())
-    sent = [str(n) for n, future in enumerate(futures) if future.exception() is None]
-    assert before == sent and 0 < len(sent) < 200
-    made.connection.post("after")
-    assert await made.ends[1].receive() == "after"
 
 
 async def test_what_is_kept_goes_out_after_the_welcome_and_not_before(stage: Made) -> None:
@@ -304,15 +235,6 @@ async def test_what_arrived_as_the_link_broke_is_not_sent_again(
     assert sent[0].exception() is None
     assert "nobody can know whether it arrived" in str(sent[1].exception())
     assert str(sent[2].exception()) == "the connection ended before this message was sent"
-
-
-async def test_nothing_can_be_posted_while_there_is_no_link(stage: Made) -> None:
-    made = await stage(None, *[LinkClosed(1006)] * 9)
-    made.hold = asyncio.Event()
-    made.ends[0].shut(1006)
-    await until(lambda: made.waited)
-    with pytest.raises(ConnectionLost, match=r"not connected \(state connecting\)"):
-        made.connection.post("x")
 
 
 @pytest.mark.threat(9)

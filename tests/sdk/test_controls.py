@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,18 +12,14 @@ import pytest
 
 from mew_lab.errors import (
     CapabilityViolation,
-    ConnectionLost,
     LocalProtocolError,
     NoReply,
     ProposalWithdrawn,
     Refused,
 )
-from mew_lab.gateway.limits import Limits
-from mew_lab.gateway.server import Server
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.token import Token
-from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import FAR, MARGIN, MAX_ORDERS, Compacted
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
@@ -352,47 +347,21 @@ async def test_a_pause_outlives_a_reconnect_and_says_so(
         await bot.chat("x")
 
 
-@pytest.fixture
-async def served() -> AsyncIterator[tuple[Room, Server]]:
-    room = Room()
-    server = Server(room.gateway, limits=Limits(refusal_delay=0.0))
-    await server.start()
-    yield room, server
-    for seat in room.seated:
-        await seat.stop()
-    await server.stop()
-
-
 @pytest.mark.req("P-3.9.1-3", "S-L2-35", "S-L2-36")
-async def test_over_websocket_the_gateway_enforces_what_the_participant_keeps(
-    served: tuple[Room, Server],
-) -> None:
-    room, server = served
-    seats = {}
-    for name in ("human", "bot"):
-        room.enrol(name, ALL)
-        token = room.gateway.tokens.mint("demo", name)
-        client = MEWClient(f"ws://127.0.0.1:{server.port}", space="demo", token=token)
-        seats[name] = MEWParticipant(client, tools=box())
-        room.seated.append(seats[name])
-        await seats[name].start()
-    human, bot = seats["human"], seats["bot"]
+async def test_the_gateway_enforces_over_either_link_what_the_participant_keeps(either: Room) -> None:
+    human, bot = [await either.seat(name, ALL, tools=box()) for name in ("human", "bot")]
     await paused(human, bot)
     # A client without a participant does not hold back by itself, and is held back.
     errors: list[Envelope] = []
-    token = room.gateway.tokens.mint("demo", "bot")
-    address = f"ws://127.0.0.1:{server.port}"
-    async with MEWClient(address, space="demo", token=token, participant_id="bot-2") as client:
-        client.on_message(
-            lambda envelope: errors.append(envelope) if envelope.kind == "system/error" else None
-        )
+    async with either.client("bot", runtime_id="bot-2") as client:
+        client.on_message(errors.append, kinds=["system/error"])
         client.post({"kind": "chat", "payload": {"text": "x"}})
         await until(lambda: errors)
     assert errors[0].payload["error"] == "paused"
     call = human.call("bot/echo", {"n": 1})
     await human.controls.resume("bot")
     assert str(await call) == "1"
-    assert statuses(room) == ["paused", "active"]
+    assert statuses(either) == ["paused", "active"]
 
 
 # --- forget, compact, clear ---
@@ -861,17 +830,6 @@ async def test_a_request_and_a_proposal_with_a_context_are_taken_like_any_other(
     )
     await until(lambda: room.sent("mcp/response") and bot.proposals.open())
     assert room.sent("mcp/response")[0].context == "r-1/s"
-
-
-async def test_a_lost_connection_ends_the_wait_for_a_compaction(
-    room: Room, human: MEWParticipant, bot: MEWParticipant
-) -> None:
-    bot.controls.on_compact(lambda reason, target: asyncio.Event().wait())
-    compacting = asyncio.ensure_future(human.controls.compact("bot"))
-    await until(lambda: room.sent("participant/compact"))
-    await human.client.disconnect()
-    with pytest.raises(ConnectionLost):
-        await compacting
 
 
 async def test_pauses_of_ever_more_names_are_remembered_in_bounds(room: Room, human: MEWParticipant) -> None:

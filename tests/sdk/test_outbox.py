@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mew_lab.errors import ConnectionLost
-from mew_lab.sdk.connection import MAX_KEPT, MAX_KEPT_BYTES, Outbox
+from mew_lab.sdk.connection import MAX_KEPT_BYTES, Outbox
 
 MIB = 1024 * 1024
 
@@ -42,14 +42,6 @@ def fault_of(sent: asyncio.Future[None] | None) -> str:
     return str(sent.exception())
 
 
-async def test_they_go_in_the_order_in_which_they_came() -> None:
-    box = Box()
-    first = box.add("1", awaited=True)
-    box.add("2")
-    assert len(box.out) == 2 and box.left() == ["1", "2"] and len(box.out) == 0
-    assert first is not None and first.done() and first.exception() is None
-
-
 async def test_what_was_being_handed_over_is_never_repeated() -> None:
     box = Box()
     sent = [box.keep(text, awaited=True) for text in "abc"]
@@ -78,31 +70,6 @@ async def test_who_sent_on_a_link_that_broke_is_told_and_only_the_rest_is_kept()
     assert box.left() == ["a", "d"]
 
 
-async def test_where_nothing_is_kept_everything_ends_with_the_link() -> None:
-    box = Box(keep=False)
-    sent = box.add("a", awaited=True)
-    box.add("b")
-    box.add("c")
-    box.out.interrupt()
-    assert fault_of(sent) == "the connection ended before this message was sent"
-    assert box.lost == [(2, "the connection ended before this message was sent")] and box.left() == []
-    assert not box.out.keep("d", sent=None, sender="bot")
-
-
-async def test_what_has_no_sender_is_never_kept() -> None:
-    assert not Box().out.keep("#s#x", sent=None, sender="")
-
-
-@pytest.mark.threat(9)
-async def test_only_so_many_are_kept() -> None:
-    box = Box()
-    for number in range(MAX_KEPT):
-        box.keep(str(number))
-    with pytest.raises(ConnectionLost, match="takes 1000 messages and 8 MiB"):
-        box.out.keep("one more", sent=None, sender="bot")
-    assert len(box.left()) == 1000
-
-
 @pytest.mark.threat(9)
 async def test_only_so_much_is_kept_counted_in_bytes() -> None:
     box = Box()
@@ -118,28 +85,3 @@ async def test_only_so_much_is_kept_counted_in_bytes() -> None:
     box.out.interrupt()  # the count is taken anew
     with pytest.raises(ConnectionLost, match="8 MiB"):
         box.out.keep("x", sent=None, sender="bot")
-
-
-async def test_what_another_name_wrote_is_refused_aloud() -> None:
-    box = Box()
-    sent = box.keep("a", awaited=True, sender="bot-1")
-    box.keep("b", sender="bot-1")
-    box.keep("c", sender="bot-2")
-    box.out.claim("bot-2")
-    why = "it was written as 'bot-1', and the gateway calls this client 'bot-2' now"
-    assert fault_of(sent) == why and box.lost == [(1, why)] and box.left() == ["c"]
-
-
-async def test_at_the_end_everybody_is_told() -> None:
-    box = Box()
-    sent = box.keep("a", awaited=True)
-    box.keep("b")
-    box.out.end("it is over")
-    assert fault_of(sent) == "it is over" and box.lost == [(1, "it is over")] and box.left() == []
-
-
-async def test_who_cancels_before_it_was_sent_does_not_send_it() -> None:
-    box = Box()
-    box.keep("a", awaited=True).cancel()
-    box.keep("b")
-    assert box.left() == ["b"]

@@ -86,6 +86,8 @@ async def test_who_may_request_gets_the_answer_directly(room: Room, human: MEWPa
     }
     assert (response.to, response.correlation_id) == (("human",), (request.id,))
     assert (response.payload["jsonrpc"], response.payload["id"]) == ("2.0", 1)
+    assert set(response.payload) == {"jsonrpc", "id", "result"}
+    assert set(response.payload["result"]) <= {"content", "structuredContent", "isError", "_meta"}
 
 
 @pytest.mark.req(
@@ -371,20 +373,6 @@ async def test_a_withdraw_after_the_approval_ends_the_wait_and_is_no_failure(
     assert call.state == "running"
 
 
-async def test_withdrawing_a_request_says_that_it_may_have_run(
-    git: MEWParticipant, human: MEWParticipant
-) -> None:
-    call = human.call("git/never")
-    await until(lambda: len(git.request_server) == 1)
-    await call.withdraw()
-    with pytest.raises(
-        OutcomeUnknown, match=r"git/never: It was cancelled while it ran, and may have taken effect"
-    ):
-        await call
-    assert call.state == "unknown"
-    await until(lambda: len(git.request_server) == 0)
-
-
 @pytest.mark.parametrize("seat", ["human", "bot"])
 async def test_calling_a_participant_that_is_not_there_fails_at_once(
     room: Room, human: MEWParticipant, bot: MEWParticipant, seat: str
@@ -651,18 +639,6 @@ async def test_a_decision_whose_fate_is_unknown_is_not_sent_again(
     assert len(room.sent("mcp/request")) == 1
 
 
-async def test_a_target_that_left_before_the_fulfilment_ends_the_call(
-    git: MEWParticipant, human: MEWParticipant, bot: MEWParticipant
-) -> None:
-    call = bot.call("git/git_log")
-    await proposed(human, call)
-    await git.stop()
-    await until(lambda: "git" not in human.client.participants)
-    await human.approve(call.id)
-    with pytest.raises(NoReply, match="git left space 'demo' before answering git/git_log"):
-        await call
-
-
 async def test_a_proposal_to_nobody_needs_a_target_and_is_marked_edited(
     room: Room, human: MEWParticipant, bot: MEWParticipant
 ) -> None:
@@ -705,12 +681,6 @@ async def test_an_addressed_request_is_answered_in_its_context(room: Room, human
     await until(lambda: room.sent("mcp/response"))
     [response] = room.sent("mcp/response")
     assert (response.context, response.correlation_id) == ("work/step-1", (request.id,))
-
-
-async def test_a_peer_that_leaves_out_jsonrpc_and_id_is_answered(room: Room, human: MEWParticipant) -> None:
-    request = await ask(human, {"method": "tools/list"})
-    await until(lambda: room.sent("mcp/response"))
-    assert room.sent("mcp/response")[0].payload["id"] == request.id
 
 
 async def test_a_request_to_nobody_or_to_another_is_not_answered(room: Room, human: MEWParticipant) -> None:
@@ -768,14 +738,6 @@ async def test_a_slow_tool_holds_up_neither_the_reader_nor_the_others(
     assert len(git.request_server) == 20 and not any(call.done for call in slow)
 
 
-@pytest.mark.threat(9)
-async def test_a_flood_of_requests_is_answered_busy(git: MEWParticipant, human: MEWParticipant) -> None:
-    calls = [human.call("git/never") for _ in range(65)]
-    with pytest.raises(ToolFailed, match="Busy: 64 requests are being answered"):
-        await calls[-1]
-    assert len(git.request_server) == 64
-
-
 async def test_a_result_that_is_too_large_is_answered_with_a_sentence(
     room: Room, git: MEWParticipant, human: MEWParticipant
 ) -> None:
@@ -829,18 +791,6 @@ async def test_chat_is_said_acknowledged_and_cancelled(
     assert [one.raw for one in room.sent("chat/acknowledge")] == [acknowledged.raw]
     assert [one.raw for one in room.sent("chat/cancel")] == [cancelled.raw]
     assert (acknowledged.to, cancelled.to) == (("human",), ("bot",))
-
-
-@pytest.mark.req("S-L2-4")
-async def test_an_mcp_request_of_any_method_is_answered_and_given_up_when_its_time_is_over(
-    room: Room, git: MEWParticipant, human: MEWParticipant
-) -> None:
-    assert await human.mcp_request("git", {"method": "ping"}) == {}
-    [request] = room.sent("mcp/request")
-    assert (request.to, request.payload["method"]) == (("git",), "ping")
-    with pytest.raises(NoReply) as caught:
-        await human.mcp_request("git", {"method": "tools/call", "params": {"name": "never"}}, timeout=0.01)
-    assert caught.value.after_s is not None and caught.value.after_s >= 0.01
 
 
 async def test_what_one_may_not_say_is_refused_here(room: Room) -> None:

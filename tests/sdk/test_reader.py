@@ -12,32 +12,9 @@ from hypothesis import strategies as st
 from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError
 from mew_lab.sdk.reader import FRAME_COST, FrameReader, Overflow, wait_for_room
 
-from .conftest import until
-
 
 async def rest(reader: FrameReader) -> list[bytes]:
     return [data async for data in reader]
-
-
-async def test_what_was_put_in_comes_out_in_order_and_the_end_comes_last() -> None:
-    reader = FrameReader("stream-1")
-    for data in (b"one", b"", b"\x00#\n"):
-        assert not reader.put(data)
-    reader.end()
-    assert not reader.put(b"after the end")
-    assert await rest(reader) == [b"one", b"", b"\x00#\n"]
-    assert await rest(reader) == []
-
-
-async def test_a_reader_that_waits_gets_the_next_frame_and_the_end() -> None:
-    reader = FrameReader("stream-1")
-    reading = asyncio.create_task(rest(reader))
-    await asyncio.sleep(0)
-    reader.put(b"one")
-    await until(lambda: reader.held == 0)
-    reader.put(b"two")
-    reader.end()
-    assert await reading == [b"one", b"two"]
 
 
 async def test_a_reader_that_fell_behind_is_told_at_the_very_place_how_much_it_missed() -> None:
@@ -54,15 +31,6 @@ async def test_a_reader_that_fell_behind_is_told_at_the_very_place_how_much_it_m
     reader.put(b"after the gap")
     assert await anext(reader) == b"after the gap"
     assert (reader.missed_frames, reader.missed_bytes) == (4, 40)
-
-
-async def test_a_reader_that_drops_the_oldest_keeps_the_newest_and_counts() -> None:
-    reader = FrameReader("stream-1", limit=2 * (10 + FRAME_COST), overflow="drop_oldest")
-    for n in range(5):
-        assert not reader.put(b"%010d" % n)
-    reader.end()
-    assert await rest(reader) == [b"%010d" % 3, b"%010d" % 4]
-    assert (reader.missed_frames, reader.missed_bytes) == (3, 30)
 
 
 async def test_a_frame_larger_than_the_limit_is_taken_where_nothing_else_waits() -> None:

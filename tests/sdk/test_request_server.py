@@ -142,7 +142,7 @@ async def test_a_result_that_cannot_travel_is_an_error_and_a_lost_one_is_lost(st
     await until(lambda: stage.posted)
     assert stage.posted[0]["payload"]["error"] == {
         "code": -32001,
-        "message": "It was executed, and the result cannot be sent: too large",
+        "message": "Its tool answered, but the answer cannot be sent: too large",
         "data": {"code": "outcome_unknown"},
     }
     stage.faults = [ConnectionLost("gone")]

@@ -181,21 +181,6 @@ async def test_who_may_not_acknowledge_says_nothing_and_holds_it_all_the_same(
     assert (await acknowledged(human, grant))[0].by == "mute"
 
 
-@pytest.mark.threat(12)
-async def test_an_acknowledgement_by_a_stranger_is_not_believed(
-    room: Room, human: MEWParticipant, bot: MEWParticipant
-) -> None:
-    stranger = await room.seat("stranger")
-    await room.seat("mute", [{"kind": "chat"}])
-    grant = await human.rights.grant("mute", [CALL])
-    await stranger.send_accepted(
-        {"kind": ACK["kind"], "correlation_id": [grant.id], "payload": {"status": "accepted"}}
-    )
-    await settle()
-    found = human.rights.grants.get(grant.id)
-    assert found is not None and found.acknowledged == ()
-
-
 # --- told of changes ---
 
 

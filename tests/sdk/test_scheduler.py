@@ -50,22 +50,6 @@ async def plans(hours: Hours, steps: Steps) -> AsyncIterator[KeyedScheduler]:
     await made.close()
 
 
-async def test_a_step_is_taken_when_it_is_due_and_the_next_after_that(
-    plans: KeyedScheduler, hours: Hours, steps: Steps
-) -> None:
-    steps.gives = [NextStep(5.0, 1, settled=False), NextStep(300.0)]
-    plans.schedule("git", 3.0)
-    await hours.go(2.9)
-    assert steps.taken == [] and plans.unsettled == {"git"}
-    await hours.go(0.1)
-    assert steps.taken == [("git", 0)] and plans.unsettled == {"git"}
-    await hours.go(5.0)
-    assert steps.taken == [("git", 0), ("git", 1)] and plans.unsettled == set()
-    assert "git" in plans and steps.settled == 1
-    await hours.go(300.0)
-    assert steps.taken[2:] == [("git", 0)] and "git" not in plans
-
-
 async def test_a_new_plan_replaces_the_old_one_and_a_dropped_one_never_happens(
     plans: KeyedScheduler, hours: Hours, steps: Steps
 ) -> None:

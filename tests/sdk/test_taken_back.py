@@ -39,19 +39,9 @@ class Narrow(Odd):
     """A gateway without extensions, and a participant `me` beside `git`; it echoes only what the test says."""
 
     def __init__(self, *capabilities: dict[str, Any], extension: Any = None) -> None:
-        super().__init__()
-        self.held, self.extension = [*NARROW, *capabilities], extension
-
-    def welcome(self) -> None:
-        git = {"id": "git", "capabilities": [{"kind": "*"}]}
-        payload = {
-            "you": {"id": "me", "capabilities": self.held},
-            "participants": [git],
-            "active_streams": [],
-        }
-        if self.extension:
-            payload["x-mew-lab"] = self.extension
-        self.say("system/welcome", payload, to=["me"])
+        super().__init__(can=[*NARROW, *capabilities])
+        self.others = [{"id": "git", "capabilities": [{"kind": "*"}]}]
+        self.extension = extension
 
     async def next(self) -> Envelope:
         raw = str(await self.end.receive())
@@ -78,7 +68,7 @@ async def test_at_a_gateway_of_ours_it_is_withdrawn_and_said_to_be(
     me = await room.seat("me", NARROW if narrow else [*NARROW, *ENDING])
     assert me.can_send(end)
     assert (await ended(BEGIN[end](me))).endswith(" was withdrawn")
-    assert [one.sender for one in room.sent(end)] == ["me"]
+    assert [(one.sender, one.payload) for one in room.sent(end)] == [("me", {"reason": "timeout"})]
 
 
 @pytest.mark.parametrize("end", OWN)

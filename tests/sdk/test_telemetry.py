@@ -148,14 +148,6 @@ async def test_fields_limit_what_is_told_but_for_messages_in_context(
     assert await told() == {"messages_in_context": 0}
 
 
-async def test_a_logical_name_is_asked_and_answers_under_its_runtime_id(
-    room: Room, human: MEWParticipant
-) -> None:
-    await room.seat("bot", "proposer", runtime_id="bot-7")
-    status = await human.telemetry.request_participant_status("bot")
-    assert status.sender == "bot-7"
-
-
 @pytest.mark.threat(9)
 async def test_a_forged_answer_is_not_believed_and_a_silent_one_is_given_up(
     room: Room, human: MEWParticipant

@@ -47,39 +47,6 @@ def test_while_paused_acknowledgements_and_cancellations_pass_and_the_rest_does_
 
 
 @pytest.mark.req("P-3.9.1-3")
-def test_a_pause_is_heard_by_all_and_says_in_its_refusals_who_paused_until_when() -> None:
-    stage = Stage(alice="*", bot="*", eve=[])
-    step = stage.send(
-        "alice", "participant/pause", {"timeout_seconds": 60, "reason": "rate_limit"}, to=["bot"]
-    )
-    assert step.told("participant/pause") == {"alice", "bot", "eve"}
-    refused = stage.send("bot", "chat").error
-    assert refused["paused_until"] == "2026-01-01T00:01:00.000Z"
-    assert "alice" in refused["message"]
-    assert stage.send("eve", "mcp/response").accepted  # others are not meant
-
-
-@pytest.mark.req("P-3.9.1-3")
-@pytest.mark.parametrize(("seconds", "passes"), [(59.999, False), (60, True), (61, True)])
-def test_a_pause_is_over_when_its_time_is(seconds: float, passes: bool) -> None:
-    stage = paused(timeout_seconds=60)
-    stage.at(seconds)
-    assert stage.send("bot", "chat").accepted is passes
-
-
-@pytest.mark.req("P-3.9.1-3")
-def test_without_a_time_a_pause_lasts_until_somebody_else_ends_it() -> None:
-    stage = paused()
-    stage.at(10_000_000)
-    assert not stage.send("bot", "chat").accepted
-    own = stage.send("bot", "participant/resume", to=["bot"])
-    assert own.told("participant/resume") == {"alice", "bot"}  # relayed, and changes nothing
-    assert not stage.send("bot", "chat").accepted
-    assert stage.send("alice", "participant/resume", to=["bot"]).accepted
-    assert stage.send("bot", "chat").accepted
-
-
-@pytest.mark.req("P-3.9.1-3")
 def test_a_pause_binds_every_connection_http_and_frames_and_outlives_a_reconnect() -> None:
     stage = Stage(alice="*", bot="*")
     stage.join("bot", as_="bot-2")
@@ -93,13 +60,6 @@ def test_a_pause_binds_every_connection_http_and_frames_and_outlives_a_reconnect
     stage.leave("bot")
     stage.join("bot")
     assert not stage.send("bot", "chat").accepted
-
-
-def test_a_later_pause_takes_the_place_of_the_earlier() -> None:
-    stage = paused()
-    stage.send("alice", "participant/pause", {"timeout_seconds": 1}, to=["bot"])
-    stage.at(1)
-    assert stage.send("bot", "chat").accepted
 
 
 def test_a_time_beyond_the_calendar_is_a_long_time() -> None:
@@ -123,15 +83,6 @@ def test_a_control_says_whom_it_means(kind: str, to: list[str], error: str) -> N
     assert stage.send("alice", kind, to=to).error["error"] == error
     assert stage.send("alice", kind).error["error"] == "invalid_request"
     assert stage.send("bot", "chat").accepted
-
-
-@pytest.mark.req("P-3.6.4-3", "P-3.9.1-3")
-@pytest.mark.parametrize("name", ["bot", "client-7"])
-def test_a_control_takes_either_name(name: str) -> None:
-    stage = Stage(alice="*", bot="*", absent=["bot"])
-    stage.join("bot", as_="client-7")
-    assert stage.send("alice", "participant/pause", to=[name]).accepted
-    assert stage.send("client-7", "chat").error["error"] == "paused"
 
 
 @pytest.mark.threat(14)

@@ -255,9 +255,18 @@ def test_the_reserved_kinds_are_those_of_the_ruling() -> None:
 
 
 @pytest.mark.req(
-    "P-4.1-3", "P-4.1-4", "P-4.1-5", "P-4.1-6", "P-4.1-10", "P-4.1-11", "P-4.1-12", "P-9.3-1", "S-L2-8", "P-4.2-1",
-    "P-4.2-2", "P-4.2-3", "P-4.2-8", "P-4.2-9", "P-8.1-5", "P-8.1-6", "C-7", "C-8", "C-13",
-)  # fmt: skip
+    "P-4.1-3",
+    "P-4.1-10",
+    "P-4.1-11",
+    "P-4.1-12",
+    "P-4.2-1",
+    "P-4.2-3",
+    "P-4.2-9",
+    "P-8.1-5",
+    "P-8.1-6",
+    "C-8",
+    "C-13",
+)
 @pytest.mark.parametrize(
     ("held", "kind", "payload", "passes"),
     [
@@ -269,33 +278,8 @@ def test_the_reserved_kinds_are_those_of_the_ruling() -> None:
         (["chat"], "chat/cancel", {}, False),
         (["mcp/proposal", "mcp/response", "chat"], "mcp/request", CALL, False),
         (["mcp/proposal", "mcp/response", "chat"], "mcp/proposal", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"method": "tools/*"}}], "mcp/request", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"method": "tools/*"}}], "mcp/request", {"method": "x"}, False),
         ([{"kind": "mcp/request", "payload": {"params": {"name": "read_*"}}}], "mcp/request", CALL, True),
-        (
-            [{"kind": "mcp/request", "payload": {"params": {"name": "read_*"}}}],
-            "mcp/request",
-            {"method": "tools/call", "params": {"name": "write_file"}},
-            False,
-        ),
-        (
-            [{"kind": "mcp/request", "payload": {"method": "*/list"}}],
-            "mcp/request",
-            {"method": "tools/list"},
-            True,
-        ),
-        (
-            [{"kind": "mcp/request", "payload": {"method": "*/list"}}],
-            "mcp/request",
-            {"method": "tools/call"},
-            False,
-        ),
-        ([{"kind": "mcp/request", "payload": {"method": "!tools/call"}}], "mcp/request", CALL, False),
-        ([{"kind": "mcp/request", "payload": {"method": "!x/*"}}], "mcp/request", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"method": "/tools.(call|list)/"}}], "mcp/request", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"$.params.name": "read_file"}}], "mcp/request", CALL, True),
-        ([{"kind": "mcp/request", "payload": {"$.params.name": "x"}}], "mcp/request", CALL, False),
-        ([{"kind": "mcp/request", "payload": {"**": "read_file"}}], "mcp/request", CALL, True),
+        ([{"kind": "mcp/request", "payload": {"params": {"name": "!read_*"}}}], "mcp/request", CALL, False),
         (["a/*"], "a/b/c", {}, True),
         (["a*"], "a/b", {}, False),
         (["a/*/c"], "a/b/b/c", {}, False),
@@ -373,33 +357,6 @@ def test_all_hear_one_stream_in_one_order() -> None:
         == heard["cat"]
         == [f"{name}-{n}" for n in range(3) for name in ("alice", "bob")]
     )
-
-
-@pytest.mark.req("P-2.1-2", "P-9.1-1", "P-3.2.1-4", "P-3.2.1-6", "C-1")
-def test_a_proposer_may_not_act_somebody_who_may_acts_for_it_and_it_sees_the_outcome() -> None:
-    stage = Stage(agent=["mcp/proposal"], human=["mcp/request"], files=[])
-    refused = stage.send("agent", "mcp/request", CALL, to=["files"])
-    assert refused.error["error"] == "capability_violation" and refused.hearers == {"agent"}
-    proposal = stage.send("agent", "mcp/proposal", CALL, id="p1", to=["files"])
-    assert proposal.hearers == {"agent", "human", "files"}
-    own = stage.send("agent", "mcp/request", CALL, to=["files"], correlation_id=["p1"])
-    assert own.error["error"] == "capability_violation"
-    fulfilment = stage.send("human", "mcp/request", CALL, id="f1", to=["files"], correlation_id=["p1"])
-    assert fulfilment.accepted and "agent" in fulfilment.told("mcp/request")
-    answer = stage.send("files", "mcp/response", {"result": {}}, to=["human"], correlation_id=["f1"])
-    assert "agent" in answer.told("mcp/response")
-    assert answer.said("mcp/response").correlation_id == ("f1",)
-
-
-@pytest.mark.req("P-3.3.2-1", "P-3.3.2-7")
-def test_whoever_may_reject_rejects_any_proposal_and_several_times() -> None:
-    stage = Stage(agent=["mcp/proposal"], one=["mcp/reject"], two=["mcp/reject"], three=["chat"])
-    stage.send("agent", "mcp/proposal", CALL, id="p1", to=["three"])
-    for name, reason in (("one", "unsafe"), ("two", "policy"), ("one", "busy")):
-        step = stage.send(name, "mcp/reject", {"reason": reason}, correlation_id=["p1"])
-        assert step.told("mcp/reject") == {"agent", "one", "two", "three"}
-        assert step.said("mcp/reject").payload == {"reason": reason}
-    assert not stage.send("three", "mcp/reject", {"reason": "no"}, correlation_id=["p1"]).accepted
 
 
 @pytest.mark.req("P-3.5.6-1", "P-3.5.6-4", "P-3.5.6-5", "P-3-17")

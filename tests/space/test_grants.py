@@ -21,15 +21,6 @@ def call(name: str) -> dict[str, Any]:
 # --- granting ---
 
 
-@pytest.mark.req("P-3.6.1-5", "P-3.6.1-8", "P-3.6.1-4", "P-4.1-13")
-def test_what_was_granted_passes_from_the_next_message_on_and_nothing_beside_it() -> None:
-    stage = Stage(alice="*", bot=["mcp/proposal"])
-    assert stage.send("bot", "mcp/request", call("read_file")).record.code == "capability_violation"
-    stage.grant("alice", "bot", [READ_FILE])
-    assert stage.send("bot", "mcp/request", call("read_file")).hearers == {"alice", "bot"}
-    assert stage.send("bot", "mcp/request", call("write_file")).record.code == "capability_violation"
-
-
 @pytest.mark.req("P-3.6.1-1", "P-3.6.8-1", "P-3.6.1-7")
 def test_a_grant_by_who_may_not_grant_changes_nothing() -> None:
     stage = Stage(alice=["chat"], bot=[])
@@ -43,55 +34,6 @@ def test_a_grant_by_who_may_not_grant_changes_nothing() -> None:
     assert {"kind": "chat"} in stage.held("bot")
 
 
-@pytest.mark.req("P-3.6.1-9", "P-3.8.1-2", "P-5.2-9")
-def test_the_recipient_is_told_everything_that_it_may_do_now_and_nobody_else_is() -> None:
-    stage = Stage(alice="*", bot=["mcp/proposal"])
-    granted = stage.grant("alice", "bot", [READ_FILE])
-    assert granted.told("system/welcome") == {"bot"}
-    welcome = granted.said("system/welcome")
-    assert welcome.to == ("bot",)
-    assert welcome.payload["you"] == {
-        "id": "bot",
-        "capabilities": [{"kind": "mcp/proposal"}, BASE, READ_FILE],
-    }
-    assert [one["id"] for one in welcome.payload["participants"]] == ["alice"]
-
-
-@pytest.mark.req("P-3.6.1-9")
-def test_the_grant_is_heard_by_all_before_the_welcome_that_it_causes() -> None:
-    stage = Stage(alice="*", bot=[], eve=[])
-    granted = stage.grant("alice", "bot", "chat")
-    assert granted.kinds("bot") == ["capability/grant", "system/welcome"]
-    assert granted.kinds("alice") == granted.kinds("eve") == ["capability/grant"]
-
-
-@pytest.mark.req("P-3.6.1-6")
-def test_grants_add_up() -> None:
-    stage = Stage(alice="*", bot=[])
-    stage.grant("alice", "bot", "chat")
-    welcome = stage.grant("alice", "bot", [READ_FILE, "mcp/proposal"]).said("system/welcome")
-    assert welcome.payload["you"]["capabilities"] == [
-        BASE,
-        {"kind": "chat"},
-        READ_FILE,
-        {"kind": "mcp/proposal"},
-    ]
-    assert stage.send("bot", "chat").accepted
-    assert stage.send("bot", "mcp/request", call("read_file")).accepted
-
-
-@pytest.mark.req("P-3.6.1-11", "P-3.6.1-12", "P-3.6.4-1", "P-3.6.4-3", "P-3.6.4-4", "P-3.6.4-5")
-@pytest.mark.parametrize("recipient", ["bot", "client-7"])
-def test_a_grant_to_either_name_of_a_participant_reaches_its_connection(recipient: str) -> None:
-    stage = Stage(alice="*", bot=[], absent=["bot"])
-    stage.join("bot", as_="client-7", on="c9")
-    granted = stage.grant("alice", recipient, "chat")
-    assert granted.told("system/welcome") == {"c9"}
-    assert granted.said("system/welcome").to == ("client-7",)
-    assert granted.said("system/welcome").payload["you"]["id"] == "client-7"
-    assert stage.send("c9", "chat").said("chat").sender == "client-7"
-
-
 @pytest.mark.req("P-3.6.1-9", "P-3.6.4-4")
 def test_every_connection_and_log_of_the_recipient_is_told() -> None:
     stage = Stage(alice="*", bot=[])
@@ -101,15 +43,6 @@ def test_every_connection_and_log_of_the_recipient_is_told() -> None:
     for connection in ("bot", "bot-2", "log"):
         [welcome] = granted.heard(connection, "system/welcome")
         assert {"kind": "chat"} in welcome.payload["you"]["capabilities"]
-
-
-@pytest.mark.req("P-3.6.1-8", "P-5.1-2")
-def test_who_is_away_holds_its_grant_when_it_comes() -> None:
-    stage = Stage(alice="*", bot=[], absent=["bot"])
-    assert stage.grant("alice", "bot", "chat").hearers == {"alice"}
-    welcome = stage.join("bot").said("system/welcome")
-    assert welcome.payload["you"]["capabilities"] == [BASE, {"kind": "chat"}]
-    assert stage.send("bot", "chat").accepted
 
 
 @pytest.mark.req("P-3.9.9-3")
@@ -221,14 +154,6 @@ def test_one_capability_too_many_spoils_the_whole_grant() -> None:
     assert stage.held("bot") == [BASE]
 
 
-@pytest.mark.req("P-3.6.8-2")
-def test_what_was_granted_can_be_handed_on() -> None:
-    stage = Stage(alice="*", ben=["capability/grant"], cat=[])
-    assert stage.grant("ben", "cat", "chat").error["error"] == "cannot_grant"
-    stage.grant("alice", "ben", "chat")
-    assert stage.grant("ben", "cat", "chat").accepted
-
-
 @pytest.mark.parametrize(
     ("payload", "error"),
     [
@@ -259,20 +184,6 @@ def test_a_space_takes_so_many_grants_and_a_participant_so_many_capabilities() -
 # --- revoking ---
 
 
-@pytest.mark.req("P-3.6.2-1", "P-3.6.1-3", "P-3.6.8-4")
-def test_the_id_of_a_grant_ends_it_at_once_and_leaves_the_rest() -> None:
-    stage = Stage(alice="*", bot=[])
-    stage.grant("alice", "bot", ["chat", READ_FILE], id="grant-789")
-    stage.grant("alice", "bot", "mcp/proposal", id="grant-790")
-    revoked = stage.revoke("alice", recipient="bot", grant_id="grant-789")
-    [welcome] = revoked.heard("bot", "system/welcome")
-    assert welcome.payload["you"]["capabilities"] == [BASE, {"kind": "mcp/proposal"}]
-    assert revoked.kinds("bot") == ["capability/revoke", "system/welcome"]
-    assert revoked.kinds("alice") == ["capability/revoke"]
-    assert stage.send("bot", "chat").record.code == "capability_violation"
-    assert stage.send("bot", "mcp/proposal").accepted
-
-
 @pytest.mark.req("P-3.6.2-1", "C-10")
 def test_a_grant_is_looked_up_in_the_whole_space() -> None:
     stage = Stage(alice="*", ben=["capability/revoke"], bot=[])
@@ -290,28 +201,6 @@ def test_a_grant_that_nobody_holds_is_not_found(grant_id: str) -> None:
     refused = stage.revoke("alice", recipient="bot", grant_id=grant_id)
     assert (refused.error["error"], refused.error["grant_id"]) == ("grant_not_found", grant_id)
     assert stage.send("cat", "chat").accepted
-
-
-@pytest.mark.req("P-3.6.2-2", "C-10")
-def test_a_pattern_takes_every_capability_that_it_covers_configured_granted_and_baseline() -> None:
-    stage = Stage(alice="*", bot=["chat", "mcp/request"])
-    stage.grant("alice", "bot", [READ_FILE, "mcp/reject"])
-    stage.revoke("alice", recipient="bot", capabilities=[{"kind": "mcp/*"}])
-    assert stage.held("bot") == [{"kind": "chat"}]
-    assert stage.send("bot", "mcp/response").record.code == "capability_violation"
-    stage.leave("bot")
-    assert stage.join("bot").said("system/welcome").payload["you"]["capabilities"] == [{"kind": "chat"}]
-
-
-@pytest.mark.req("P-3.6.2-2", "C-10")
-def test_what_only_overlaps_stays_and_the_revoker_is_told_what_remains() -> None:
-    stage = Stage(alice="*", bot=["mcp/*", "chat"])
-    revoked = stage.revoke("alice", recipient="bot", capabilities=patterns(["mcp/request", "chat"]))
-    assert revoked.kinds("alice") == ["capability/revoke", "system/error"]
-    assert revoked.error["error"] == "revoke_partial"
-    assert revoked.error["remaining"] == [{"kind": "mcp/*"}]
-    assert revoked.told("system/error") == {"alice"}
-    assert stage.held("bot") == [{"kind": "mcp/*"}, BASE]
 
 
 @pytest.mark.req("P-3.6.2-2", "C-10")

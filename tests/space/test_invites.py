@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mew_lab.protocol.profiles import STARTER
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Close, Deliver, HttpReply, Mint, Void
 from mew_lab.space.state import SpaceLimits
 
@@ -20,20 +19,6 @@ def invited(stage: Stage, inviter: str, name: str, **payload: Any) -> Step:
 
 
 # --- who is let in ---
-
-
-@pytest.mark.req("P-3.6.5-2", "P-3.6.5-3")
-def test_an_invited_participant_has_a_token_and_joins_with_what_it_was_given() -> None:
-    stage = Stage(alice="*")
-    step = invited(stage, "alice", "new", initial_capabilities=patterns(["chat", "mcp/proposal"]))
-    assert step.of(Mint) == [Mint("new")]
-    welcome = stage.join("new").said("system/welcome")
-    assert welcome.payload["you"] == {
-        "id": "new",
-        "capabilities": [*patterns(["chat", "mcp/proposal"]), BASE],
-    }
-    assert stage.send("new", "chat").accepted
-    assert not stage.send("new", "mcp/request").accepted
 
 
 @pytest.mark.req("P-3.6.5-3")
@@ -81,40 +66,6 @@ def test_a_space_never_holds_a_token_and_only_what_goes_to_the_inviter_may_carry
     assert all("token" not in one.payload for one in step.heard("ben"))
 
 
-@pytest.mark.req("P-3.6.5-5", "C-11", "P-3.7-2", "P4-3.6.4-1")
-def test_the_others_hear_of_the_invite_and_see_who_may_come_without_credentials() -> None:
-    stage = Stage(alice="*", ben=[])
-    step = invited(stage, "alice", "new", initial_capabilities=patterns(["chat"]))
-    presence = step.said("system/presence")
-    assert step.told("system/presence") == {"alice", "ben"}
-    assert presence.payload == {
-        "event": "invited",
-        "participant": {"id": "new", "capabilities": [{"kind": "chat"}, BASE]},
-    }
-    assert step.told("space/invite") == {"alice", "ben"}
-    assert step.kinds("alice") == ["space/invite", "space/invite-ack", "system/presence"]
-
-
-@pytest.mark.threat(7)
-def test_the_email_of_an_invitation_goes_to_nobody() -> None:
-    stage = Stage(alice="*", ben=[])
-    step = invited(stage, "alice", "new", email="new@example.org", reason="help")
-    assert step.said("space/invite").payload == {"participant_id": "new", "reason": "help"}
-    assert all("example.org" not in one.envelope.raw for one in step.of(Deliver))
-
-
-@pytest.mark.req("P-3.6.6-1", "P-3.6.6-2")
-def test_by_http_the_reply_carries_what_the_acknowledgement_carries() -> None:
-    stage = Stage(alice="*", absent=["alice"])
-    step = stage.post("alice", "space/invite", {"participant_id": "new"}, id="i1")
-    assert step.of(Deliver) == []
-    assert step.reply == HttpReply(
-        200,
-        {"id": "i1", "status": "created", "participant_id": "new", "token": TOKEN_PLACEHOLDER},
-        secret=True,
-    )
-
-
 @pytest.mark.req("P-3.6.6-3")
 def test_by_http_the_posters_own_connections_are_acknowledged_too_but_not_its_log() -> None:
     stage = Stage(alice="*", ben=[])
@@ -141,53 +92,13 @@ def test_whoever_is_known_is_not_invited_again_and_no_token_is_made(name: str) -
     assert "token" not in ack.payload
 
 
-@pytest.mark.req("P-3.6.6-2")
-def test_by_http_a_known_name_is_a_conflict() -> None:
-    stage = Stage(alice="*", ben=[], absent=["alice"])
-    reply = stage.post("alice", "space/invite", {"participant_id": "ben"}).reply
-    assert (reply.status, reply.body["status"], reply.body["participant_id"]) == (
-        409,
-        "already_exists",
-        "ben",
-    )
-
-
 # --- with what (R12) ---
-
-
-@pytest.mark.req("P-7.3-1")
-def test_nothing_said_is_the_starter_profile() -> None:
-    stage = Stage(alice=["space/invite"])
-    invited(stage, "alice", "new")
-    assert stage.held("new") == STARTER
 
 
 def test_an_empty_list_is_an_empty_list() -> None:
     stage = Stage(alice="*")
     invited(stage, "alice", "new", initial_capabilities=[])
     assert stage.held("new") == [BASE]
-
-
-@pytest.mark.req("C-9", "P-3.6.8-2")
-def test_beyond_the_starter_profile_an_inviter_gives_what_it_holds_and_no_more() -> None:
-    stage = Stage(alice=["space/invite", "mcp/request"])
-    one = invited(stage, "alice", "one", initial_capabilities=patterns(["chat", "mcp/request"]))
-    assert one.accepted
-    two = invited(stage, "alice", "two", initial_capabilities=patterns(["chat", "stream/*"]))
-    assert two.error["error"] == "cannot_grant"
-    assert two.of(Mint) == [] and two.hearers == {"alice"}
-    assert stage.join("two").closed == {"two": 4401}
-
-
-@pytest.mark.req("P-3.6.2-1", "C-9")
-def test_what_is_beyond_the_starter_profile_falls_with_the_inviters_right_and_the_rest_stays() -> None:
-    stage = Stage(alice="*", ben=["space/invite", "mcp/request"])
-    invited(stage, "ben", "new", initial_capabilities=[{"kind": ["chat", "mcp/request"]}])
-    stage.join("new")
-    assert stage.send("new", "mcp/request").accepted
-    stage.revoke("alice", recipient="ben", capabilities=patterns(["mcp/request"]))
-    assert not stage.send("new", "mcp/request").accepted
-    assert stage.send("new", "chat").accepted
 
 
 @pytest.mark.req("P-3.6.2-1")
@@ -251,18 +162,6 @@ def test_who_is_kicked_is_closed_loses_its_tokens_and_is_seen_to_leave() -> None
     assert step.kinds("ben") == ["space/kick"]  # it hears why, and nothing after
 
 
-@pytest.mark.req("P-3.6.7-1")
-def test_what_a_kicked_participant_had_sent_is_dropped_and_it_comes_by_no_other_way() -> None:
-    stage = Stage(alice="*", ben=["chat"])
-    stage.send("alice", "space/kick", {"participant_id": "ben"})
-    assert stage.send("ben", "chat").effects == ()
-    assert stage.frame("ben", b"#stream-1#x").effects == ()
-    assert stage.leave("ben").effects == ()
-    assert stage.post("ben", "chat").reply.status == 403
-    assert stage.join("ben").closed == {"ben": 4403}
-    assert stage.send("alice", "chat").hearers == {"alice"}
-
-
 @pytest.mark.req("P-3.6.7-2")
 def test_a_kick_by_who_may_not_kick_puts_nobody_out() -> None:
     stage = Stage(alice="*", ben=["chat"], eve=["space/invite"])
@@ -304,17 +203,3 @@ def test_a_kicked_participant_is_nobody_until_it_is_invited_or_enrolled_anew() -
     stage.enrol("ben", ["chat"])
     assert stage.join("ben").kinds("ben") == ["system/welcome"]
     assert stage.send("ben", "chat").accepted
-
-
-@pytest.mark.parametrize(
-    ("payload", "error"),
-    [
-        ({}, "invalid_request"),
-        ({"participant_id": "nobody"}, "participant_not_found"),
-        ({"participant_id": "alice"}, "owner_protected"),
-    ],
-)
-def test_nobody_is_kicked_by_mistake(payload: dict[str, Any], error: str) -> None:
-    stage = Stage(owner="alice", alice="*", ben="*")
-    step = stage.send("ben", "space/kick", payload)
-    assert (step.error["error"], step.closed) == (error, {})

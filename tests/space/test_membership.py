@@ -16,17 +16,6 @@ BASE = {"kind": "mcp/response"}
 # --- the welcome ---
 
 
-@pytest.mark.req("P-3.8.1-1", "P-3.7-5", "P-5.2-5")
-def test_who_joins_is_welcomed_first_and_alone() -> None:
-    stage = Stage(alice=["chat"], bot=["mcp/proposal"], absent=["bot"])
-    step = stage.join("bot", as_="client-7", on="c2")
-    assert step.kinds("c2") == ["system/welcome"]
-    welcome = step.said("system/welcome")
-    assert step.told("system/welcome") == {"c2"}
-    assert (welcome.sender, welcome.to) == ("system:gateway", ("client-7",))
-    assert welcome.payload["you"] == {"id": "client-7", "capabilities": [{"kind": "mcp/proposal"}, BASE]}
-
-
 @pytest.mark.req("P-3.8.1-2", "P-5.2-9", "P-5.1-1")
 def test_the_welcome_tells_what_is_enforced_to_the_capability() -> None:
     stage = Stage(bot=[{"kind": "chat", "payload": {"text": "hi*"}}, "mcp/proposal"])
@@ -36,26 +25,6 @@ def test_the_welcome_tells_what_is_enforced_to_the_capability() -> None:
     assert stage.send("bot", "chat", {"text": "hi there"}).accepted
     refused = stage.send("bot", "chat", {"text": "bye"})
     assert refused.error["your_capabilities"] == told
-
-
-@pytest.mark.req("P-3.8.1-3")
-def test_the_welcome_lists_all_others_with_their_capabilities() -> None:
-    stage = Stage(alice=["chat"], ben=["mcp/request"], cat=[], absent=["cat"])
-    stage.join("ben", as_="ben-2")
-    assert stage.join("cat").said("system/welcome").payload["participants"] == [
-        {"id": "alice", "capabilities": [{"kind": "chat"}, BASE]},
-        {"id": "ben", "capabilities": [{"kind": "mcp/request"}, BASE]},
-        {"id": "ben-2", "capabilities": [{"kind": "mcp/request"}, BASE]},
-    ]
-
-
-@pytest.mark.req("C-2", "C-1")
-def test_a_welcome_is_heard_by_nobody_else() -> None:
-    stage = Stage(alice="*", ben="*", cat=[], absent=["cat"])
-    step = stage.join("cat")
-    assert "system/welcome" not in step.kinds("alice") + step.kinds("ben")
-    granted = stage.grant("alice", "ben", "chat")
-    assert "system/welcome" not in granted.kinds("alice") + granted.kinds("cat")
 
 
 @pytest.mark.req("C-12", "P-4.1-3")
@@ -69,48 +38,7 @@ def test_everybody_holds_the_baseline_and_a_configuration_may_switch_it_off() ->
     assert not without.send("bot", "mcp/response").accepted
 
 
-# --- presence ---
-
-
-@pytest.mark.req("P-3.7-1", "P-3.7-2", "P-3.7-3", "P-3.7-4", "P-3.7-6")
-def test_all_others_see_who_comes_and_what_it_may_do() -> None:
-    stage = Stage(alice=[], ben=[], bot=["chat"], absent=["bot"])
-    step = stage.join("bot", as_="client-7")
-    presence = step.said("system/presence")
-    assert step.told("system/presence") == {"alice", "ben"}
-    assert (presence.sender, presence.to) == ("system:gateway", ())
-    assert presence.payload == {
-        "event": "join",
-        "participant": {"id": "client-7", "capabilities": [{"kind": "chat"}, BASE]},
-    }
-
-
-@pytest.mark.req("P-3.7-1", "P-3.7-2", "P-3.7-3", "P-3.7-6")
-def test_all_others_see_who_goes() -> None:
-    stage = Stage(alice=[], ben=[], bot=["chat"])
-    step = stage.leave("bot")
-    presence = step.said("system/presence")
-    assert step.told("system/presence") == {"alice", "ben"}
-    assert presence.sender == "system:gateway"
-    assert presence.payload == {"event": "leave", "participant": {"id": "bot"}}
-    assert stage.send("alice", "mcp/response").hearers == {"alice", "ben"}
-
-
-def test_who_was_never_here_does_not_leave() -> None:
-    stage = Stage(alice=[])
-    assert stage.leave("nobody").effects == ()
-    stage.leave("alice")
-    assert stage.leave("alice").effects == ()
-
-
 # --- admission ---
-
-
-def test_a_stranger_is_not_told_more_than_that_it_is_unknown() -> None:
-    step = Stage(alice=[]).join("mallory")
-    assert step.closed == {"mallory": 4401}
-    assert step.hearers == set()
-    assert (step.record.verdict, step.record.code) == ("refused", "4401")
 
 
 @pytest.mark.req("C-26")
@@ -137,10 +65,6 @@ def test_an_id_once_used_stays_its_participants_for_the_life_of_the_space() -> N
     assert stage.grant("alice", "client-1", "chat").accepted
     assert stage.join("bot", as_="client-1").kinds("client-1") == ["system/welcome"]
     assert stage.send("client-1", "chat").accepted
-
-
-def test_an_id_that_is_connected_is_taken() -> None:
-    assert Stage(bot=[]).join("bot", as_="bot", on="c2").closed == {"c2": 4409}
 
 
 @pytest.mark.req("P-7.2-1", "P-3-5")

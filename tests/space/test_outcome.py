@@ -1,4 +1,4 @@
-"""What rules read in a payload, and that a cause is heard before what it causes."""
+"""What rules read in a payload."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.space.outcome import capabilities_in, named, text_in
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.state import State
-
-from .stage import Stage
 
 
 def envelope(**payload: object) -> Envelope:
@@ -44,24 +42,3 @@ def test_a_name_that_nobody_has_is_not_found_and_not_repeated_at_length() -> Non
         named(State(()), "x" * 1000)
     assert refused.value.payload["error"] == "participant_not_found"
     assert len(str(refused.value)) < 300
-
-
-@pytest.mark.req("P-3.6.1-9", "P-3.6.7-1", "P-3.10.1-7")
-@pytest.mark.parametrize(
-    ("kind", "payload", "caused"),
-    [
-        ("capability/grant", {"recipient": "bot", "capabilities": [{"kind": "chat"}]}, ["system/welcome"]),
-        ("capability/revoke", {"recipient": "bot", "capabilities": [{"kind": "mcp/*"}]}, ["system/welcome"]),
-        ("space/invite", {"participant_id": "new"}, ["space/invite-ack", "system/presence"]),
-        ("space/kick", {"participant_id": "bot"}, ["system/presence"]),
-        ("stream/request", {}, ["stream/open"]),
-        ("participant/pause", {}, []),
-    ],
-)
-def test_a_cause_is_heard_before_what_it_causes(
-    kind: str, payload: dict[str, object], caused: list[str]
-) -> None:
-    stage = Stage(alice="*", bot=[])
-    step = stage.send("alice", kind, payload, to=["bot"])
-    heard = list(dict.fromkeys(step.kinds("alice") + step.kinds("bot")))
-    assert heard == [kind, *caused]

@@ -133,19 +133,6 @@ def test_of_each_a_thousand_chats_are_remembered_and_twenty_thousand_of_all() ->
     assert sorted(id for ids in state.chats_of.values() for id in ids) == sorted(state.chats)
 
 
-@pytest.mark.ruling("R14")
-def test_a_pause_lets_it_pass_and_a_shutdown_does_not() -> None:
-    stage = Stage(human="*", bot=TALK)
-    stage.send("bot", "mcp/proposal", id="p")
-    stage.send("bot", "chat", id="c")
-    stage.send("human", "participant/pause", to=["bot"])
-    assert stage.send("bot", "mcp/withdraw", correlation_id=["p"]).accepted
-    assert stage.send("bot", "chat/cancel", correlation_id=["c"]).accepted
-    stage.send("human", "participant/shutdown", to=["bot"])
-    for kind, id in (("mcp/withdraw", "p"), ("chat/cancel", "c")):
-        assert stage.send("bot", kind, correlation_id=[id]).error["error"] == "shut_down"
-
-
 @pytest.mark.ruling("R25")
 def test_it_costs_no_use_and_what_it_does_not_allow_does() -> None:
     stage = Stage(human="*", bot=TALK)

@@ -12,44 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.protocol.envelope import MAX_ID, NEAR, find_id, is_id
-from mew_lab.space.events import Deliver, Limited, Oversize, Received, Record, RefusedBefore, outline
+from mew_lab.space.events import Limited, Oversize, Received, Record, RefusedBefore, outline
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.snapshot import snapshot
 from mew_lab.space.state import LIMITS
 
 from ..conftest import examples
 from .stage import Stage
-
-
-@pytest.mark.req("P-3.8.2-1", "P-4.2-4", "P-8.1-6", "P-5.4-1", "P-3-14")
-def test_a_violation_is_told_to_the_violator_with_what_it_may_do() -> None:
-    stage = Stage(alice=[], bot=["mcp/proposal", "chat"], absent=["bot"])
-    stage.join("bot", as_="client-7", on="c2")
-    step = stage.send("c2", "mcp/request", {"method": "tools/list"}, id="env-bad-call", to=["alice"])
-    error = step.said("system/error")
-    assert step.told("system/error") == {"c2"}
-    assert (error.sender, error.to, error.correlation_id) == (
-        "system:gateway",
-        ("client-7",),
-        ("env-bad-call",),
-    )
-    assert error.payload["error"] == "capability_violation"
-    assert error.payload["attempted_kind"] == "mcp/request"
-    assert error.payload["your_capabilities"] == [
-        {"kind": "mcp/proposal"},
-        {"kind": "chat"},
-        {"kind": "mcp/response"},
-    ]
-
-
-@pytest.mark.req("P-3.8.2-2", "P-4.2-3", "P-8.1-6", "P-5.4-1")
-@pytest.mark.parametrize("how", ["socket", "http"])
-def test_what_is_refused_is_heard_by_nobody_and_what_is_allowed_by_all(how: str) -> None:
-    stage = Stage(alice="*", bot=["chat"])
-    say = stage.send if how == "socket" else stage.post
-    refused = say("bot", "mcp/request", {"method": "x"})
-    assert refused.kinds("bot") == ["system/error"] and refused.kinds("alice") == []
-    assert say("bot", "chat", {"text": "x"}).told("chat") == {"alice", "bot"}
 
 
 @pytest.mark.req("P-4.2-4")
@@ -175,15 +144,6 @@ def test_an_error_about_a_message_without_an_id_that_was_read_names_the_id_it_wa
     assert named.startswith("gw-")
 
 
-@pytest.mark.req("P-3.6.8-5")
-def test_the_journal_keeps_what_was_refused_and_why() -> None:
-    stage = Stage(bot=["chat"])
-    text = '{"id":"m1","kind":"mcp/request","payload":{}}'
-    record = stage.raw("bot", text).record
-    assert (record.participant, record.verdict, record.code) == ("bot", "refused", "capability_violation")
-    assert record.raw == text
-
-
 @pytest.mark.req("P-5.3-2")
 @pytest.mark.parametrize(
     ("kind", "payload", "status", "body"),
@@ -221,18 +181,6 @@ def test_by_http_the_reply_and_the_error_say_the_same(
     assert step.told("system/error") == {"bot"}
     assert step.error["error"] == step.reply.body["error"]
     assert step.error["message"] == step.reply.body["message"]
-
-
-def test_by_http_a_taken_id_is_a_conflict() -> None:
-    stage = Stage(alice="*", bot="*")
-    stage.post("alice", "mcp/proposal", id="p1")
-    assert stage.post("bot", "mcp/proposal", id="p1").reply.status == 409
-
-
-def test_who_is_not_connected_has_the_reply_alone() -> None:
-    stage = Stage(alice="*", bot=[], absent=["bot"])
-    step = stage.post("bot", "chat")
-    assert step.of(Deliver) == [] and step.reply.status == 403
 
 
 def test_under_which_id_a_poster_spoke_is_kept_where_it_was_not_its_name() -> None:

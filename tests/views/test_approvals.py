@@ -85,7 +85,7 @@ def test_a_decided_card_that_a_rejection_alone_has_ended_is_shown_whole_and_appr
         "rejected by ada; a second press of its button, “Approve all the same”, runs it despite that"
     ]
     human.page.send(human.message())
-    assert human.notice().startswith("Not approved: rejected by ada")
+    assert "not approved, because it was rejected already by ada (unsafe)" in human.notice()
     human.page.send(human.message(decision="reject", despite="rejected"))
     human.page.until(lambda: len(human.page.of("notice")) == 2)
     assert "changed nothing" in human.notice() and human.seat.fulfilled == []
@@ -94,7 +94,7 @@ def test_a_decided_card_that_a_rejection_alone_has_ended_is_shown_whole_and_appr
     assert human.seat.despite == [("rejected",)]
     human.page.send(human.message(despite="rejected"))
     human.page.until(lambda: len(human.page.of("notice")) == 3)
-    assert "The second decision changed nothing" in human.notice()
+    assert "fulfilled already by human (you); this decision changed nothing" in human.notice()
     assert len(human.seat.fulfilled) == 1
 
 
@@ -124,7 +124,7 @@ def test_a_rejection_takes_a_code_or_free_text(human: Human) -> None:
 def test_what_somebody_has_rejected_is_approved_only_by_a_press_that_says_so(human: Human) -> None:
     human.seat.propose(rejected="rejected by ada; still asked for")
     human.page.send(human.message())
-    assert "Not approved: rejected by ada; still asked for" in human.notice()
+    assert "not approved, because it was rejected by ada; still asked for" in human.notice()
     assert human.seat.fulfilled == []
     human.page.send(human.message(despite="rejected"))
     assert human.seat.outcomes["proposal-1"].result(10) == "fulfilled"
@@ -148,19 +148,18 @@ def test_the_twelve_standard_reasons_are_offered(human: Human) -> None:
         ({"nonce": None}, "does not belong to the running kernel"),
         ({"nonce": 7}, "does not belong to the running kernel"),
         ({"nonce": "\ud800"}, "does not belong to the running kernel"),
-        ({"digest": "0" * 64}, "differs from the proposal"),
-        ({"digest": None}, "differs from the proposal"),
+        ({"digest": "0" * 64}, "what was shown is not what is proposed"),
+        ({"digest": None}, "a malformed decision"),
         ({"id": "proposal-9"}, "That proposal is unknown"),
-        ({"id": ["proposal-1"]}, "That proposal is unknown"),
+        ({"id": ["proposal-1"]}, "a malformed decision"),
         ({"arguments": {"repo_path": "/"}}, "a malformed decision"),
         ({"payload": {}}, "a malformed decision"),
         ({"decision": "Approve"}, "a malformed decision"),
         ({"decision": None}, "a malformed decision"),
         ({"decision": "reject", "reason": {"code": "unsafe"}}, "a malformed decision"),
-        ({"decision": "reject", "reason": "x" * 501}, "a malformed decision"),
         ({"despite": "unknown"}, "a malformed decision"),
         ({"despite": ["rejected"]}, "a malformed decision"),
-        ({"target": "files"}, "names its target itself"),
+        ({"target": "files"}, "it names its target itself"),
         ({"decision": "reject", "target": "files"}, "has no target"),
     ],
 )
@@ -242,7 +241,7 @@ def test_a_click_after_the_withdrawal_sends_nothing_and_says_by_whom(human: Huma
     human.seat.propose()
     human.seat.withdraw("proposal-1")
     human.page.send(human.message())
-    assert "Withdrawn by agent" in human.notice()
+    assert "withdrawn already by agent" in human.notice()
     assert human.seat.fulfilled == []
 
 

@@ -19,7 +19,6 @@ from mew_lab.sdk.chats import AwaitingChat
 from mew_lab.views.chat import widget as chat
 from mew_lab.views.chat.model import ChatModel
 from mew_lab.views.chat.widget import ChatView, view_of
-from mew_lab.views.ui.acts import STALE
 
 
 class Me:
@@ -125,16 +124,6 @@ def test_under_load_few_messages_go_out_and_what_is_skipped_is_said(
     assert max(len(json.dumps(batch)) for batch in page.batches) < 1_000_000
 
 
-def test_a_second_page_takes_nothing_from_the_first(room: Room, browser: Callable[..., Any]) -> None:
-    page = browser(room.view)
-    page.appear("v1")
-    room.space.tell("chat", {"text": "one"})
-    page.send({"t": "snapshot", "view": "v2", "from": 0})
-    page.until(lambda: messages(page) == [1])
-    numbers = [item["no"] for item in page.of("next")]
-    assert numbers == list(range(1, len(numbers) + 1))
-
-
 def test_earlier_messages_and_the_rest_of_a_long_one_come_when_asked_for(
     room: Room, browser: Callable[..., Any]
 ) -> None:
@@ -170,32 +159,6 @@ def test_what_a_page_chooses_becomes_one_act_of_the_kernel(room: Room, browser: 
         ("acknowledge_all", {"status": "received", "until": 7}),
         ("cancel", {"n": 3, "reason": "duplicate"}),
     ]
-
-
-@pytest.mark.threat(5)
-@pytest.mark.parametrize(
-    "name", ["say", "acknowledge", "acknowledge all", "read", "cancel", "earlier", "whole"]
-)
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"n": "1"},
-        {"n": True},
-        {"text": 1, "to": []},
-        {"text": "x", "to": "helper"},
-        {"text": "x", "to": [1]},
-    ],
-)
-def test_what_no_person_chose_does_nothing(
-    room: Room, browser: Callable[..., Any], name: str, given: dict[str, Any]
-) -> None:
-    page = browser(room.view)
-    page.appear()
-    assert page.act(name, **given)["t"] == "failed"
-    good = {"text": "x", "to": [], "n": 1, "status": "read", "reason": "x", "until": 1, "before": 1}
-    assert page.act(name, nonce="0" * 32, **good)["said"] == STALE
-    assert room.kernel.done == [] and not room.view.faults
 
 
 @pytest.mark.threat(17)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.space.events import Record
 from mew_lab.views.feed.detail import detail, why
 
@@ -16,8 +16,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PATTERN = '{"kind":"mcp/request","payload":{"method":"tools/*"}}'
 
 
-def rows_of(*records: Record) -> LiveRows:
-    rows = LiveRows(lambda: ("demo", 3))
+def rows_of(*records: Record) -> Rows:
+    rows = Rows(lambda: ("demo", 3))
     for record in records:
         rows.observe(record)
     return rows

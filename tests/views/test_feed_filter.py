@@ -117,28 +117,6 @@ def test_what_may_complete_a_filter_is_told(browser: Callable[..., Any], log: Ro
     assert suggest_filters(log, "payload.params.name == g") == ["payload.params.name == git_log"]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"t": "filter"},
-        {"t": "filter", "view": 1, "n": 1, "text": "a and b", "zone": 0},
-        {"t": "filter", "view": "v1", "n": "1", "text": "a and b", "zone": 0},
-        {"t": "filter", "view": "v1", "n": 1, "text": None, "zone": 0},
-        {"t": "filter", "view": "v1", "n": True, "text": "a and b", "zone": 0},
-    ],
-)
-def test_a_malformed_request_is_ignored(
-    browser: Callable[..., Any], log: Rows_, message: dict[str, Any]
-) -> None:
-    view = FeedView(log)
-    page = browser(view)
-    page.appear()
-    page.send(message)
-    ask(page, "kind == chat and from == human", n=9, zone="east")
-    page.until(lambda: passed(page, 9) == {1})
-    assert {item["n"] for item in page.of("passed")} == {9} and not view.faults
-
-
 def test_times_of_day_are_those_of_the_reader(log: Rows_) -> None:
     first = log.rows[0]
     log.rows[0] = first._replace(t=datetime(2026, 3, 1, 10, 30, tzinfo=UTC).timestamp())

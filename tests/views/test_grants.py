@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -118,22 +117,13 @@ def test_half_a_pattern_is_answered_quietly(page: Page) -> None:
 @pytest.mark.parametrize(
     ("act", "given"),
     [
-        ("probe", {"to": 7, "pattern": CALL}),
-        ("probe", {"to": "agent"}),
-        ("grant", {"to": ["agent"], "pattern": CALL}),
-        ("grant", {"to": "agent", "pattern": CALL, "minutes": "ten"}),
         ("grant", {"to": "agent", "pattern": CALL, "minutes": -1}),
         ("grant", {"to": "agent", "pattern": CALL, "uses": 0}),
-        ("grant", {"to": "agent", "pattern": CALL, "uses": True}),
         ("grant", {"to": "nobody", "pattern": CALL}),
         ("revoke", {"key": "what"}),
-        ("revoke", {}),
-        ("of", {"holder": None, "group": ""}),
-        ("of", {"holder": "agent"}),
-        ("restore", {"key": 7}),
         ("restore", {"key": "agent\nx\n{}"}),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_choice_of_a_person_changes_nothing(
     page: Page, lab: Lab, act: str, given: dict[str, Any]
 ) -> None:
@@ -141,12 +131,6 @@ def test_what_is_no_choice_of_a_person_changes_nothing(
     assert not [entry for entry in lab.log if entry.get("kind") == "capability/revoke"]
     assert not lab.seats["agent"].participant.can_send("mcp/request", {"method": "tools/call"})
     assert not page.view.faults
-
-
-@pytest.mark.threat(5)
-def test_a_page_of_another_kernel_grants_nothing(page: Page, lab: Lab) -> None:
-    assert "does not belong" in page.act("grant", nonce="0" * 32, to="agent", pattern=CALL)["said"]
-    assert not [entry for entry in lab.log if entry.get("kind") == "capability/grant"]
 
 
 def test_many_questions_at_once_all_end(page: Page) -> None:
@@ -176,17 +160,6 @@ def test_much_that_is_held_comes_in_parts_and_of_one_holder_on_request(
     assert max(len(item["rows"]) for item in page.of("rows")) == 200
     assert len(page.act("of", holder="agent", group="")["value"]) == 200
     assert page.act("of", holder="nobody", group="")["value"] == []
-
-
-def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(
-    page: Page, view: GrantsView, holdings: Holdings
-) -> None:
-    for n in range(200):
-        hold(view, holdings, 3, phrase=f"do {n} things")
-    page.until(lambda: any("199" in row["phrase"] for item in page.of("rows") for row in item["rows"]))
-    moments = page.moments
-    assert all(b - a >= 0.04 for a, b in pairwise(moments))
-    assert len(page.threads) == 1
 
 
 @pytest.mark.threat(3, 17)

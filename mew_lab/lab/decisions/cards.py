@@ -2,7 +2,7 @@
 
 A card is data. `read_card` makes it once, from the proposal's own text, and compares it with the last request for the
 same tool of the same target; until then there is an `unread_card`. A change of its state is a new card with the same id
-and digest. `Decisions` is the interface that the approvals view uses. Nothing here decides, sends or renders.
+and digest. Nothing here decides, sends or renders.
 
 The lines of a value hide nothing. Long values are folded, in views and texts alike.
 
@@ -12,11 +12,10 @@ Spec: §3.2; threats 14, 16, 17, 35, 36.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError, OutcomeUnknown, ToolFailed
 from mew_lab.lab.decisions.risks import SHOWN_TO, read_alike, read_risks, risks, risks_of_title
@@ -56,7 +55,6 @@ __all__ = [
     "Card",
     "CardState",
     "Click",
-    "Decisions",
     "LastCalls",
     "answer_of",
     "call_of",
@@ -121,11 +119,11 @@ class Card:
     `arguments` are the rows of the request that will be sent: pairs of a JSON pointer and the whole value as JSON text,
     which rebuild its payload and addressees (`sdk.request_rows`). `digest` is the sha-256 (hex) of the canonical bytes
     from which the request will be built; `since` and `decided_at` are seconds of the epoch.
-    `outcome` is one line: the result or the reason; `lapsed` is what nobody decided and nobody can any more. A proposal
-    without `to` names its possible targets in `Decisions.targets`. `last` are the arguments of the last request for the
-    same tool of the same target (None: there was none), `on_screen` the seconds from when a view first showed it to the
-    decision (None: no view told). `participants` are the ids on it that their participants chose for a connection, each
-    with the participant's own name. `request_id` is the id under which the request will be sent, `sent` the id of one
+    `outcome` is one line: the result or the reason; `lapsed` is what nobody decided and nobody can any more.
+    `last` are the arguments of the last request for the same tool of the same target (None: there was none), `on_screen`
+    the seconds from when a view first showed it to the decision (None: no view told).
+    `participants` are the ids on it that their participants chose for a connection, each with the participant's own
+    name. `request_id` is the id under which the request will be sent, `sent` the id of one
     that was sent in this person's name. `refusal` says why it cannot be approved; empty when it can. `edited` is None
     where the request was not compared with the proposal. `rejected` says who has rejected it while it is not withdrawn;
     then a second yes approves it all the same, also where it is decided, because its proposer does not go on asking.
@@ -261,67 +259,6 @@ def _type(text: str) -> str:
     return {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}.get(
         text[:1], "number"
     )
-
-
-class Decisions(Protocol):
-    """The decisions of one human, as views use them. The first decision wins; a second one fails and names the first."""
-
-    def pending(self) -> list[Card]:
-        """The open cards, oldest first."""
-
-    def decided(self) -> list[Card]:
-        """The last decided cards, oldest first; at most 200."""
-
-    def targets(self) -> list[str]:
-        """The possible targets of a proposal without `to`."""
-
-    def banner(self) -> str:
-        """The policy in force that decides instead of the human, as one sentence; empty when there is
-        none."""
-
-    def rows(self, proposal: str, digest: str) -> tuple[tuple[str, str], ...] | None:
-        """The rows of a proposal that can be approved, or of its kept edit, with that digest; None: there is none."""
-
-    def record_shown(self, proposal: str, *, view: str, digest: str) -> bool:
-        """Records that a view shows the proposal or edit with that digest from now on; False when there is none."""
-
-    def record_opened(self, proposal: str, digest: str, index: int) -> None:
-        """Records that a view shows a folded row of the proposal or edit with that digest in full."""
-
-    def seconds_left(self, proposal: str, *, view: str, digest: str) -> float:
-        """Seconds until a click in that view may approve the proposal or edit with that digest; 0 when it may now."""
-
-    def click(self, view: str) -> Click:
-        """A click in that view that arrives now."""
-
-    def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """The reason why that click cannot decide; empty when it can."""
-
-    def decide(
-        self,
-        proposal: str,
-        *,
-        digest: str,
-        decision: str,
-        click: Click,
-        reason: str = "",
-        target: tuple[str, ...] = (),
-        despite: Collection[str] = (),
-    ) -> Future[str]:
-        """Approves or rejects, by a click, the proposal or kept edit with that digest.
-
-        The click's own view must have shown it for the arming time, and its folded rows must have been opened. The
-        request is built from the proposal that the kernel holds. What a participant has rejected is approved only with
-        `rejected` in `despite`. The future's result is one sentence; its exception, a MewError, says why nothing was
-        sent.
-        """
-
-    def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
-        """Calls `on_change` with each new state of a card; returns a function that ends the subscription.
-
-        A card with a known id and another `seq` is another proposal (ruling R6). The card of the earlier one comes
-        before it, under another id.
-        """
 
 
 FOLD_LINES, FOLD_CHARACTERS = 6, 480

@@ -1,8 +1,9 @@
 """Decides proposals, by a click in a view, a typed command or a policy.
 
-How it works. `HumanDecisions` is a `CardQueue` that can also decide. A proposal becomes a `Card` (`cards.py`) with its
+How it works. `HumanDecisions` decides the cards of a `CardQueue`. A proposal becomes a `Card` (`cards.py`) with its
 warnings (`risks.py`, `sources.py`, `pinned_tools.py`). A view or a text shows the card and reports to the `Gate` what
-it has shown. Every decision then goes through `carry_out`:
+it has shown. Every decision then goes through `carry_out`. `_check` has the one list of reasons against it; what is
+sent is checked once more where it is drafted, byte by byte (`sdk.decisions`).
 
 1. The card must have been read (`reading_queue.py`). It must be open, or rejected and approved despite that (R32), and
    its digest, or that of a kept edit (`edits.py`), must be the one that was shown.
@@ -45,15 +46,15 @@ from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_rows import TO, Rows, write_value
 
-__all__ = ["HumanDecisions"]
+__all__ = ["HumanDecisions", "check_state", "check_target"]
 
 Note = Callable[[str, dict[str, Any]], None]
 MOST_NAMED = 3
 MAX_REPORTED = 200  # characters of the name or text of a policy
 
 
-class HumanDecisions(CardQueue):
-    """The decisions of one human; implements `cards.Decisions`.
+class HumanDecisions:
+    """The decisions of one human about the cards of a queue. The first one wins; a second one fails and names the first.
 
     `note(event, detail)` writes the decision and its author into the journal before anything is sent. Where `reports()`,
     that journal is not the gateway's: then the decision is reported to the gateway, too (R42).
@@ -73,7 +74,13 @@ class HumanDecisions(CardQueue):
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
         fault: Callable[[str], None] = lambda text: None,
     ) -> None:
-        super().__init__(me, logical=logical, clock=clock, folders=folders)
+        self._me = me
+        self._logical = logical
+        self.queue = queue = CardQueue(me, judge=self._judge, logical=logical, clock=clock, folders=folders)
+        # Views and texts take these parts by themselves.
+        self.gate, self.editing, self.tools, self.running = (
+            queue.gate, queue.editing, queue.tools, queue.running,
+        )  # fmt: skip
         self._fault = fault
         self._loop = loop
         self._note = note
@@ -83,6 +90,26 @@ class HumanDecisions(CardQueue):
         self.unshown = UnshownProposals(me, logical=logical, run=loop.submit, fault=fault)
 
     # --- what a view asks ---
+
+    def pending(self) -> list[Card]:
+        """The open cards, oldest first."""
+        return self.queue.pending()
+
+    def decided(self) -> list[Card]:
+        """The last decided cards, oldest first; at most 200."""
+        return self.queue.decided()
+
+    def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
+        """Calls `on_change` with each new state of a card; returns a function that ends the subscription.
+
+        A card with a known id and another `seq` is another proposal (R6). The card of the earlier one comes before it,
+        under another id.
+        """
+        return self.queue.subscribers.add(on_change)
+
+    def card(self, prefix: str, *, digest: str = "") -> Card:
+        """The card whose proposal id is `prefix` or begins with it; see `CardQueue.card`."""
+        return self.queue.card(prefix, digest=digest)
 
     def targets(self) -> list[str]:
         """The possible targets of a proposal without `to`."""
@@ -131,19 +158,21 @@ class HumanDecisions(CardQueue):
         """A click in that view that arrives now."""
         return self.gate.click(view)
 
-    def refusal(self, proposal: str, *, digest: str, decision: str, click: Click) -> str:
-        """The reason why that click cannot decide; empty when it can."""
-        if (known := self._card(proposal)) is not None and not known.is_read:
-            return _unread(known)
-        card, rows = self._approvable(proposal), self.rows(proposal, digest)
-        if card is None or rows is None:
-            return ""
+    def refusal(
+        self,
+        proposal: str,
+        *,
+        digest: str,
+        decision: str,
+        click: Click,
+        target: tuple[str, ...] = (),
+        despite: Collection[str] = (),
+    ) -> str:
+        """The reason why that click cannot decide so; empty when it can."""
+        how: dict[str, Any] = {"digest": digest, "decision": decision, "target": target, "despite": despite}
         try:
-            self.gate.check_click(card, click, digest=digest, decision=decision)
-            if decision == "approve":
-                self.gate.check_rows(card, rows, digest)
-                self._check_caller(card, at=click.at)
-        except NotApproved as refused:
+            self._check(proposal, click=click, **how)
+        except MewError as refused:
             return str(refused)
         return ""
 
@@ -153,7 +182,7 @@ class HumanDecisions(CardQueue):
         return known is not None and known.seq == card.seq and known.state == "rejected"
 
     def _approvable(self, id: str) -> Card | None:
-        card = self._card(id)
+        card = self.queue.find(id)
         return card if card is not None and card.can_be_approved else None
 
     # --- deciding ---
@@ -168,34 +197,18 @@ class HumanDecisions(CardQueue):
         self._policy = policy
         for card in self.pending():
             self._judge(card)
-            self._subscribers.tell(card)
+            self.queue.subscribers.tell(card)
 
     def decide(
-        self,
-        proposal: str,
-        *,
-        digest: str,
-        decision: str,
-        click: Click,
-        reason: str = "",
-        target: tuple[str, ...] = (),
-        despite: Collection[str] = (),
+        self, proposal: str, *, digest: str, decision: str, click: Click, reason: str = "", **more: Any
     ) -> Future[str]:
         """Approves or rejects, by a click, the proposal or kept edit with that digest.
 
-        See `cards.Decisions`.
+        The click's own view must have shown it for the arming time, and its folded rows must have been opened. The
+        future's result is one sentence; its exception, a MewError, says why nothing was sent. `more`: see `carry_out`.
         """
-        return self._loop.submit(
-            self.carry_out(
-                proposal,
-                digest=digest,
-                decision=decision,
-                click=click,
-                reason=reason,
-                target=target,
-                despite=despite,
-            )
-        )
+        work = self.carry_out(proposal, digest=digest, decision=decision, click=click, reason=reason, **more)
+        return self._loop.submit(work)
 
     async def carry_out(
         self,
@@ -226,16 +239,16 @@ class HumanDecisions(CardQueue):
             NotApproved: Not all that would be sent was shown.
             MewError: The decision cannot be made; the message says why nothing was sent.
         """
-        card = self._decidable(proposal, decision, despite)
-        if not all(isinstance(id, str) and id for id in target):
-            raise MewError(f"{card.request}: not decided, because the chosen target has no name")
-        if digest is None and proposal in self._anew:
-            self._anew.discard(proposal)
-            raise MewError(
-                f"{card.request}: {card.proposer} has replaced another proposal with the same id by this one; "
-                "look at it, then decide again"
-            )
-        edit = self._edit(card, digest, decision)
+        card, edit, seconds = self._check(
+            proposal,
+            digest=digest,
+            decision=decision,
+            click=click,
+            target=target,
+            policy=policy,
+            typed=typed,
+            despite=despite,
+        )
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
         by = f"{POLICY}{policy.name}" if policy else "human"
         note: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
@@ -244,24 +257,9 @@ class HumanDecisions(CardQueue):
             note["policy"] = {"name": policy.name, "text": policy.text}
         elif typed:
             note["typed"] = typed
-        elif digest is not None:
-            note["on_screen"] = round(
-                self.gate.check_click(card, click, digest=meant, decision=decision) * 1000
-            )
+        elif seconds is not None:
+            note["on_screen"] = round(seconds * 1000)
         if decision == "approve":
-            if digest is None or card.refusal:
-                why = card.refusal or "no digest names the shown card"
-                raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
-            if card.repeats and click is None and "unknown" not in despite:
-                raise NotApproved(
-                    f"{card.request}: not approved. {card.repeats}. Find out first; or approve it all the same with "
-                    f'lab.approve({card.id!r}, despite="unknown"), %mew approve {visible(card.id)} --despite unknown, '
-                    f"or /approve {visible(card.id)} despite=unknown in a terminal",
-                    code="outcome_unknown",
-                )
-            if not policy:
-                self.gate.check_rows(card, rows, meant)
-            self._check_caller(card, at=click.at if click else math.inf, may_ask=policy is None)
             note |= {"request": card.request_id, "edited": edit is not None} | (
                 {"to": target} if target else {}
             )
@@ -271,14 +269,16 @@ class HumanDecisions(CardQueue):
                 rows = tuple((at, write_value(target) if at == TO else text) for at, text in rows)
         if click is not None:
             self.gate.record_decided(card, click)
-        self._deciding[proposal] = by
-        self._put(replace(card, state="deciding", by=by))
+        # From here until the end the card changes by this decision alone, so that a second one is refused.
+        self.queue.deciding[proposal] = by
+        self.queue.put(replace(card, state="deciding", by=by))
         sent: CardState | None = None
         receipt = _receipt(by, policy, typed, over, clicked=click is not None) if self._reports() else None
         try:
+            # In the journal before it is sent: a request without its note is one that went around the card (R29).
             self._note("decided", note | ({"reason": reason} if reason else {}))
             if policy:
-                self._by_policy[proposal] = by
+                self.queue.by_policy[proposal] = by
             if decision == "approve":
                 params, id = edit.params if edit else None, card.request_id
                 request = await self._me.approve(
@@ -300,32 +300,66 @@ class HumanDecisions(CardQueue):
             sent = "rejected"
             return f"Rejected ({reason or 'disagree'}): {card.request}"
         finally:
-            del self._deciding[proposal]
-            self._refresh(proposal, sent=sent)
+            del self.queue.deciding[proposal]
+            self.queue.refresh(proposal, sent=sent)
 
-    def _decidable(self, proposal: str, decision: str, despite: Collection[str]) -> Card:
-        if decision not in ("approve", "reject"):
-            raise MewError(f"Cannot decide {proposal[:80]!r}: {decision!r:.60} is neither approve nor reject")
-        card = self._card(proposal)
+    def _check(
+        self,
+        proposal: str,
+        *,
+        digest: str | None,
+        decision: str,
+        click: Click | None = None,
+        target: tuple[str, ...] = (),
+        despite: Collection[str] = (),
+        policy: Policy | None = None,
+        typed: str = "",
+    ) -> tuple[Card, EditReview | None, float | None]:
+        """Checks that a decision can be made, and that all that would be sent was shown.
+
+        Returns the card, the edit that is meant, and for how many seconds a clicked view has shown it.
+
+        Raises as `carry_out`.
+        """
+        card = self.queue.find(proposal)
         if card is None:
-            raise MewError(f"Cannot {decision} {proposal[:80]!r}: there is no such proposal here")
-        if proposal in self._deciding:
-            raise MewError(f"{card.request}: being decided already by {self._deciding[proposal]}")
-        is_rejected = decision == "approve" and self.is_rejected(card)
-        if is_rejected and "rejected" not in despite:
-            stated = f" ({card.outcome})" if card.outcome else ""
-            who = card.rejected if card.is_open else f"rejected already by {card.by}{stated}"
+            raise MewError(f"Cannot decide {proposal[:80]!r}: there is no such proposal here")
+        if proposal in self.queue.deciding:
+            raise MewError(f"{card.request}: being decided already by {self.queue.deciding[proposal]}")
+        check_state(card, decision, despite, is_rejected=self.is_rejected(card))
+        if not all(isinstance(id, str) and id for id in target):
+            raise MewError(f"{card.request}: not decided, because the chosen target has no name")
+        if digest is None and proposal in self.queue.anew:
+            self.queue.anew.discard(proposal)
             raise MewError(
-                f"{card.request}: not approved, because it was {who}. lab.approve(…, despite='rejected'), "
-                "%mew approve … --despite rejected, or /approve … despite=rejected in a terminal approves it "
-                "all the same"
+                f"{card.request}: {card.proposer} has replaced another proposal with the same id by this one; "
+                "look at it, then decide again"
             )
-        if not card.is_read and (card.is_open or is_rejected):
-            raise NotApproved(_unread(card), code="being_read")
-        if not card.is_open and not is_rejected:
-            how = f" by {card.by}" if card.by else f": {card.outcome}"
-            raise MewError(f"{card.request}: {card.decision} already{how}")
-        return card
+        # What is meant comes before whether it was shown: the time on screen is that of this very text.
+        edit = self._edit(card, digest, decision)
+        meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
+        seconds = None
+        if not policy and not typed and digest is not None:
+            seconds = self.gate.check_click(card, click, digest=meant, decision=decision)
+        if decision == "reject":
+            return card, edit, seconds
+        if digest is None or card.refusal:
+            why = card.refusal or "no digest names the shown card"
+            raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
+        if click is not None:
+            check_target(card, target, self.targets())
+        elif card.repeats and "unknown" not in despite:
+            raise NotApproved(
+                f"{card.request}: not approved. {card.repeats}. Find out first; or approve it all the same with "
+                f'lab.approve({card.id!r}, despite="unknown"), %mew approve {visible(card.id)} --despite unknown, '
+                f"or /approve {visible(card.id)} despite=unknown in a terminal",
+                code="outcome_unknown",
+            )
+        if not policy:
+            self.gate.check_rows(card, rows, meant)
+        # Last, because it takes note of a first yes: a yes that was refused for another reason is none.
+        self._check_caller(card, at=click.at if click else math.inf, may_ask=policy is None)
+        return card, edit, seconds
 
     def _check_caller(self, card: Card, *, at: float, may_ask: bool = True) -> None:
         """Checks that the client waits for the call, or that a person approves it a second time.
@@ -341,9 +375,9 @@ class HumanDecisions(CardQueue):
             why = f"{card.request}: not approved, because it was {CANCELLED}; if that asks again, it can be approved"
             raise NotApproved(why, code="cancelled_by_client")
         if card.caller == "gone":
-            asked = self._asked.get(card.id)
+            asked = self.queue.asked.get(card.id)
             if not may_ask or asked is None or at < asked + cards.ARMING:
-                self._asked.setdefault(card.id, self.gate.click("").at)
+                self.queue.asked.setdefault(card.id, self.gate.click("").at)
                 why = f"{card.request}: not approved, because {card.notices[-1]}"
                 raise NotApproved(f"{why}; approve it once more to run it all the same", code="client_gone")
 
@@ -431,8 +465,43 @@ class HumanDecisions(CardQueue):
         return self.alike.find(proposer, to, payload, warnings=card.warnings)
 
 
-def _unread(card: Card) -> str:
-    return f"{card.request}: not decided, because it is {BEING_READ}"
+def check_state(card: Card, decision: str, despite: Collection[str], *, is_rejected: bool) -> None:
+    """Checks that a card waits for a decision, or was ended by a rejection alone and is approved `despite` it (R32).
+
+    Raises:
+        NotApproved: It is still being read.
+        MewError: It is decided already.
+    """
+    if decision not in ("approve", "reject"):
+        raise MewError(f"Cannot decide {card.id[:80]!r}: {decision!r:.60} is neither approve nor reject")
+    is_rejected = decision == "approve" and is_rejected
+    if is_rejected and "rejected" not in despite:
+        stated = f" ({card.outcome})" if card.outcome else ""
+        who = card.rejected if card.is_open else f"rejected already by {card.by}{stated}"
+        raise MewError(
+            f"{card.request}: not approved, because it was {who}. “Approve all the same”, "
+            "lab.approve(…, despite='rejected'), %mew approve … --despite rejected, or /approve … despite=rejected in "
+            "a terminal approves it all the same, without a permission"
+        )
+    if not card.is_read and (card.is_open or is_rejected):
+        raise NotApproved(f"{card.request}: not decided, because it is {BEING_READ}", code="being_read")
+    if not card.is_open and not is_rejected:
+        how = f" by {card.by}" if card.by else f": {card.outcome}"
+        raise MewError(f"{card.request}: {card.decision} already{how}; this decision changed nothing")
+
+
+def check_target(card: Card, target: tuple[str, ...], targets: Collection[str]) -> None:
+    """Checks that a click chose who runs a call where its proposal leaves that open, and only there.
+
+    Raises:
+        NotApproved: It chose nobody who is here, or where there is nothing to choose.
+    """
+    if card.to and target:
+        raise NotApproved(f"{card.request}: not approved, because it names its target itself", code="target")
+    if not card.to and (len(target) != 1 or target[0] not in targets):
+        raise NotApproved(
+            f"{card.request}: not approved yet; choose one of the participants to run it", code="target"
+        )
 
 
 def _disregarded(card: Card, despite: Collection[str], *, is_rejected: bool) -> list[str]:

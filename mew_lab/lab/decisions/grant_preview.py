@@ -363,12 +363,9 @@ class GrantOffers:
         """Approves alike calls in this lab from now on."""
         minutes, uses = LIMITS[shown.limit]
         proposer = logical(self._session, shown.to)
-        try:
-            id = self._session.decisions.alike.allow(
-                proposer, shown.pattern, warnings=warnings, minutes=minutes, uses=uses
-            )
-        except MewError as refusal:
-            raise MewError(f"{approved}; but no alike call will be approved here: {refusal}") from refusal
+        id = self._session.decisions.alike.allow(
+            proposer, shown.pattern, warnings=warnings, minutes=minutes, uses=uses
+        )
         self._offers.pop(shown.digest, None)
         sentence = (
             f"{approved}; alike calls of {proposer[:64]} are approved in this lab ({shown.limit}), rule {id}"

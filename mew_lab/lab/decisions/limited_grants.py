@@ -49,9 +49,7 @@ __all__ = [
     "GivenGrant",
     "LimitedGrants",
     "Matches",
-    "count_matches",
     "end_in_words",
-    "would_match",
 ]
 
 
@@ -124,28 +122,6 @@ class Matches:
         return "\n  ".join([summary + ("; the newest of them:" if newest else ""), *newest])
 
 
-def would_match(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-    """Counts the logged envelopes, of one sender or of all, that a capability would have matched.
-
-    A proposal counts as the request that it proposes; refused envelopes count as well.
-
-    Raises:
-        ConfigError: The pattern is not valid.
-    """
-    *_, matches = _search(log, pattern, sender)
-    assert matches is not None
-    return matches
-
-
-async def count_matches(log: Log, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
-    """Like `would_match`, for the loop: other tasks run after every thousand envelopes."""
-    for matches in _search(log, pattern, sender):
-        if matches is not None:
-            return matches
-        await asyncio.sleep(0)
-    raise AssertionError("a search ends with its matches")
-
-
 def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterator[Matches | None]:
     """Yields None after each thousand envelopes, and the matches at the end."""
     capability = Capability.of(pattern)
@@ -180,7 +156,8 @@ KEPT = 500  # grants that are remembered; those that are over go first
 MOST_MINUTES = 7 * 24 * 60
 AT_THE_END = 3.0  # seconds for the last revokes of a lab
 AGAIN = 10.0  # seconds until a revoke that failed is tried once more
-LOOK = 0.05  # seconds after the end of a grant, until its state is read
+# Seconds after the end of a grant, until its state is read: the gateway's timer of that moment may run after this one.
+LOOK = 0.05
 TAKING = frozenset({"capability/revoke", "space/kick"})
 
 
@@ -263,10 +240,6 @@ class LimitedGrants:
         if uses is not None and (isinstance(uses, bool) or uses < 1):
             raise MewError(f"Cannot grant {uses} uses: give at least one, or leave it out for no limit")
         limited = minutes is not None or uses is not None
-        if limited and sum(grant.limited and grant.state != "revoked" for grant in self.given) >= KEPT:
-            raise MewError(
-                f"Cannot grant to {to[:80]!r}: {KEPT} limited grants are in force; revoke some of them"
-            )
         self._attach()
         sender, rights = self._session.me.participant.sender, self._session.me.participant.rights
         until = None if minutes is None else self._time() + timedelta(minutes=minutes)
@@ -378,14 +351,20 @@ class LimitedGrants:
     def would_match(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """Counts the logged envelopes, of one sender or of all, that a capability would have matched; for any thread.
 
+        A proposal counts as the request that it proposes; refused envelopes count as well.
+
         Raises:
             ConfigError: The pattern is not valid.
         """
-        return would_match(self._session.log, pattern, sender=sender)
+        return next(filter(None, _search(self._session.log, pattern, sender)))
 
     async def count_matches(self, pattern: Mapping[str, Any], *, sender: str | None = None) -> Matches:
         """Like `would_match`, for the loop: other tasks run after every thousand envelopes."""
-        return await count_matches(self._session.log, pattern, sender=sender)
+        for matches in _search(self._session.log, pattern, sender):
+            if matches is not None:
+                return matches
+            await asyncio.sleep(0)
+        raise AssertionError("a search ends with its matches")
 
     def on_changed_tools(self, participant: str, changes: Mapping[str, str]) -> None:
         """Revokes the grants given here, and ends the rules, for tools whose descriptions have changed.

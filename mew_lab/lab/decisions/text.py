@@ -249,7 +249,7 @@ async def approve(
     gate = decisions.gate
     shown = what.card if isinstance(what, ListedProposal) else what
     if isinstance(shown, Card) and shown.is_read:
-        decisions.check_same(shown)
+        decisions.queue.check_same(shown)
         cut = what.is_cut if isinstance(what, ListedProposal) else gate.is_cut(shown)
         if cut and (shown.is_open or (despite and decisions.is_rejected(shown))):
             raise NotApproved(
@@ -285,7 +285,7 @@ async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> No
     )
     by_id = isinstance(what, str) or not card.is_read
     card, _ = await _once_read(decisions, card)
-    decisions.check_same(card)
+    decisions.queue.check_same(card)
     done = decisions.carry_out(
         card.id,
         digest=None if by_id else card.digest,

@@ -31,7 +31,8 @@ from mew_lab.sdk.participant import MEWParticipant
 __all__ = ["UnshownProposals"]
 
 GATHERING = 0.25  # seconds in which the proposals of one proposer are gathered
-STEP = 1.0  # seconds that each further participant waits for those before it
+# Seconds that each further participant waits for those before it: longer than a rejection takes to reach all.
+STEP = 1.0
 MAX_RANK = 60
 MAX_NAMED = 100  # ids of one proposer that wait for their rejection; further ones are counted
 MAX_KNOWN = 5000  # ids that were rejected here, or by another

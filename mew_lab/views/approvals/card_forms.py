@@ -8,7 +8,7 @@ Spec: threats 3, 14, 22.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -17,6 +17,7 @@ from mew_lab.lab.decisions.cards import LONG_NAME, Click, lines_of
 from mew_lab.lab.decisions.edits import EditField, EditReview
 from mew_lab.lab.decisions.grant_preview import LIMITS, Allowed, GrantOffer, GrantOffers
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.listing import Note
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.approvals.model import argument, compare_lines, place_warnings, short
@@ -25,8 +26,6 @@ from mew_lab.views.ui.acts import Act, ActResult
 from mew_lab.views.ui.pictures import clock_time
 
 __all__ = ["CardForms", "limits"]
-
-MOST_NOTE = 1000  # characters
 
 
 class CardForms:
@@ -60,78 +59,54 @@ class CardForms:
             self._offers.take(proposal, digest=digest, offer=offer, click=click, target=target)
         )
 
-    def _form(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        async def form() -> ActResult:
-            editing, id = self._session.decisions.editing, _id(params)
-            fields = await editing.form(id)
-            value: dict[str, Any] = {"fields": [_pack_field(field) for field in fields]}
-            # The form that Tools has, where the tool describes its arguments.
-            if schema := editing.schema(id):
-                members = [
-                    f"{_write_json(field.name)}: {_write_json(field.text) if field.is_text else field.text}"
-                    for field in fields
-                ]
-                value |= {"plan": plan(schema), "value": f"{{{', '.join(members)}}}"}
-            return ActResult("The arguments can be edited.", value)
+    async def _form(self, id: str) -> ActResult:
+        editing = self._session.decisions.editing
+        fields = await editing.form(id)
+        value: dict[str, Any] = {"fields": [_pack_field(field) for field in fields]}
+        # The form that Tools has, where the tool describes its arguments.
+        if schema := editing.schema(id):
+            members = [
+                f"{_write_json(field.name)}: {_write_json(field.text) if field.is_text else field.text}"
+                for field in fields
+            ]
+            value |= {"plan": plan(schema), "value": f"{{{', '.join(members)}}}"}
+        return ActResult("The arguments can be edited.", value)
 
-        return self._session.loop.submit(form())
+    async def _review(
+        self, id: str, changes: Sequence[Mapping[str, Any]] = (), arguments: str | None = None
+    ) -> ActResult:
+        editing = self._session.decisions.editing
+        edit = editing.review(id, changes) if arguments is None else editing.review_arguments(id, arguments)
+        return ActResult("This would be sent.", _pack_review(edit))
 
-    def _review(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        changes, arguments = params.get("changes", []), params.get("arguments")
-        if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
-            raise MewError("The view sent no changes, so nothing was changed.")
+    async def _offer(
+        self,
+        id: str,
+        values: bool,
+        limit: str,
+        target: str = "",
+        read_only: bool = False,
+        opened: bool = False,
+        aware: bool = False,
+    ) -> ActResult:
+        to = (target,) if target else ()
+        grant = await self._offers.offer(
+            id, values=values, limit=limit, target=to, read_only=read_only, opened=opened, aware=aware
+        )
+        return ActResult("This would be granted.", _pack_offer(grant))
 
-        async def review() -> ActResult:
-            editing = self._session.decisions.editing
-            if isinstance(arguments, str):
-                edit = editing.review_arguments(_id(params), arguments)
-            else:
-                edit = editing.review(_id(params), changes)
-            return ActResult("This would be sent.", _pack_review(edit))
-
-        return self._session.loop.submit(review())
-
-    def _offer(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        values, limit, target = params.get("values"), params.get("limit"), params.get("target", "")
-        flags = {
-            "read_only": params.get("readOnly", False),
-            "opened": params.get("opened", False),
-            "aware": params.get("aware", False),
-        }
-        malformed = not all(isinstance(flag, bool) for flag in (values, *flags.values()))
-        if malformed or not isinstance(limit, str) or not isinstance(target, str):
-            raise MewError("The view requested a malformed grant, so nothing was done. Run its cell again.")
-
-        async def offer() -> ActResult:
-            to = (target,) if target else ()
-            grant = await self._offers.offer(
-                _id(params), values=bool(values), limit=limit, target=to, **flags
-            )
-            return ActResult("This would be granted.", _pack_offer(grant))
-
-        return self._session.loop.submit(offer())
-
-    def _take_back(self, params: Mapping[str, Any]) -> Future[ActResult]:
+    async def _take_back(self, grant: str) -> ActResult:
         """Revokes a permission, or ends a rule for alike calls, that was given here; the approval stands."""
-        id = params.get("grant")
-        if not isinstance(id, str) or id not in self._granting:
+        if grant not in self._granting:
             raise MewError("That permission was not given here, so nothing was revoked.")
+        is_rule = grant in self._session.decisions.alike
+        await self._granting.revoke(grant)
+        ended = "Alike calls wait for you again." if is_rule else "The permission is revoked."
+        return ActResult(f"{ended} The approval itself was sent and stands.")
 
-        async def take_back() -> ActResult:
-            if id in self._session.decisions.alike:
-                await self._granting.revoke(id)
-                return ActResult("Alike calls wait for you again. The approval itself was sent and stands.")
-            await self._granting.revoke(id)
-            return ActResult("The permission is revoked. The approval itself was sent and stands.")
-
-        return self._session.loop.submit(take_back())
-
-    def _find_out(self, params: Mapping[str, Any]) -> Future[Any]:
+    async def _find_out(self, id: str, happened: bool, note: str = "") -> Note:
         """Records what the person found out about a call of unknown outcome. Spec: rulings R35, R42."""
-        happened, note = params.get("happened"), params.get("note", "")
-        if not isinstance(happened, bool) or not isinstance(note, str) or len(note) > MOST_NOTE:
-            raise MewError("The view sent a malformed answer, so nothing was recorded. Run its cell again.")
-        return self._session.loop.submit(self._session.record_outcome(_id(params), happened, note.strip()))
+        return await self._session.record_outcome(id, happened, note.strip())
 
 
 def limits() -> list[str]:
@@ -141,13 +116,6 @@ def limits() -> list[str]:
 
 def _write_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _id(params: Mapping[str, Any]) -> str:
-    id = params.get("id")
-    if not isinstance(id, str):
-        raise MewError("The view named no proposal, so nothing was done.")
-    return id
 
 
 def _pack_field(field: EditField) -> dict[str, Any]:

@@ -1078,7 +1078,7 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
     const made = await card.desk.act(card, "offer", {
       id: card.data.id,
       values: chosen === "values" || chosen === "open",
-      readOnly: chosen === "read-only",
+      read_only: chosen === "read-only",
       opened: chosen === "open",
       aware,
       limit: limit.value,

@@ -26,7 +26,7 @@ class QuestionCards:
     """The questions of one lab for its approvals view; `changed` is called when there is something new to send.
 
     With `only` it has those alone that the calls or proposals of these ids have led to; the set may grow, by `follow`.
-    `end` ends the subscription, and calls `leave`, which ends that of the view.
+    `end` ends the subscription.
     """
 
     def __init__(
@@ -34,19 +34,13 @@ class QuestionCards:
         questions: Questions,
         changed: Callable[[], None],
         *,
-        leave: Callable[[], None],
         only: Set[str] = frozenset(),
     ) -> None:
         self._questions = questions
         self._only = only
         self._fresh: dict[str, Question] = {}
         self._changed = changed
-        self._ends = (questions.subscribe(self._take), leave)
-
-    def end(self) -> None:
-        """Ends the subscriptions."""
-        for end in self._ends:
-            end()
+        self.end: Callable[[], None] = questions.subscribe(self._take)
 
     def open(self) -> list[Question]:
         """The open questions, the oldest first."""
@@ -83,36 +77,39 @@ class QuestionCards:
             self._fresh[question.id] = question
             self._changed()
 
-    def _see(self, params: Mapping[str, Any]) -> ActResult:
+    def _see(self, view: str, id: str, digest: str) -> ActResult:
         """Records that a view shows a question; returns the seconds until it may be accepted there."""
-        question, view = self._named(params), _view(params)
+        question = self._named(view, id, digest)
         self._questions.gate.record_shown(question, view=view, digest=question.digest)
         left = self._questions.gate.seconds_left(question, view=view, digest=question.digest)
         return ActResult("The question is shown.", round(left, 3))
 
-    def _answer(self, params: Mapping[str, Any]) -> Future[str]:
-        click = self._questions.gate.click(_view(params))
-        question, action, text = self._named(params), params.get("action"), params.get("values")
-        content = None
+    def _answer(self, view: str, id: str, digest: str, action: str, values: str | None = None) -> Future[str]:
+        click = self._questions.gate.click(view)
+        question, content = self._named(view, id, digest), None
         if action == "accept" and question.kind == "form":
             try:
-                content = read_strict(text) if isinstance(text, str) else None
+                content = None if values is None else read_strict(values)
             except ProtocolError as fault:
                 raise MewError(f"Nothing was sent, because the values are no JSON: {fault}") from None
         return self._questions.decide(
-            question.id, digest=question.digest, action=str(action), content=content, click=click
+            question.id, digest=question.digest, action=action, content=content, click=click
         )
 
-    def _named(self, params: Mapping[str, Any]) -> Question:
+    def _named(self, view: str, id: str, digest: str) -> Question:
         """The open question that the page means and shows."""
-        found = [one for one in self.open() if one.id == params.get("id")]
-        if not found:
+        if not view:
+            raise MewError(
+                "The page did not say which view was clicked, so nothing was sent. Run its cell again."
+            )
+        question = next((one for one in self.open() if one.id == id), None)
+        if question is None:
             raise MewError("That question is not open any more, so nothing was sent.")
-        if params.get("digest") != found[0].digest:
+        if digest != question.digest:
             raise MewError(
                 "What was shown is not what is asked, so nothing was sent. Run the cell of this view again."
             )
-        return found[0]
+        return question
 
 
 def question_data(question: Question) -> dict[str, Any]:
@@ -149,12 +146,3 @@ def _form_texts(schema: Mapping[str, Any]) -> list[str]:
 
 def _lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.split("\n"))
-
-
-def _view(params: Mapping[str, Any]) -> str:
-    view = params.get("view")
-    if not isinstance(view, str) or not 0 < len(view) <= 40:
-        raise MewError(
-            "The page did not say which view was clicked, so nothing was sent. Run its cell again."
-        )
-    return view

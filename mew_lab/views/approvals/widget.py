@@ -4,10 +4,8 @@ The browser sends back an id, the digest of the shown content, a decision and a 
 the request from the proposal, or the edit, that the kernel holds. A message is refused, with a notice on the view, when
 
 - its nonce is not that of this widget: it comes from a saved notebook or another kernel;
-- its digest is not that of the card or of an edit of it;
-- it has unknown members;
-- the proposal is still being read, or decided already;
-- the lab refuses the click. The lab alone records what each page has shown and opened, and since when.
+- it has unknown members, or its values are of another type;
+- the lab refuses the click: it alone knows the proposal, and records what each page has shown, and since when.
 
 No part of a decision is synced state, so a notebook saves none of it.
 
@@ -18,7 +16,6 @@ Spec: §3.2.1, §3.3.
 
 from __future__ import annotations
 
-import hmac
 import threading
 import time
 from collections import deque
@@ -26,10 +23,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import BEING_READ, REASONS, Card, Click, Decisions, whole
+from mew_lab.lab.decisions.cards import REASONS, Card, Click, whole
+from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.questions import Question, Questions
@@ -39,14 +37,14 @@ from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.sdk.kept_results import KeptAnswer, KeptResults
+from mew_lab.sdk.kept_results import KeptResults
 from mew_lab.views.approvals.card_forms import CardForms, limits
 from mew_lab.views.approvals.model import card_data, outcome_line
 from mew_lab.views.approvals.question_cards import QuestionCards
 from mew_lab.views.approvals.stored import draw_cards
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.kept import KeptLoads, Submit
+from mew_lab.views.ui.kept import KeptLoads
 from mew_lab.views.ui.live import count_while
 from mew_lab.views.ui.running import RunningList
 
@@ -58,11 +56,21 @@ KEPT = 200
 OPEN = 200
 WHOLE_CHARACTERS = 2_000_000
 MOST_FACES = 1000
-VIEW_CHARACTERS = 40  # of the name that a page gives itself
 WAITING = "Waiting for approval."
-_MEMBERS = frozenset(
-    {"t", "id", "digest", "decision", "reason", "target", "nonce", "offer", "view", "despite"}
-)
+NOT_OURS = "This view does not belong to the running kernel, so nothing was decided. Run its cell again."
+Decision = Literal["approve", "reject"]
+Despite = Literal["", "rejected"]
+
+
+class CardChoice(NamedTuple):
+    """What a page chose for one card; the digest is that of the card or of an edit of it."""
+
+    decision: Decision
+    digest: str
+    reason: str = ""
+    target: str = ""
+    offer: str = ""
+    despite: Despite = ""
 
 
 def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> ApprovalsView:
@@ -96,7 +104,7 @@ class ApprovalsView(ActingWidget):
 
     def __init__(
         self,
-        decisions: Decisions,
+        decisions: HumanDecisions,
         *,
         forms: CardForms | None = None,
         questions: Questions | None = None,
@@ -108,7 +116,7 @@ class ApprovalsView(ActingWidget):
         **traits: Any,
     ) -> None:
         self._decisions = decisions
-        self._loads = results and submit and KeptLoads(results, submit=submit, post=self.post)
+        self._loads = KeptLoads(results, post=self.post) if results is not None else None
         self._forms = forms
         self._me = me
         self._only = {only} if only else set[str]()  # empty: all
@@ -124,18 +132,16 @@ class ApprovalsView(ActingWidget):
         self._faces: BoundedDict[tuple[str, str, str], None] = BoundedDict(MOST_FACES)
         self._is_paced = False  # whether a decision has changed these times
         self._waiting = 0
-        self._head: dict[str, Any] = {}
         self._questions: QuestionCards | None = None
         self._running: RunningList | None = None
-        super().__init__(**traits)
-        self._leave = decisions.subscribe(self._on_change)
-        if running is not None and submit is not None:
-            calls = self._running = RunningList(running, submit=submit, wake=self.wake, only=self._only)
-            leave = self._leave
-            self._leave = lambda: (leave(), calls.end(), None)[-1]
+        super().__init__(submit=submit, **traits)
+        self.on_close(decisions.subscribe(self._on_change))
+        if running is not None:
+            self._running = RunningList(running, wake=self.wake, only=self._only)
+            self.on_close(self._running.end)
         if questions is not None:
-            self._questions = QuestionCards(questions, self.wake, leave=self._leave, only=self._only)
-            self._leave = self._questions.end
+            self._questions = QuestionCards(questions, self.wake, only=self._only)
+            self.on_close(self._questions.end)
         self._take_cards(self._shows)
 
     def follow(self, id: str) -> None:
@@ -218,12 +224,11 @@ class ApprovalsView(ActingWidget):
             out = set(self._out)
             if len(self._views) == 1:  # this one, whose snapshot has all changes
                 self._fresh.clear()
-        self._head = self._heading()
         cards = [card_data(card, me=self._me) for card in self._in_order() if card.id in out]
         questions = self._questions.all() if self._questions else []
         running = self._running.all() if self._running else []
         now = self.clock().timestamp()
-        return {"now": now, "cards": cards, "questions": questions, "running": running} | self._head
+        return {"now": now, "cards": cards, "questions": questions, "running": running}
 
     def _news(self) -> list[dict[str, Any]]:
         with self._book:
@@ -242,10 +247,6 @@ class ApprovalsView(ActingWidget):
         while self._values:
             items.append(self._value(*self._values.popleft()))
         items += [self._shown(*face) for face in faces]
-        head = self._heading()
-        if head != self._head:
-            self._head = head
-            items.append({"t": "head"} | head)
         return items
 
     def _admit(self) -> None:
@@ -292,115 +293,127 @@ class ApprovalsView(ActingWidget):
         more = (part.acts() for part in (self._forms, self._questions) if part is not None)
         own: dict[str, Act] = {"decide_all": self._decide_all, "again": self._show_again}
         if self._loads:
-            own |= self._loads.acts(self._kept_of)
+            own |= {"load": self._load, "stop_load": self._loads.stop}
         if self._running:
             own |= self._running.acts()
         return own | {name: act for acts in more for name, act in acts.items()}
 
-    def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:
+    async def _load(self, key: str, id: str) -> ActResult:
+        assert self._loads is not None  # else there is no such act
         with self._book:
-            card = self._cards.get(str(params.get("id")))
-        return None if card is None else card.kept
+            card = self._cards.get(id)
+        return await self._loads.load(key, None if card is None else card.kept)
 
-    def _handle(self, message: dict[str, Any]) -> None:
-        kind, proposal = message.get("t"), message.get("id")
-        if kind == "value":
-            index, card = message.get("index"), self._cards.get(str(proposal))
-            digest = message.get("digest") or (card.digest if card else "")
-            if isinstance(proposal, str) and isinstance(digest, str) and isinstance(index, int):
-                self._values.append((proposal, digest, index))
-                self.wake()
-        elif kind == "seen" and isinstance(proposal, str):
-            self._is_shown(proposal, message)
-        elif kind == "decide":
-            self._decide(message)
-        else:
-            super()._handle(message)
+    def _messages(self) -> Mapping[str, Callable[..., None]]:
+        return {"value": self._open_value, "seen": self._is_shown, "decide": self._decide}
 
-    def _is_shown(self, proposal: str, message: Mapping[str, Any]) -> None:
-        view, digest = _view(message), message.get("digest")
-        if (
-            view
-            and isinstance(digest, str)
-            and self._decisions.record_shown(proposal, view=view, digest=digest)
-        ):
+    def _refuse_message(self, kind: str, members: Mapping[str, Any]) -> None:
+        if kind == "decide":
+            proposal, nonce = members.get("id"), members.get("nonce")
+            text = (
+                "The view sent a malformed decision, so nothing was decided."
+                if self.is_own(nonce)
+                else NOT_OURS
+            )
+            self.post(self._notice(proposal if isinstance(proposal, str) else "", text) | {"again": True})
+
+    def _open_value(self, id: str, index: int, digest: str = "") -> None:
+        card = self._cards.get(id)
+        self._values.append((id, digest or (card.digest if card else ""), index))
+        self.wake()
+
+    def _is_shown(self, view: str, id: str, digest: str) -> None:
+        if view and self._decisions.record_shown(id, view=view, digest=digest):
             with self._book:
-                self._faces[view, proposal, digest] = None
-            self.post(self._shown(view, proposal, digest))
+                self._faces[view, id, digest] = None
+            self.post(self._shown(view, id, digest))
 
     def _shown(self, view: str, proposal: str, digest: str) -> dict[str, Any]:
         """The confirmation that the view shows this, with the seconds until it may be approved there."""
         left = self._decisions.seconds_left(proposal, view=view, digest=digest)
         return {"t": "shown", "view": view, "id": proposal, "digest": digest, "left": round(left, 3)}
 
-    def _decide(self, message: dict[str, Any]) -> None:
-        click = self._decisions.click(_view(message))
-        proposal = message.get("id")
-        proposal = proposal if isinstance(proposal, str) else ""
+    def _decide(
+        self,
+        view: str,
+        id: str,
+        digest: str,
+        decision: Decision,
+        nonce: str,
+        reason: str = "",
+        target: str = "",
+        offer: str = "",
+        despite: Despite = "",
+    ) -> None:
+        click, choice = (
+            self._decisions.click(view),
+            CardChoice(decision, digest, reason, target, offer, despite),
+        )
         with self._book:
-            card = self._cards.get(proposal)
-            refusal = self._refusal(message, card, click)
+            card = self._cards.get(id)
+            refusal = self._refusal(choice, card, click) if self.is_own(nonce) else NOT_OURS
             if not refusal:
-                self._sent.add(proposal)
+                self._sent.add(id)
         if refusal or card is None:
-            self.post(self._notice(proposal, refusal) | {"again": True})
+            self.post(self._notice(id, refusal) | {"again": True})
             return
-        self._begin_decision(card, message, click).add_done_callback(
+        self._begin_decision(card, choice, click).add_done_callback(
             lambda done: self._finish_decision(card.id, done, view=click.view)
         )
 
-    def _begin_decision(
-        self, card: Card, message: Mapping[str, Any], click: Click
-    ) -> Future[str] | Future[Allowed]:
-        to = (message["target"],) if message.get("target") else ()
+    def _begin_decision(self, card: Card, choice: CardChoice, click: Click) -> Future[str] | Future[Allowed]:
+        to = (choice.target,) if choice.target else ()
         # The digest is that of the card or of an edit; the lab compares it once more.
-        digest, decision, reason = message["digest"], message["decision"], message.get("reason", "")
         try:
-            if message.get("offer") and self._forms:
-                offer = message["offer"]
-                return self._forms.take(card.id, digest=digest, offer=offer, click=click, target=to)
-            despite = (message["despite"],) if message.get("despite") else ()
+            if choice.offer and self._forms:
+                return self._forms.take(
+                    card.id, digest=choice.digest, offer=choice.offer, click=click, target=to
+                )
             return self._decisions.decide(
                 card.id,
-                digest=digest,
-                decision=decision,
+                digest=choice.digest,
+                decision=choice.decision,
                 click=click,
-                reason=reason,
+                reason=choice.reason,
                 target=to,
-                despite=despite,
+                despite=(choice.despite,) if choice.despite else (),
             )
         except Exception as error:
             failed: Future[str] = Future()
             failed.set_exception(error)
             return failed
 
-    def _show_again(self, params: Mapping[str, Any]) -> ActResult:
+    def _show_again(self, id: str, digest: str) -> ActResult:
         """The whole card of a proposal that was rejected and not withdrawn, for a person who may approve it (R32)."""
         with self._book:
-            card = self._cards.get(str(params.get("id")))
-        if card is None or not card.can_be_approved or not _same(params.get("digest"), card.digest):
+            card = self._cards.get(id)
+        if card is None or not card.can_be_approved or digest != card.digest:
             raise MewError("That proposal can no longer be approved, so its card is not shown again.")
         return ActResult("Shown again.", card_data(replace(card, state="open"), me=self._me))
 
-    def _decide_all(self, params: Mapping[str, Any]) -> Future[str]:
+    def _decide_all(
+        self,
+        view: str,
+        cards: list[list[str]],
+        decision: Decision,
+        reason: str = "",
+        despite: Despite = "",
+    ) -> Future[str]:
         """Decides several cards, each by its own digest; decides none of them when one decision is refused."""
-        click, pairs = self._decisions.click(_view(params)), params.get("cards")
-        about = {key: params[key] for key in ("decision", "reason", "view", "despite") if key in params}
-        if not isinstance(pairs, list) or not 0 < len(pairs) <= OPEN:
+        click = self._decisions.click(view)
+        if not cards or not all(len(pair) == 2 for pair in cards):
             raise MewError("The view named no proposals, so nothing was decided.")
-        begun: list[tuple[Card, dict[str, Any]]] = []
+        begun: list[tuple[Card, CardChoice]] = []
         with self._book:
-            for pair in pairs:
-                id, digest = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
-                card = self._cards.get(id) if isinstance(id, str) else None
-                message = {"t": "decide", "id": id, "digest": digest, "nonce": self._nonce} | about
-                if (refusal := self._refusal(message, card, click)) or card is None:
+            for id, digest in cards:
+                card, choice = self._cards.get(id), CardChoice(decision, digest, reason, despite=despite)
+                if (refusal := self._refusal(choice, card, click)) or card is None:
                     raise MewError(f"None of them was decided. {refusal}")
-                begun.append((card, message))
+                begun.append((card, choice))
             if len({card.id for card, _ in begun}) != len(begun):
                 raise MewError("The view named a proposal twice, so nothing was decided.")
             self._sent |= {card.id for card, _ in begun}
-        futures = [self._begin_decision(card, message, click) for card, message in begun]
+        futures = [self._begin_decision(card, choice, click) for card, choice in begun]
         total: Future[str] = Future()
         left = [len(futures)]
         failed: list[str] = []
@@ -419,53 +432,32 @@ class ApprovalsView(ActingWidget):
             future.add_done_callback(lambda done, card=card: finish(card, done))  # type: ignore[misc]
         return total
 
-    def _refusal(self, message: dict[str, Any], card: Card | None, click: Click) -> str:
-        """The reason why this message decides nothing, as a sentence; empty when it is valid."""
-        decision, reason = message.get("decision"), message.get("reason", "")
-        target, offer = message.get("target", ""), message.get("offer", "")
-        if not _same(message.get("nonce"), self._nonce):
-            return (
-                "This view does not belong to the running kernel, so nothing was decided. Run its cell again."
-            )
+    def _refusal(self, choice: CardChoice, card: Card | None, click: Click) -> str:
+        """The reason why this choice decides nothing, as a sentence; empty when it is valid.
+
+        Whether the proposal can be decided so, the lab alone judges.
+        """
         if card is None:
             return "That proposal is unknown, so nothing was decided."
-        if not card.is_read:
-            return f"Nothing was decided: the proposal is {BEING_READ}."
-        digest = message.get("digest")
-        edited = decision == "approve" and not offer and isinstance(digest, str)
-        edit = self._decisions.rows(card.id, str(digest)) if edited else None
-        if not _same(digest, card.digest) and edit is None:
-            return "The shown content differs from the proposal, so nothing was decided. Run its cell again."
-        if not card.is_open and not (decision == "approve" and card.can_be_approved):
-            return f"{outcome_line(card, me=self._me)}. The second decision changed nothing."
         if card.id in self._sent:
             return "A decision about this proposal is under way; the second one changed nothing."
         if self._over:
             return f"Nothing was decided: {self._over}"
-        strings = all(isinstance(text, str) and len(text) <= 500 for text in (reason, target, offer))
-        known = not set(message) - _MEMBERS and (self._forms is not None or not offer)
-        known = known and message.get("despite", "") in ("", "rejected")
-        if not known or decision not in ("approve", "reject") or not strings:
+        if choice.offer and self._forms is None:
             return "The view sent a malformed decision, so nothing was decided."
         if not click.view:
             return "Nothing was decided: the page did not say which view was clicked. Run its cell again."
-        if refusal := self._decisions.refusal(card.id, digest=str(digest), decision=decision, click=click):
-            return refusal
-        if decision == "reject":
-            return (
-                "A rejection has no target and gives no permission, so nothing was decided."
-                if target or offer
-                else ""
-            )
-        if card.refusal:
-            return f"Not approved: {card.refusal}."
-        if card.rejected and (offer or not message.get("despite")):
-            return f"Not approved: {card.rejected}. “Approve all the same” approves it, without a permission."
-        if card.to and target:
-            return "Not approved: the proposal names its target itself."
-        if not card.to and target not in self._decisions.targets():
-            return "Not approved: choose one of the participants to run it."
-        return ""
+        if choice.decision == "reject" and (choice.target or choice.offer):
+            return "A rejection has no target and gives no permission, so nothing was decided."
+        return self._decisions.refusal(
+            card.id,
+            digest=choice.digest,
+            decision=choice.decision,
+            click=click,
+            target=(choice.target,) if choice.target else (),
+            # A press for a permission overrides no rejection.
+            despite=(choice.despite,) if choice.despite and not choice.offer else (),
+        )
 
     def _finish_decision(
         self, proposal: str, future: Future[str] | Future[Allowed], *, view: str = ""
@@ -540,13 +532,3 @@ class ApprovalsView(ActingWidget):
     def _drawn(self, **how: Any) -> str:
         questions = [*self._open_questions(), *(self._questions.ended() if self._questions else [])]
         return draw_cards(self._as_shown(), questions=questions, me=self._me, **how)
-
-
-def _view(message: Mapping[str, Any]) -> str:
-    """The name that the page gave to the sending view; empty where there is none."""
-    view = message.get("view")
-    return view if isinstance(view, str) and len(view) <= VIEW_CHARACTERS else ""
-
-
-def _same(value: Any, expected: str) -> bool:
-    return isinstance(value, str) and hmac.compare_digest(value.encode("utf-8", "replace"), expected.encode())

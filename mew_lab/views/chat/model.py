@@ -20,8 +20,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.ledger.chats import CHAT_KINDS, ChatLedger, ChatMessage, ChatReceipt
+from mew_lab.ledger.chats import ChatChange, ChatMessage, ChatReceipt
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.protocol.envelope import MAX_ID, Envelope
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import MAX_NAME, count_of, cut, cut_names
@@ -101,7 +102,7 @@ class ChatModel:
     def __init__(self, me: MEWParticipant, *, on_change: Callable[[int], None] = lambda n: None) -> None:
         self._me = me
         self.on_change = on_change
-        self._ledger = ChatLedger()
+        self._ledger = Ledger()  # that of the feed, once an envelope has come
         self._rows: dict[int, ChatRow] = {}
         self._awaiting: dict[int, None] = {}
         self._numbers: dict[str, int] = {}  # id -> the first row that bears it
@@ -258,7 +259,7 @@ class ChatModel:
                 f"Nothing was {action}: that message is no longer held in this view; lab.log.df has it"
             )
         author = self._me.chats.author(row.id)
-        if not row.first and not author and self._ledger.get(row.id) is None:
+        if not row.first and not author and self._ledger.chats.get(row.id) is None:
             raise MewError(
                 f"Nothing was {action}: this message of {row.sender} is malformed, and other participants drop it; "
                 "answer it with a message"
@@ -272,18 +273,20 @@ class ChatModel:
 
     # --- following ---
 
-    def take(self, entry: Entry) -> None:
-        """Updates the rows by one envelope."""
-        if entry.refused or entry.kind not in CHAT_KINDS:
-            return
-        changes = self._ledger.observe(entry)
-        if entry.kind == "chat":
-            self._add(entry, first=any(change.what == "said" for change in changes))
-            return
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
+        """Updates the rows of known messages by the changes by one envelope."""
+        self._ledger = ledger
         for change in changes:
-            row = self._rows.get(self._numbers.get(change.id, 0))
-            if row is not None and row.first and change.message is not None:
-                self._put(self._with_state(row, change.message))
+            if isinstance(change, ChatChange) and change.entry.kind != "chat" and change.message is not None:
+                row = self._rows.get(self._numbers.get(change.id, 0))
+                if row is not None and row.first:
+                    self._put(self._with_state(row, change.message))
+
+    def take(self, entry: Entry) -> None:
+        """Adds the message in an envelope; the ledger knows none of one that participants drop."""
+        if entry.kind == "chat" and not entry.refused:
+            message = self._ledger.chats.get(entry.id)
+            self._add(entry, first=message is not None and message.seq == entry.seq)
 
     def _add(self, entry: Entry, *, first: bool) -> None:
         payload = entry.payload

@@ -130,15 +130,14 @@ function render({ model, el }) {
     statuses = [],
     found = -1,
     ticks = null,
-    noEarlier = false,
-    number = 0;
+    noEarlier = false;
 
   // What was in sight is acknowledged as read. What could not be sent is not tried again, and stays unread.
   const reader = makeReader(
     (node) => isWhole(messages.get(Number(node.dataset.n))),
     (nodes) => {
       const ns = nodes.map((node) => Number(node.dataset.n)).filter((n) => messages.get(n)?.data.awaits);
-      if (ns.length && !link.isOff()) link.act("read", { ns }, () => {});
+      if (ns.length && !link.isOff()) link.act("read", { numbers: ns }, () => {});
     },
   );
   const leave = onOpen(root, "chat", ({ id }) => {
@@ -155,17 +154,12 @@ function render({ model, el }) {
     from: () => last,
     item(item) {
       if (item.t === "snapshot") {
-        number = item.no;
         reasons = item.reasons;
         offset = item.now - Date.now() / 1000;
         statuses = item.statuses;
         if (item.last !== last || !messages.size) restart(item.messages, item.last);
         else setStates(item.messages);
         setHead(item);
-      } else if (item.t === "next") {
-        // A message was lost: all rows are requested again.
-        if (item.no > number + 1) link.ask();
-        number = item.no;
       } else if (item.t === "said") append(item);
       else if (item.t === "states") setStates(item.states);
       else if (item.t === "head") setHead(item);

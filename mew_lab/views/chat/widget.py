@@ -11,8 +11,7 @@ Spec: §3.4, §3.4.1, §3.4.2.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mew_lab.errors import MewError
@@ -23,7 +22,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.chat.links import link_addresses
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.markdown import plain, tree
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -67,25 +66,18 @@ class ChatView(ActingWidget):
         self,
         talk: ChatModel,
         *,
-        submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]],
+        submit: Submit,
         raw: Callable[[int], str] = lambda seq: "",
         **traits: Any,
     ) -> None:
         self._talk = talk
-        self._submit = submit
         self._raw = raw
         # Guards the numbers of changed messages: the loop's thread adds, the writer takes.
         self._book = threading.Lock()
         self._fresh: dict[int, None] = {}
         self._sent = 0
-        self._number = 0  # of messages to the views, so that a view notices a lost one
-        self._head: dict[str, Any] = {}
-        super().__init__(**traits)
+        super().__init__(submit=submit, **traits)
         talk.on_change = self._on_change
-
-    def on_close(self, leave: Callable[[], None]) -> None:
-        """Sets the function that is called when the view is closed."""
-        self._leave = leave
 
     def _on_change(self, n: int) -> None:
         if not self.has_view:
@@ -101,10 +93,13 @@ class ChatView(ActingWidget):
         last = messages[-1].n if messages else 0
         if len(self._views) == 1:  # else another view still waits for the messages behind `_sent`
             self._sent = last
-        self._head = self._heading()
-        shown = {"messages": _pack_page(messages), "last": last}
-        labels = {"statuses": list(STATUSES.items()), "reasons": list(REASONS.items())}
-        return shown | labels | {"no": self._number, "now": self.clock().timestamp()} | self._head
+        return {
+            "messages": _pack_page(messages),
+            "last": last,
+            "statuses": list(STATUSES.items()),
+            "reasons": list(REASONS.items()),
+            "now": self.clock().timestamp(),
+        }
 
     def _newest(self, after: int, most: int) -> list[ChatRow]:
         """The newest messages behind `after`, as many as may be sent at once."""
@@ -130,12 +125,6 @@ class ChatView(ActingWidget):
         changed = [row for n in known[: 2 * PAGE] if (row := self._talk.message(n)) is not None]
         if changed:
             items.append({"t": "states", "states": [_pack_state(row) for row in changed]})
-        if (head := self._heading()) != self._head:
-            self._head = head
-            items.append({"t": "head"} | head)
-        if items:
-            self._number += 1
-            items.insert(0, {"t": "next", "no": self._number})
         return items
 
     def _heading(self) -> dict[str, Any]:
@@ -155,37 +144,17 @@ class ChatView(ActingWidget):
 
     def _acts(self) -> Mapping[str, Act]:
         return {
-            "say": self._say,
-            "acknowledge": lambda params: self._submit(
-                self._talk.acknowledge(_number(params, "n"), _read_text(params, "status"))
-            ),
-            "acknowledge all": lambda params: self._submit(
-                self._talk.acknowledge_all(_read_text(params, "status"), until=_number(params, "until"))
-            ),
-            "read": self._read,
-            "cancel": lambda params: self._submit(
-                self._talk.cancel(_number(params, "n"), _read_text(params, "reason"))
-            ),
+            "say": self._talk.say,
+            "acknowledge": self._talk.acknowledge,
+            "acknowledge all": self._talk.acknowledge_all,
+            "read": self._talk.read,
+            "cancel": self._talk.cancel,
             "earlier": self._earlier,
             "whole": self._whole,
         }
 
-    def _say(self, params: Mapping[str, Any]) -> Future[Any]:
-        text, to = _read_text(params, "text"), params.get("to")
-        if not isinstance(to, list) or len(to) > MOST_PEOPLE or not all(isinstance(name, str) for name in to):
-            raise MewError(
-                "The view sent recipients that are not names, so nothing was sent. Choose them again."
-            )
-        return self._submit(self._talk.say(text, to, markdown=params.get("markdown") is True))
-
-    def _read(self, params: Mapping[str, Any]) -> Future[Any]:
-        numbers = params.get("ns")
-        if not isinstance(numbers, list) or len(numbers) > PAGE or not all(type(n) is int for n in numbers):
-            raise MewError("The view named no messages, so nothing was done. Run its cell again.")
-        return self._submit(self._talk.read(numbers))
-
-    def _earlier(self, params: Mapping[str, Any]) -> ActResult:
-        messages = self._talk.messages(before=_number(params, "before"), limit=PAGE // 2)
+    def _earlier(self, before: int) -> ActResult:
+        messages = self._talk.messages(before=before, limit=PAGE // 2)
         left = MOST_CHARACTERS
         while len(messages) > 1 and sum(len(row.text) for row in messages) > left:
             messages = messages[1:]
@@ -196,8 +165,8 @@ class ChatView(ActingWidget):
             {"messages": _pack_page(messages), "more": more},
         )
 
-    def _whole(self, params: Mapping[str, Any]) -> ActResult:
-        row = self._talk.message(_number(params, "n"))
+    def _whole(self, n: int) -> ActResult:
+        row = self._talk.message(n)
         payload = (read_members(self._raw(row.seq)) or {}).get("payload") if row is not None else None
         text = payload.get("text") if isinstance(payload, dict) else None
         if row is None or not isinstance(text, str):
@@ -244,20 +213,6 @@ class ChatView(ActingWidget):
             notes=filter(None, notes),
             code=("from", "to"),
         )
-
-
-def _number(params: Mapping[str, Any], name: str) -> int:
-    number = params.get(name)
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise MewError("The view named no message, so nothing was done. Run its cell again.")
-    return number
-
-
-def _read_text(params: Mapping[str, Any], name: str) -> str:
-    text = params.get(name)
-    if not isinstance(text, str):
-        raise MewError(f"The view sent no {name}, so nothing was done. Run its cell again.")
-    return text
 
 
 def _state_lines(row: ChatRow) -> list[str]:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.calls import CallLedger, Change, Proposal
-from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.calls import CALL_KINDS, Change, Proposal
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.protocol.bounded import BoundedDict
 
 __all__ = ["CallState", "CallStates"]
@@ -39,7 +39,7 @@ class CallState(NamedTuple):
 class CallStates:
     """The states of the newest calls by the numbers of their rows; a follower of `session.following`."""
 
-    kinds = ("mcp/",)
+    kinds = tuple(sorted(CALL_KINDS))
 
     def __init__(self) -> None:
         self._states: BoundedDict[int, CallState] = BoundedDict(MOST_STATES)
@@ -47,14 +47,13 @@ class CallStates:
         self._changed: deque[int] = deque(maxlen=MOST_STATES)
         self._subscribers: Subscribers[()] = Subscribers()
 
-    def take(self, entry: Entry) -> None:
-        """Nothing: the changes come first."""
-
-    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
         """Takes the changes of calls by one message."""
         for change in changes:
-            self._take_change(change)
-        self._subscribers.tell()
+            if isinstance(change, Change):
+                self._take_change(change)
+        if changes:
+            self._subscribers.tell()
 
     def _take_change(self, change: Change) -> None:
         call, what = change.call, change.what

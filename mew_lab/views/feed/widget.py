@@ -16,7 +16,7 @@ The kernel evaluates the other filters (`row_filter`), some rows in each message
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from mew_lab.errors import FilterError, MewError
 from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls
 from mew_lab.lab.entry_feed import EntryFeed
-from mew_lab.lab.rows import LiveRows, Row, Rows
+from mew_lab.lab.rows import Row, Rows
 from mew_lab.lab.session import Session
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.log.copying import MessageSelection
@@ -36,16 +36,16 @@ from mew_lab.log.numbering import NumberedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
-from mew_lab.sdk.kept_results import KeptAnswer, KeptResults
+from mew_lab.sdk.kept_results import KeptResults
 from mew_lab.views.feed.calls import CallState, CallStates
 from mew_lab.views.feed.columns import COLUMNS, DEFAULT, SIGNS, VALUES, FeedColumn, RowFacts, select_columns
 from mew_lab.views.feed.detail import detail, kept_of, why
 from mew_lab.views.feed.extract import as_python, save_log
 from mew_lab.views.feed.findings import FileFindings, LiveFindings, RowFindings, rank_of
 from mew_lab.views.feed.row_filter import EXPRESSION_FIELDS, RowFilter, condition_of, suggest_filters
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.kept import KeptLoads, Submit
+from mew_lab.views.ui.kept import KeptLoads
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.running import RunningList
 
@@ -64,11 +64,9 @@ MOST_COPIED = 4_000_000
 COPIES = {"jsonl": "JSONL", "markdown": "Markdown", "mermaid": "Mermaid", "python": "Python"}
 MOST_ID = 80  # characters of an id that the views get
 PICTURED = 1000  # the newest rows, among which those of a saved picture are looked for
-ASKED = ("raw", "why", "finding")
 MOST_FILTERS = 20  # views whose filters are evaluated here
 STEP = 1_500  # rows that each of them judges in one message
 JUDGED = 500  # records that the diagnosis judges in one message, once the rows are sent
-MOST_FILTER = 500  # characters, as in the box
 DAY = 86_400
 
 
@@ -105,13 +103,7 @@ def view_of(session: Session, rows: Rows) -> FeedView:
     view.allow_loads(session.me.participant.results, session.loop.submit)
     view.allow_cancels(session.decisions.running, session.loop.submit)
     session.loop.call(lambda: session.following.add(calls))
-    ended = view._leave
-
-    def leave() -> None:
-        ended()
-        session.loop.post(lambda: session.following.remove(calls))
-
-    view._leave = leave
+    view.on_close(lambda: session.loop.post(lambda: session.following.remove(calls)))
     return view
 
 
@@ -133,7 +125,7 @@ def view_of_log(log: Log) -> FeedView:
         records = [record._replace(seq=place) for place, record in zip(places, records, strict=True)]
     [(before,)] = index.query("SELECT count(*) FROM entries WHERE message AND place < ?", [first])
     senders = {sender for (sender,) in index.query('SELECT DISTINCT "from" FROM lines')} - {"", *GATEWAYS}
-    rows = LiveRows(lambda: (log.space, len(senders)), sign=sign)
+    rows = Rows(lambda: (log.space, len(senders)), sign=sign)
     calls = CallStates()
     following = EntryFeed(log)
     following.add(calls, earlier=False)
@@ -182,7 +174,6 @@ class FeedView(ActingWidget):
         self._cursor = 0
         self._earlier = (0, 0)
         self._opening = False
-        self._head: tuple[str, int] = ("", -1)
         self._missing: deque[int] = deque(maxlen=20)  # the rows up to these did not arrive in a view
         self._asked_for: deque[tuple[str, str, int, bool]] = deque(maxlen=100)
         # The newest filter of each view: what was asked for, and what the writer evaluates.
@@ -192,13 +183,8 @@ class FeedView(ActingWidget):
         self._chosen = False  # whether code has chosen the columns
         self._selected: tuple[int, ...] = ()
         super().__init__(**traits)
-        ends = (source.subscribe(self.wake), self._calls.subscribe(self.wake))
-
-        def leave() -> None:
-            for end in ends:
-                end()
-
-        self._leave = leave
+        for rows in (source, self._calls):
+            self.on_close(rows.subscribe(self.wake))
 
     # The interface for code in the notebook.
 
@@ -228,13 +214,14 @@ class FeedView(ActingWidget):
 
     def allow_loads(self, results: KeptResults, submit: Submit) -> None:
         """Lets the views load results that were too large for a message."""
-        self._loads = KeptLoads(results, submit=submit, post=self.post)
+        self._submit_act = submit
+        self._loads = KeptLoads(results, post=self.post)
 
     def allow_cancels(self, running: RunningCalls, submit: Submit) -> None:
         """Lets the views cancel the calls that run, where this person may."""
-        calls = self._running = RunningList(running, submit=submit, wake=self.wake, place=self._place)
-        leave = self._leave
-        self._leave = lambda: (leave(), calls.end(), None)[-1]
+        self._submit_act = submit
+        self._running = RunningList(running, wake=self.wake, place=self._place)
+        self.on_close(self._running.end)
 
     def _place(self, call: RunningCall) -> dict[str, Any]:
         seq = self._calls.row_of(call.id)
@@ -263,7 +250,6 @@ class FeedView(ActingWidget):
             self._earlier, self._opening = (oldest, start), True
         # Without another view, no view waits for the rows between.
         self._cursor = start if len(self._views) <= 1 else min(self._cursor, start)
-        self._head = self._source.title()
         first = self._source.since(0, 1)
         count = self._source.count()
         return {
@@ -288,10 +274,10 @@ class FeedView(ActingWidget):
             if self._findings is not None and start == asked
             else [],
             "running": self._running.all() if self._running else [],
-        } | (self._pack_columns() | self._heading())
+        } | self._pack_columns()
 
     def _heading(self) -> dict[str, Any]:
-        name, members = self._head
+        name, members = self._source.title()
         return {"space": visible(name), "members": members}
 
     def _news(self) -> list[dict[str, Any]]:
@@ -328,9 +314,6 @@ class FeedView(ActingWidget):
                 self._is_unplaced = False
                 self._running.renew()
         items += self._running.news() if self._running else []
-        if (head := self._source.title()) != self._head:
-            self._head = head
-            items.append({"t": "head"} | self._heading())
         changed_findings: list[int] = []
         if self._findings is not None:
             all_sent = self._cursor == last and self._earlier[1] <= self._earlier[0]
@@ -402,37 +385,46 @@ class FeedView(ActingWidget):
 
     # Messages from the views.
 
-    def _handle(self, message: dict[str, Any]) -> None:
-        kind, view, seq = message.get("t"), message.get("view"), message.get("seq")
-        if kind == "filter":
-            self._take_filter(message)
-        elif kind == "earlier" and type(upto := message.get("upto")) is int:
-            self._missing.append(upto)
-            self.wake()
-        elif kind == "select":
-            self._select(message.get("seqs"))
-        elif kind in ASKED and isinstance(view, str) and self._is_row(seq):
-            self._asked_for.append((str(kind), view[:40], int(seq or 0), message.get("all") is True))
-            self.wake()
-        else:
-            super()._handle(message)
+    def _messages(self) -> Mapping[str, Callable[..., None]]:
+        return {
+            "filter": self._take_filter,
+            "earlier": self._take_earlier,
+            "select": self._select,
+            "raw": self._ask_raw,
+            "why": self._ask_why,
+            "finding": self._ask_finding,
+        }
 
-    def _is_row(self, seq: Any) -> bool:
-        return type(seq) is int and self._source.record(seq) is not None
+    def _take_earlier(self, view: str, upto: int) -> None:
+        self._missing.append(upto)
+        self.wake()
+
+    def _ask_raw(self, view: str, seq: int, all: bool = False) -> None:
+        self._ask_for("raw", view, seq, whole=all)
+
+    def _ask_why(self, view: str, seq: int) -> None:
+        self._ask_for("why", view, seq)
+
+    def _ask_finding(self, view: str, seq: int) -> None:
+        self._ask_for("finding", view, seq)
+
+    def _ask_for(self, kind: str, view: str, seq: int, *, whole: bool = False) -> None:
+        if self._is_row(seq):
+            self._asked_for.append((kind, view, seq, whole))
+            self.wake()
+
+    def _is_row(self, seq: int) -> bool:
+        return self._source.record(seq) is not None
 
     def _name(self, seq: int) -> str:
         return f"{self._source.sign}{seq}"
 
-    def _select(self, seqs: Any) -> None:
-        if isinstance(seqs, list) and len(seqs) <= MOST_SELECTED and all(map(self._is_row, seqs)):
+    def _select(self, view: str, seqs: list[int]) -> None:
+        if len(seqs) <= MOST_SELECTED and all(map(self._is_row, seqs)):
             self._selected = tuple(sorted(set(seqs)))
 
-    def _take_filter(self, message: Mapping[str, Any]) -> None:
-        view, number, text, zone = (message.get(key) for key in ("view", "n", "text", "zone"))
-        if not isinstance(view, str) or type(number) is not int or not isinstance(text, str):
-            return
-        zone = zone if type(zone) is int and abs(zone) < DAY else 0
-        self._wanted_filters[view[:40]] = (number, text[:MOST_FILTER], zone)
+    def _take_filter(self, view: str, n: int, text: str, zone: int = 0) -> None:
+        self._wanted_filters[view] = (n, text, zone if abs(zone) < DAY else 0)
         self.wake()
 
     def _acts(self) -> Mapping[str, Act]:
@@ -442,30 +434,30 @@ class FeedView(ActingWidget):
             "copy": self._copy_selected,
             "save": self._save,
             "condition": self._make_condition,
-            **(self._loads.acts(self._kept_of) if self._loads else {}),
+            **({"load": self._load, "stop_load": self._loads.stop} if self._loads else {}),
             **(self._running.acts() if self._running else {}),
         }
 
-    def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:
-        return kept_of(self._held(params)[1])
+    async def _load(self, key: str, seq: int) -> ActResult:
+        assert self._loads is not None  # else there is no such act
+        return await self._loads.load(key, kept_of(self._held(seq)))
 
-    def _copy_json(self, params: Mapping[str, Any]) -> ActResult:
-        seq, raw = self._held(params)
+    def _copy_json(self, seq: int) -> ActResult:
+        raw = self._held(seq)
         if len(raw) > MOST_COPIED:
             raise MewError(
                 f"This message has {len(raw)} characters, which is too many to copy; {self._log_name} has it."
             )
         return ActResult(f"{self._name(seq)} is copied as JSON, exactly as it was sent.", raw)
 
-    def _copy_python(self, params: Mapping[str, Any]) -> ActResult:
-        seq, raw = self._held(params)
+    def _copy_python(self, seq: int) -> ActResult:
+        raw = self._held(seq)
         [row] = self._source.since(seq - 1, 1)
         as_id = self._desk.as_id(row.sender) if self._desk is not None else None
         return ActResult(f"{self._name(seq)} is copied as a line of Python.", as_python(raw, as_id=as_id))
 
-    def _copy_selected(self, params: Mapping[str, Any]) -> ActResult:
-        seqs, form = params.get("seqs"), params.get("form")
-        if form not in COPIES or not isinstance(seqs, list) or not 0 < len(seqs) <= MOST_SELECTED:
+    def _copy_selected(self, form: str, seqs: list[int]) -> ActResult:
+        if form not in COPIES or not 0 < len(seqs) <= MOST_SELECTED:
             raise MewError("The view asked for a copy of no messages. Select some, and choose a form.")
         numbers = sorted(set(filter(self._is_row, seqs)))
         held = {seq: record for seq in numbers if (record := self._source.record(seq)) is not None}
@@ -485,23 +477,18 @@ class FeedView(ActingWidget):
         )
         return ActResult(f"{count_of(len(held), 'message')} copied as {COPIES[form]}.{gone}", text)
 
-    def _make_condition(self, params: Mapping[str, Any]) -> ActResult:
-        seq, column = params.get("seq"), params.get("column")
-        if not self._is_row(seq) or not isinstance(seq, int) or not isinstance(column, str):
+    def _make_condition(self, seq: int, column: str) -> ActResult:
+        if not self._is_row(seq):
             raise MewError("The view asked for the filter of no row. Run its cell again.")
         condition = condition_of(self._source, seq, column, self._findings)
         return ActResult("The filter was taken from the message.", condition)
 
-    def _held(self, params: Mapping[str, Any]) -> tuple[int, str]:
-        seq = params.get("seq")
-        raw = self._source.raw(seq) if self._is_row(seq) and isinstance(seq, int) else ""
-        if not isinstance(seq, int) or not raw:
-            raise MewError(
-                f"The text of that row is no longer held in this view; {self._log_name}.df has it."
-            )
-        return seq, raw
+    def _held(self, seq: int) -> str:
+        if self._is_row(seq) and (raw := self._source.raw(seq)):
+            return raw
+        raise MewError(f"The text of that row is no longer held in this view; {self._log_name}.df has it.")
 
-    def _save(self, params: Mapping[str, Any]) -> Future[str]:
+    def _save(self) -> Future[str]:
         if self._desk is None:
             raise MewError(
                 "This feed has no lab, so there is no log to save."

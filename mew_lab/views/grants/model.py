@@ -24,7 +24,7 @@ from mew_lab.lab.session import Session
 from mew_lab.lab.standing import HeldRight, ParticipantStanding, logical, standings
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.grants import GrantLedger
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Granted", "Holding", "Holdings"]
 
 MOST_ROWS = 2000
-MOST_GRANTS = 2000  # whose times are held
 MOST_REVOKED = 100
 CHANGING = ("capability/", "space/", "system/")  # prefixes of the kinds that change capabilities
 GATHERED = 0.05  # seconds; changes within this time cause one refresh
@@ -81,7 +80,7 @@ class Holdings:
         self.holders: tuple[str, ...] = ()
         self._session = session
         self._granting = granting
-        self._ledger = GrantLedger(limit=MOST_GRANTS)
+        self._ledger = Ledger()  # that of the feed, once an envelope has come
         self._revoked: BoundedDict[str, Holding] = BoundedDict(MOST_REVOKED)  # here, and can be granted again
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
@@ -168,12 +167,14 @@ class Holdings:
 
     # --- following, on the loop's thread ---
 
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
+        """Takes the ledger, which has the times of grants."""
+        self._ledger = ledger
+
     def take(self, entry: Entry) -> None:
         """Updates the rows soon if one accepted envelope may change them."""
-        if entry.refused or not (entry.kind.startswith(CHANGING) or self._uses_limit(entry.grant)):
-            return
-        self._ledger.observe(entry)
-        self._soon.within(GATHERED)
+        if not entry.refused and (entry.kind.startswith(CHANGING) or self._uses_limit(entry.grant)):
+            self._soon.within(GATHERED)
 
     def _uses_limit(self, grant: str) -> bool:
         """Whether an envelope that this grant permits uses up one of its uses."""
@@ -211,7 +212,7 @@ class Holdings:
             self._subscribers.tell()
 
     def _row(self, standing: ParticipantStanding, right: HeldRight, ends: str, against: str) -> Holding:
-        text, since = compact(right.pattern), self._ledger.given_at(right.grant)
+        text, since = compact(right.pattern), self._ledger.grants.given_at(right.grant)
         if right.grant and right.grant not in self._granting:
             tool = self._session.decisions.tools.changed_since(right.pattern, since or 0.0)
             changed = f"its tool {one_line(tool, 50)} changed since" if tool else ""

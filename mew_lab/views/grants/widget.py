@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import Any
 
 from mew_lab.errors import MewError
@@ -29,6 +28,7 @@ from mew_lab.views.grants.probe import Probe, describe_effect, probe
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.sent_rows import SentRows
 from mew_lab.views.ui.space_model import follow_space
 
 __all__ = ["GrantsView", "view_of"]
@@ -58,25 +58,17 @@ class GrantsView(ActingWidget):
     def __init__(self, session: Session, holdings: Holdings, **traits: Any) -> None:
         self._session = session
         self._holdings = holdings
-        # Only the writer uses these two.
-        self._known: dict[str, Holding] = {}
-        self._head: dict[str, Any] = {}
+        self._sent: SentRows[str, Holding] = SentRows()
         self._question = 0
         self._supposed = 0
         self._playground = Playground(session.log)
-        super().__init__(**traits)
-        stop_following = follow_space(session, holdings, self.wake)
-
-        def leave() -> None:
-            stop_following()
-            holdings.close()
-
-        self._leave = leave
+        super().__init__(submit=session.loop.submit, **traits)
+        self.on_close(follow_space(session, holdings, self.wake))
+        self.on_close(holdings.close)
 
     # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        self._head = self._heading()
         # What this human granted comes first: a view shows it before anything else is chosen.
         rows = sorted(self._holdings.rows, key=lambda row: not row.mine)[:MOST_ROWS]
         return {
@@ -85,33 +77,19 @@ class GrantsView(ActingWidget):
             "choices": _choices(),
             "profiles": list(PROFILES),
             "rows": [_pack(row) for row in rows],
-        } | self._head
+        }
 
     def _news(self) -> list[dict[str, Any]]:
         rows = {row.key: row for row in self._holdings.rows}
-        fresh = [row for key, row in rows.items() if self._known.get(key) != row]
-        dropped = [key for key in self._known if key not in rows]
-        items: list[dict[str, Any]] = []
-        if fresh or dropped:
-            sent = fresh[:MOST_ROWS]
-            # Each row is inserted after its predecessor, so that the rows of one holder stay together.
-            before = dict(zip(rows, ("", *rows), strict=False))
-            items.append(
-                {
-                    "t": "rows",
-                    "rows": [_pack(row) | {"after": before[row.key]} for row in sent],
-                    "gone": dropped[:MOST_ROWS],
-                }
-            )
-            self._known |= {row.key: row for row in sent}
-            for key in dropped[:MOST_ROWS]:
-                del self._known[key]
-            if len(fresh) > MOST_ROWS or len(dropped) > MOST_ROWS:
-                self.wake()
-        if (head := self._heading()) != self._head:
-            self._head = head
-            items.append({"t": "head"} | head)
-        return items
+        changed, gone, is_cut = self._sent.take(rows)
+        if is_cut:
+            self.wake()
+        if not changed and not gone:
+            return []
+        # Each row is inserted after its predecessor, so that the rows of one holder stay together.
+        before = dict(zip(rows, ("", *rows), strict=False))
+        packed = [_pack(row) | {"after": before[row.key]} for row, _ in changed]
+        return [{"t": "rows", "rows": packed, "gone": gone}]
 
     def _heading(self) -> dict[str, Any]:
         rows = self._holdings.rows
@@ -130,72 +108,42 @@ class GrantsView(ActingWidget):
             "probe": self._probe,
             "suppose": self._suppose,
             "grant": self._grant,
-            "revoke": self._revoke,
-            "restore": self._restore,
+            "revoke": self._holdings.revoke,
+            "restore": self._holdings.restore,
             "tools": self._tools,
             "of": self._of,
         }
 
-    def _probe(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        to, text = _read_texts(params, "to", "pattern")
-        self._question += 1
-        return self._session.loop.submit(self._answer(to, text, self._question))
-
-    async def _answer(self, to: str, text: str, number: int) -> ActResult:
+    async def _probe(self, to: str, pattern: str) -> ActResult:
+        number = self._question = self._question + 1
         try:
-            result = await probe(self._session, to, text, wanted=lambda: number == self._question)
+            result = await probe(self._session, to, pattern, wanted=lambda: number == self._question)
         except MewError as fault:
             # A half-written pattern is no failure that a person has to dismiss.
             return ActResult("", {"fault": one_line(str(fault), 300)})
         return ActResult("", _pack_probe(result, to))
 
-    def _suppose(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        to, profile, text = _read_texts(params, "to", "profile", "pattern")
-        self._supposed += 1
-        return self._session.loop.submit(self._judge(to, profile, text, self._supposed))
-
-    async def _judge(self, to: str, profile: str, text: str, number: int) -> ActResult:
+    async def _suppose(self, to: str, profile: str, pattern: str) -> ActResult:
+        number = self._supposed = self._supposed + 1
         try:
-            supposed = read_supposition(to, profile, text)
+            supposed = read_supposition(to, profile, pattern)
             answer = await self._playground.suppose(supposed, wanted=lambda: number == self._supposed)
         except MewError as fault:
             return ActResult("", {"fault": visible(one_line(str(fault), 400))})
         return ActResult("", None if answer is None else pack_answer(supposed, answer))
 
-    def _grant(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        to, text = _read_texts(params, "to", "pattern")
-        minutes, uses = params.get("minutes"), params.get("uses")
-        for limit in (minutes, uses):
-            if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
-                raise MewError(
-                    "The limit of a permission is a number of minutes or of uses; nothing was granted."
-                )
-        return self._session.loop.submit(
-            self._give(
-                to,
-                text,
-                minutes=minutes,
-                uses=None if uses is None else int(uses),
-                session=params.get("session") is True,
-            )
-        )
-
-    async def _give(self, to: str, text: str, **limits: Any) -> ActResult:
-        granted = await self._holdings.grant(to, text, **limits)
+    async def _grant(
+        self,
+        to: str,
+        pattern: str,
+        minutes: float | None = None,
+        uses: int | None = None,
+        session: bool = False,
+    ) -> ActResult:
+        granted = await self._holdings.grant(to, pattern, minutes=minutes, uses=uses, session=session)
         return ActResult(granted.sentence, {"key": granted.key})
 
-    def _restore(self, params: Mapping[str, Any]) -> Future[str]:
-        (key,) = _read_texts(params, "key")
-        return self._session.loop.submit(self._holdings.restore(key))
-
-    def _revoke(self, params: Mapping[str, Any]) -> Future[str]:
-        (key,) = _read_texts(params, "key")
-        return self._session.loop.submit(self._holdings.revoke(key))
-
-    def _tools(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        return self._session.loop.submit(self._look_up())
-
-    async def _look_up(self) -> ActResult:
+    async def _tools(self) -> ActResult:
         found = await gather_tools(self._session, None, patience=PATIENCE)
         names = [
             [owner, str(tool.get("name"))[:128], one_line(f"{owner}/{tool.get('name')}", 80)]
@@ -204,8 +152,7 @@ class GrantsView(ActingWidget):
         text = "; ".join([count_of(len(found.listed), "tool"), *found.remarks])
         return ActResult(one_line(text, 200), names)
 
-    def _of(self, params: Mapping[str, Any]) -> ActResult:
-        holder, group = _read_texts(params, "holder", "group")
+    def _of(self, holder: str, group: str) -> ActResult:
         rows = [
             row for row in self._holdings.rows if holder in ("", row.holder) and group in ("", _group(row))
         ]
@@ -233,13 +180,6 @@ class GrantsView(ActingWidget):
         ]
         columns = ("participant", "may", "pattern", "from")
         return picture(title, columns, cells, notes=filter(None, notes), code=("participant", "pattern"))
-
-
-def _read_texts(params: Mapping[str, Any], *names: str) -> list[str]:
-    values = [params.get(name) for name in names]
-    if not all(isinstance(value, str) for value in values):
-        raise MewError("The view sent an incomplete choice, so nothing was done. Run its cell again.")
-    return [str(value) for value in values]
 
 
 def _choices() -> list[list[Any]]:

@@ -9,9 +9,9 @@ Spec: §3.6.8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from mew_lab.errors import MewError
 from mew_lab.log.files import JournalSource
@@ -33,7 +33,6 @@ _ESM, _CSS = front_end("moments")
 STEP = 2_000  # records that are read in one message
 MOST_VIEWS = 16
 MOST_ROWS, MOST_PICTURED = 200, 12
-WAYS = ("next", "previous")
 
 
 class ViewedLog(Protocol):
@@ -159,17 +158,13 @@ class MomentsView(LiveWidget):
 
     # Messages from the views.
 
-    def _handle(self, message: dict[str, Any]) -> None:
-        if message.get("t") == "at":
-            self._take_request(message)
-        else:
-            super()._handle(message)
+    def _messages(self) -> Mapping[str, Callable[..., None]]:
+        return {"at": self._take_request}
 
-    def _take_request(self, message: Mapping[str, Any]) -> None:
-        view, number, seq, way = (message.get(key) for key in ("view", "n", "seq", "way"))
-        if not isinstance(view, str) or type(number) is not int or not (seq is None or type(seq) is int):
-            return
-        self._wanted[view[:40]] = (number, seq, way if way in WAYS else "")
+    def _take_request(
+        self, view: str, n: int, seq: int | None, way: Literal["", "next", "previous"] = ""
+    ) -> None:
+        self._wanted[view] = (n, seq, way)
         self.wake()
 
     # Pictures.

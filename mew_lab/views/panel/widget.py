@@ -92,11 +92,12 @@ def view_of(session: ReportedSession, views: Any) -> PanelView:
         parts,
         lambda: RoomCounts(roster.present, len(session.log), approvals.open_cards),
         acts={
-            "pause": lambda _: session.loop.submit(steering.pause_all()),
-            "resume": lambda _: session.loop.submit(steering.resume_all()),
-            "report": lambda _: session.loop.submit(report()),
-            "save": lambda _: session.loop.submit(save()),
+            "pause": steering.pause_all,
+            "resume": steering.resume_all,
+            "report": report,
+            "save": save,
         },
+        submit=session.loop.submit,
         paused=lambda: roster.paused_agents,
     )
     session.loop.call(lambda: session.following.add(view.waker, earlier=False))
@@ -144,21 +145,15 @@ class PanelView(ActingWidget):
         self._counts = counts
         self._paused = paused
         self._header_acts = dict(acts or {})
-        self._shown: dict[str, Any] = {}
         self.waker = _Waker(self)
         super().__init__(**traits)
         for part in parts.values():
             part.on_decision.append(self.store_decision)
 
-    def on_close(self, leave: Any) -> None:
-        """Sets the function that ends the subscription of this view."""
-        self._leave = leave
-
     def _acts(self) -> Mapping[str, Act]:
         return self._header_acts
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        self._shown = self._collect()
         # `ref` is the name of another anywidget for the page.
         parts = [
             {
@@ -169,16 +164,9 @@ class PanelView(ActingWidget):
             }
             for name, part in self._parts.items()
         ]
-        return {"parts": parts, "space": self._space, "acts": sorted(self._header_acts), **self._shown}
+        return {"parts": parts, "space": self._space, "acts": sorted(self._header_acts)}
 
-    def _news(self) -> list[dict[str, Any]]:
-        shown = self._collect()
-        if shown == self._shown:
-            return []
-        self._shown = shown
-        return [{"t": "head", **shown}]
-
-    def _collect(self) -> dict[str, Any]:
+    def _heading(self) -> dict[str, Any]:
         badges = {name: part.badge() for name, part in self._parts.items()}
         return {"badges": badges, "counts": self._counts()._asdict(), "paused": len(self._paused())}
 

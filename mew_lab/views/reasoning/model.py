@@ -3,9 +3,9 @@
 The ledger decides which message belongs to which sequence and how a sequence ended (`ledger.reasoning`), and knows the
 state of the calls (`ledger.calls`). This module makes the rows that a view shows.
 
-The model holds the newest 200 sequences, also those whose start was not received, and the newest 500 steps of each. Of a
-stream it holds 20 000 characters. Only the loop's thread writes; a value that other threads read is replaced, never
-changed.
+The model holds the sequences of the ledger, also those whose start was not received, and the newest 500 steps of
+each. Of a stream it holds 20 000 characters. Only the loop's thread writes; a value that other threads read is replaced,
+never changed.
 
 Spec: §2 (context), §3.5, §3.10.1, SDK "Streaming Reasoning Transparency".
 """
@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mew_lab.errors import MewError
-from mew_lab.ledger.calls import CallLedger, Change
-from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.reasoning import ReasoningChange, ReasoningLedger, ReasoningSequence
+from mew_lab.ledger.calls import Change
+from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import cut, cut_names
@@ -41,7 +41,6 @@ from mew_lab.views.reasoning.rows import (
 
 __all__ = ["REASONS", "Mirror", "ReasoningModel"]
 
-MAX_SEQUENCES = 200
 MAX_STEPS = 500
 MAX_STREAMS = 200
 MAX_MIRRORED = 20_000  # characters of a stream
@@ -68,8 +67,6 @@ class ReasoningModel:
     ) -> None:
         self._me = me
         self.on_change = on_change
-        self._ledger = ReasoningLedger(limit=MAX_SEQUENCES)
-        self._made: CallRow | None = None  # the call that the next entry starts
         self._rows: dict[int, SequenceRow] = {}
         self._steps: dict[int, dict[int, StepRow]] = {}
         self._places: dict[str, tuple[int, int]] = {}  # a call's id -> its sequence and step
@@ -170,20 +167,16 @@ class ReasoningModel:
 
     # --- following ---
 
-    def take(self, entry: Entry) -> None:
-        """Updates the rows by one envelope."""
-        call, self._made = self._made, None
-        for change in self._ledger.observe(entry):
-            self._apply(change, call)
-
-    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
-        """Updates the rows of calls by changes of the ledger; the next entry is the one that caused them."""
-        made = None
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
+        """Updates the rows by the changes by one envelope."""
+        made = None  # the row of the call that the envelope starts; the changes of calls come before those of reasoning
         for change in changes:
-            self._change_call(change)
-            if change.entry is change.call.entry and change.entry.id:
-                made = row_of(change.call)
-        self._made = made
+            if isinstance(change, ReasoningChange):
+                self._apply(change, made)
+            elif isinstance(change, Change):
+                self._change_call(change)
+                if change.entry is change.call.entry and change.entry.id:
+                    made = row_of(change.call)
 
     def frame(self, frame: StreamData) -> None:
         """Adds a frame to the text of its stream."""

@@ -112,8 +112,7 @@ function render({ model, el }) {
     ticks = null,
     here = null,
     forgotten = 0,
-    items = 0,
-    number = 0;
+    items = 0;
   let hits = [],
     hitAt = -1,
     hitWords = [],
@@ -128,7 +127,6 @@ function render({ model, el }) {
       if (item.t === "snapshot") {
         offset = item.now - Date.now() / 1000;
         reasons = item.reasons;
-        number = item.no;
         const held = new Set(item.sequences.map((sequence) => sequence.key));
         setSequences(
           item.sequences,
@@ -139,10 +137,6 @@ function render({ model, el }) {
         setRunning(item.running);
         setSteps(item.steps);
         item.streams.forEach(setStream);
-      } else if (item.t === "next") {
-        // A message was lost: all rows are requested again.
-        if (item.no > number + 1) link.ask();
-        number = item.no;
       } else if (item.t === "sequences") setSequences(item.sequences, item.gone, item.forgotten, false);
       else if (item.t === "steps") setSteps(item.steps);
       else if (item.t === "running") setRunning(item.calls);

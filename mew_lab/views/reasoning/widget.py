@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
 from itertools import islice
 from typing import Any
 
@@ -28,7 +27,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.reasoning.model import REASONS, ReasoningModel
 from mew_lab.views.reasoning.rows import CallRow, SequenceRow, StepRow
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.markdown import plain
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
@@ -84,35 +83,24 @@ class ReasoningView(ActingWidget):
         self,
         thoughts: ReasoningModel,
         *,
-        submit: Callable[[Coroutine[Any, Any, Any]], Future[Any]],
+        submit: Submit,
         raw: Callable[[int], str] = lambda seq: "",
         running: RunningCalls | None = None,
         **traits: Any,
     ) -> None:
         self._thoughts = thoughts
-        self._submit = submit
         self._raw = raw
         # Guards the changes: the loop's thread adds, the writer takes.
         self._book = threading.Lock()
-        self._number = 0  # of messages to the views, so that a view notices a lost one
         self._fresh: dict[int, None] = {}
         self._fresh_steps: dict[tuple[int, int], None] = {}
         self._fresh_streams: dict[int, None] = {}
         self._running: RunningList | None = None
-        super().__init__(**traits)
+        super().__init__(submit=submit, **traits)
         thoughts.on_change = self._on_change
         if running is not None:
-            self._running = RunningList(running, submit=submit, wake=self.wake, place=_place)
-
-    def on_close(self, leave: Callable[[], None]) -> None:
-        """Sets the function that is called when the view is closed."""
-
-        def end() -> None:
-            leave()
-            if self._running is not None:
-                self._running.end()
-
-        self._leave = end
+            self._running = RunningList(running, wake=self.wake, place=_place)
+            self.on_close(self._running.end)
 
     def _on_change(self, key: int, n: int) -> None:
         if not self.has_view:
@@ -152,7 +140,6 @@ class ReasoningView(ActingWidget):
             "reasons": list(REASONS.items()),
             "now": self.clock().timestamp(),
             "forgotten": self._thoughts.forgotten,
-            "no": self._number,
             "running": self._running.all() if self._running else [],
         }
 
@@ -182,9 +169,6 @@ class ReasoningView(ActingWidget):
             items.append({"t": "streams", "streams": [self._stream(key) for key in streams]})
         if left:
             self.wake()
-        if items:
-            self._number += 1
-            items.insert(0, {"t": "next", "no": self._number})
         return items + (self._running.news() if self._running else [])
 
     def _pack_sequence(self, row: SequenceRow) -> dict[str, Any]:
@@ -231,29 +215,26 @@ class ReasoningView(ActingWidget):
             **(self._running.acts() if self._running else {}),
         }
 
-    def _cancel(self, params: Mapping[str, Any]) -> Future[Any]:
-        reason = params.get("reason")
-        if not isinstance(reason, str) or not reason.strip() or len(reason) > 80:
+    def _cancel(self, key: int, reason: str) -> Coroutine[Any, Any, str]:
+        if not reason.strip() or len(reason) > 80:
             raise MewError("Nothing was cancelled: a reason has 1 to 80 characters. Choose one of the list.")
-        return self._submit(self._thoughts.cancel(_number(params, "key"), reason.strip()))
+        return self._thoughts.cancel(key, reason.strip())
 
-    def _send_steps(self, params: Mapping[str, Any]) -> ActResult:
-        key, after = _number(params, "key"), _number(params, "after")
+    def _send_steps(self, key: int, after: int) -> ActResult:
         steps = self._thoughts.steps(key, after=after, limit=PAGE)
         return ActResult(
             f"{count_of(len(steps), 'step')}.", {"steps": [_pack_step(key, step) for step in steps]}
         )
 
-    def _whole(self, params: Mapping[str, Any]) -> ActResult:
-        key, n = _number(params, "key"), _number(params, "n")
+    def _whole(self, key: int, n: int) -> ActResult:
         text = self._text_of(key, n)
         if text is None:
             raise MewError("The whole message is no longer held in this view; lab.log.df has it.")
         cut = f"\n… and {count_of(len(text) - WHOLE, 'more character')}" if len(text) > WHOLE else ""
         return ActResult("All of it.", {"text": plain(text[:WHOLE]) + cut})
 
-    def _send_stream(self, params: Mapping[str, Any]) -> ActResult:
-        text, total = self._thoughts.mirrored(_number(params, "key"))
+    def _send_stream(self, key: int) -> ActResult:
+        text, total = self._thoughts.mirrored(key)
         left = (
             f"… {count_of(total - len(text), 'earlier character')} no longer held.\n"
             if total > len(text)
@@ -261,18 +242,12 @@ class ReasoningView(ActingWidget):
         )
         return ActResult("All held text of the stream.", {"text": left + plain(text)})
 
-    def _search(self, params: Mapping[str, Any]) -> ActResult:
-        query = params.get("query")
-        words = query[:200].lower().split()[:8] if isinstance(query, str) else []
-        found = self._thoughts.search(words)
+    def _search(self, query: str) -> ActResult:
+        found = self._thoughts.search(query.lower().split())
         return ActResult(f"{len(found)} found", {"hits": [list(hit) for hit in found]})
 
-    def _locate(self, params: Mapping[str, Any]) -> ActResult:
-        context, id = params.get("context"), params.get("id")
-        place = self._thoughts.locate(
-            context=context[:2000] if isinstance(context, str) else "",
-            id=id if isinstance(id, str) else "",
-        )
+    def _locate(self, context: str = "", id: str = "") -> ActResult:
+        place = self._thoughts.locate(context=context, id=id)
         return ActResult("found" if place else "not held", list(place) if place else None)
 
     def _text_of(self, key: int, n: int) -> str | None:
@@ -337,13 +312,6 @@ class ReasoningView(ActingWidget):
         title = f"Reasoning: {active} active, {len(rows)} in all"
         columns = ("when", "who", "state", "what", "then")
         return picture(title, columns, lines[-MOST_ROWS:], notes=filter(None, notes), code=("who", "state"))
-
-
-def _number(params: Mapping[str, Any], name: str) -> int:
-    number = params.get(name)
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise MewError("The view named no sequence, so nothing was done. Run its cell again.")
-    return number
 
 
 def _subject(text: str) -> str:

@@ -29,10 +29,11 @@ from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import ParticipantKind, ParticipantStanding, classify, logical, standings
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change, Proposal, Request
+from mew_lab.ledger.calls import CALL_KINDS, Change, Proposal, Request
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.members import MEMBER_KINDS, MemberLedger, PauseFacts
-from mew_lab.ledger.reasoning import ENDS, ReasoningLedger
+from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.members import MEMBER_KINDS, PauseFacts
+from mew_lab.ledger.reasoning import ENDS, ReasoningChange
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import compact
@@ -145,9 +146,7 @@ class RosterModel:
         self._session = session
         self._clock = clock
         self._statuses: BoundedDict[str, MemberStatus] = BoundedDict(MOST_KEPT, refresh=True)
-        self._ledger = MemberLedger(logical=self._who)
-        self._reasoning = ReasoningLedger(takes_steps=False)
-        self._calls: CallLedger | None = None  # that of the feed of entries
+        self._ledger = Ledger()  # that of the feed, once an envelope has come
         self._failures: BoundedDict[str, Activity] = BoundedDict(MOST_KEPT, refresh=True)
         self._subscribers: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
@@ -166,21 +165,20 @@ class RosterModel:
 
     def take(self, entry: Entry) -> None:
         """Updates the rows soon by one envelope of the log."""
-        if entry.kind.startswith("mcp/"):
-            return  # `take_changes` has them
-        if entry.kind in ENDS and self._reasoning.observe(entry):
-            self.refresh_soon()
-        if entry.refused or entry.kind.startswith("reasoning/"):
-            return
+        if entry.refused or entry.kind.startswith(("mcp/", "reasoning/")):
+            return  # `take_changes` has what matters of them
         if entry.kind == "participant/status":
             self._statuses[self._who(entry.sender)] = _status(entry)
-        self._ledger.observe(entry)
         self.refresh_soon()
 
-    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
-        """Updates the rows soon where proposals opened or closed, or a call was answered."""
-        self._calls = calls
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
+        """Updates the rows soon where reasoning or a proposal began or ended, or a call was answered."""
+        self._ledger = ledger
         for change in changes:
+            if isinstance(change, ReasoningChange):
+                self.refresh_soon()
+            if not isinstance(change, Change):
+                continue
             call = change.call
             if change.what in ("answered", "resolved") and call.method == "tools/call":
                 failed = _failure(call, change.entry)
@@ -223,9 +221,9 @@ class RosterModel:
     def _activities(self) -> dict[str, Activity]:
         """What each participant does; what concerns the human first, so a wait goes before a thought."""
         activities = dict(self._failures)
-        for sequence in reversed(self._reasoning.active()):
+        for sequence in reversed(self._ledger.reasoning.active()):
             activities[self._who(sequence.owner)] = Activity("thinking", sequence.started)
-        for proposal in reversed(self._calls.proposals.open() if self._calls is not None else ()):
+        for proposal in reversed(self._ledger.calls.proposals.open()):
             about = one_line(proposal.tool or proposal.method, 60)
             activities[self._who(proposal.sender)] = Activity("waiting", proposal.entry.t, about)
         return activities
@@ -233,13 +231,13 @@ class RosterModel:
     def _former(self) -> Iterator[ParticipantStanding]:
         """The participants that have left a space that runs elsewhere, with their last capabilities."""
         here = self._session.me.participant.client.participants
-        for member in self._ledger if self._session.host is None else ():
+        for member in self._ledger.members if self._session.host is None else ():
             row = self.find(member.name)
             if row is not None and not row.you and member.came and not member.ids and member.name not in here:
                 yield ParticipantStanding(member.name, (), (), row.patterns, certain=False)
 
     def _row(self, standing: ParticipantStanding, now: float, doing: Activity) -> MemberRow:
-        member = self._ledger.get(standing.name)
+        member = self._ledger.members.get(standing.name)
         paused, shut_down = self._find_pause(standing, now)
         kicked = standing.kicked or (
             not standing.certain and not standing.ids and member is not None and member.removed
@@ -276,7 +274,7 @@ class RosterModel:
         )
 
     def _find_pause(self, standing: ParticipantStanding, now: float) -> tuple[PauseFacts | None, bool]:
-        member = self._ledger.get(standing.name)
+        member = self._ledger.members.get(standing.name)
         known_pause = member.pause if member is not None else None
         if standing.certain:
             if not standing.paused_by:

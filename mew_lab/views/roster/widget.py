@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -33,6 +33,7 @@ from mew_lab.views.roster.model import Activity, Invitation, MemberRow, MemberSt
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.sent_rows import SentRows
 from mew_lab.views.ui.space_model import follow_space
 
 __all__ = ["RosterView", "view_of"]
@@ -42,7 +43,6 @@ _ESM, _CSS = front_end("roster")
 MOST_PATTERNS, PATTERN = 60, 500
 MOST_INVITATIONS = 50
 GONE = ("left", "removed")
-_CHOICES = ("reason", "timeout_seconds", "direction", "entries", "target_tokens")
 
 
 def view_of(session: Session) -> RosterView:
@@ -61,9 +61,7 @@ class RosterView(ActingWidget):
     def __init__(self, session: Session, members: RosterModel, **traits: Any) -> None:
         self._session = session
         self._members = members
-        # Only the writer uses these two.
-        self._known: dict[str, MemberRow] = {}
-        self._head: dict[str, Any] = {}
+        self._sent: SentRows[str, MemberRow] = SentRows()
         # Guards the two below: an invitation ends on the loop's thread, a click arrives on the kernel's.
         self._book = threading.Lock()
         self._tokens: dict[str, Invitation] = {}
@@ -71,13 +69,12 @@ class RosterView(ActingWidget):
         self._invited: BoundedDict[str, tuple[str, float, float | None]] = BoundedDict(
             MOST_INVITATIONS, on_forget=lambda id, invited: self._tokens.pop(id, None)
         )
-        super().__init__(**traits)
-        self._leave = follow_space(session, members, self.wake)
+        super().__init__(submit=session.loop.submit, **traits)
+        self.on_close(follow_space(session, members, self.wake))
 
     # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        self._head = self._heading()
         rows = self._first_who_is_here()
         return {
             "now": self.clock().timestamp(),
@@ -85,40 +82,25 @@ class RosterView(ActingWidget):
             "profiles": [[name, sentence(patterns)] for name, patterns in PROFILES.items()],
             "deeds": [[name, action.about, action.grave] for name, action in ACTIONS.items()],
             "rows": [_pack(row) for row in rows[:MOST_ROWS]],
-        } | self._head
+        }
 
     def _news(self) -> list[dict[str, Any]]:
-        changed = [row for row in self._members.rows if self._known.get(row.name) != row]
-        items: list[dict[str, Any]] = []
-        if changed:
-            sent = changed[:MOST_ROWS]
-            # Most changes are a new state or status alone, which is sent without the capabilities.
-            fresh = [row for row in sent if not self._is_status_alone(row)]
-            statuses = [
-                [row.name, _pack_status(row.status), _pack_doing(row.doing)]
-                for row in sent
-                if self._is_status_alone(row)
-            ]
-            if fresh:
-                items.append({"t": "rows", "rows": [_pack(row) for row in fresh]})
-            if statuses:
-                items.append({"t": "told", "told": statuses})
-            self._known |= {row.name: row for row in sent}
-            if len(changed) > MOST_ROWS:
-                self.wake()
-        if (head := self._heading()) != self._head:
-            self._head = head
-            items.append({"t": "head"} | head)
-        return items
+        changed, _, is_cut = self._sent.take({row.name: row for row in self._members.rows})
+        if is_cut:
+            self.wake()
+        # Most changes are a new state or status alone, which is sent without the capabilities.
+        fresh = [_pack(row) for row, known in changed if not _is_status_alone(row, known)]
+        statuses = [
+            [row.name, _pack_status(row.status), _pack_doing(row.doing)]
+            for row, known in changed
+            if _is_status_alone(row, known)
+        ]
+        items: list[dict[str, Any]] = [{"t": "rows", "rows": fresh}] if fresh else []
+        return [*items, {"t": "told", "told": statuses}] if statuses else items
 
     def _first_who_is_here(self) -> list[MemberRow]:
         """The rows with the present participants first, so that a page leaves out those that are gone."""
         return sorted(self._members.rows, key=lambda row: row.presence in GONE)
-
-    def _is_status_alone(self, row: MemberRow) -> bool:
-        """Whether only the state or the status of a row has changed."""
-        known = self._known.get(row.name)
-        return known is not None and replace(known, status=row.status, doing=row.doing) == row
 
     def _heading(self) -> dict[str, Any]:
         rows = self._members.rows
@@ -163,33 +145,48 @@ class RosterView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {
             "do": self._do,
-            "pause all": lambda params: self.pause_agents(),
-            "resume all": lambda params: self.resume_agents(),
+            "pause all": self.pause_agents,
+            "resume all": self.resume_agents,
             "invite": self._invite,
             "reveal": self._reveal,
             "more": self._more,
         }
 
-    def _do(self, params: Mapping[str, Any]) -> Future[str]:
-        action, target = params.get("deed"), params.get("target")
-        if not isinstance(action, str) or not isinstance(target, str) or self._members.find(target) is None:
+    def _do(
+        self,
+        deed: str,
+        target: str,
+        reason: str = "",
+        timeout_seconds: float | None = None,
+        direction: str = "",
+        entries: float | None = None,
+        target_tokens: float | None = None,
+    ) -> Coroutine[Any, Any, str]:
+        if self._members.find(target) is None:
             raise MewError("That participant is not in this list, so nothing was sent.")
-        choices = {name: params[name] for name in _CHOICES if params.get(name) not in (None, "")}
-        return self._session.loop.submit(self._members.steering.perform(action, target, choices))
+        choices = {
+            "reason": reason,
+            "timeout_seconds": timeout_seconds,
+            "direction": direction,
+            "entries": entries,
+            "target_tokens": target_tokens,
+        }
+        made = {name: value for name, value in choices.items() if value not in (None, "")}
+        return self._members.steering.perform(deed, target, made)
 
-    def _invite(self, params: Mapping[str, Any]) -> Future[ActResult]:
-        name, can, reason = params.get("name"), params.get("can"), params.get("reason")
-        if not isinstance(name, str) or not name.strip():
+    def _invite(
+        self, name: str, can: str = "", patterns: str = "", reason: str = ""
+    ) -> Coroutine[Any, Any, ActResult]:
+        if not name.strip():
             raise MewError(
                 "Cannot invite a participant without an id: give one of letters, digits, dots and dashes."
             )
-        patterns = _read_patterns(can, params.get("patterns"))
+        chosen = _read_patterns(can, patterns)
         held = self._session.me.participant.client.capabilities
-        for wanted in read_capabilities(patterns or [])[0].capabilities:
+        for wanted in read_capabilities(chosen or [])[0].capabilities:
             if kept := find_kept(held, wanted):
                 raise MewError(kept)
-        why = reason[:300] if isinstance(reason, str) else ""
-        return self._session.loop.submit(self._create_invitation(name.strip()[:200], patterns, why))
+        return self._create_invitation(name.strip(), chosen, reason)
 
     async def _create_invitation(
         self, name: str, patterns: list[dict[str, Any]] | None, reason: str
@@ -201,11 +198,10 @@ class RosterView(ActingWidget):
         self.wake()
         return ActResult(f"{name} is invited; its token is ready, and can be shown once")
 
-    def _reveal(self, params: Mapping[str, Any]) -> ActResult:
-        id = params.get("id")
+    def _reveal(self, id: str) -> ActResult:
         with self._book:
-            invitation = self._tokens.pop(id, None) if isinstance(id, str) else None
-            name, at, shown = self._invited.get(str(id), ("", 0.0, None))
+            invitation = self._tokens.pop(id, None)
+            name, at, shown = self._invited.get(id, ("", 0.0, None))
             if invitation is not None:
                 shown = self.clock().timestamp()
                 self._invited[invitation.id] = (name, at, shown)
@@ -224,10 +220,8 @@ class RosterView(ActingWidget):
             {"token": invitation.token.reveal(), "url": visible(invitation.url), "line": visible(line)},
         )
 
-    def _more(self, params: Mapping[str, Any]) -> ActResult:
-        after = params.get("after")
-        start = after if isinstance(after, int) and after > 0 else 0
-        rows = self._first_who_is_here()[start : start + MOST_ROWS]
+    def _more(self, after: int) -> ActResult:
+        rows = self._first_who_is_here()[max(0, after) :][:MOST_ROWS]
         return ActResult(f"{len(rows)} more", [_pack(row) for row in rows])
 
     # Saved pictures.
@@ -286,20 +280,25 @@ class RosterView(ActingWidget):
         return picture(title, columns, cells, notes=filter(None, notes), code=("participant",))
 
 
-def _read_patterns(can: object, text: object) -> list[dict[str, Any]] | None:
+def _read_patterns(can: str, text: str) -> list[dict[str, Any]] | None:
     """The capability patterns chosen in the form; None for the starter profile."""
-    if can in (None, "", "starter"):
+    if can in ("", "starter"):
         return None
-    if isinstance(can, str) and can in PROFILES:
+    if can in PROFILES:
         return [dict(pattern) for pattern in PROFILES[can]]
     try:
-        patterns = json.loads(text) if isinstance(text, str) else None
+        patterns = json.loads(text)
     except (ValueError, RecursionError) as fault:
         raise MewError(f"The patterns are not JSON: {one_line(str(fault), 200)}") from None
     patterns = [patterns] if isinstance(patterns, dict) else patterns
     if not isinstance(patterns, list) or not all(isinstance(pattern, dict) for pattern in patterns):
         raise MewError('The patterns must be a list such as [{"kind": "chat"}].')
     return patterns
+
+
+def _is_status_alone(row: MemberRow, known: MemberRow | None) -> bool:
+    """Whether only the state or the status of a row has changed."""
+    return known is not None and replace(known, status=row.status, doing=row.doing) == row
 
 
 def _pack(row: MemberRow) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from typing import Any
 
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamFacts, StreamLedger
+from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamFacts
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
@@ -74,7 +74,6 @@ class StreamsModel:
         self._over: list[_Track] = []
         self._subscribers: Subscribers[()] = Subscribers()
         self._leave: list[Callable[[], None]] = []
-        self._ledger = StreamLedger(me=me.client.id)
 
     def follow(self, following: EntryFeed) -> None:
         """Starts to follow the space; the entries that are held already are read first."""
@@ -145,15 +144,16 @@ class StreamsModel:
 
     # --- from the log ---
 
-    def take(self, entry: Entry) -> None:
-        """Updates the rows by one envelope of the log."""
-        self._entry_time = entry.t
-        self._ledger.me = self.me.client.id
-        for change in self._ledger.observe(entry):
-            self._note(change)
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
+        """Updates the rows by the changes by one envelope of the log."""
+        for change in changes:
+            if isinstance(change, StreamChange):
+                self._note(change)
 
     def _note(self, change: StreamChange) -> None:
         facts = change.stream
+        if change.entry is not None:
+            self._entry_time = change.entry.t
         if change.what == "requested":
             open = (track.facts.request_id for track in self._open.values() if track.facts)
             if facts.request_id not in open:  # the participant knew the stream before the log was read

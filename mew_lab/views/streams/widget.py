@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Coroutine, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mew_lab.errors import MewError
@@ -28,11 +27,12 @@ from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.streams.actions import StreamActions
 from mew_lab.views.streams.model import StreamsModel
 from mew_lab.views.streams.readers import is_numeric
-from mew_lab.views.streams.row import KINDS, Kind, StreamRow
+from mew_lab.views.streams.row import Kind, StreamRow
 from mew_lab.views.streams.watch import StreamWatch
 from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
 from mew_lab.views.ui.front_end import front_end
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.sent_rows import SentRows
 
 __all__ = ["StreamsView", "view_of"]
 
@@ -41,7 +41,6 @@ _ESM, _CSS = front_end("streams")
 COUNTS_EVERY = 0.5
 MOST_OTHERS = 200
 MOST_WATCHES = 16
-_FIELDS = ("direction", "description", "content_type", "format")
 EMPTY = "No streams yet. A participant or you can open one."
 EMPTY_CODE = 'await lab.me.participant.streams.request_stream(description="…")'
 
@@ -67,28 +66,20 @@ class StreamsView(ActingWidget):
     def __init__(self, streaming: StreamsModel, *, loop: LoopThread, **traits: Any) -> None:
         self.streaming = streaming
         self.actions = StreamActions(streaming)
-        self._loop = loop
         # Filled by any thread; only the writer uses the members below.
-        self._wishes: deque[dict[str, Any]] = deque(maxlen=1000)
+        self._wishes: deque[Callable[[], None]] = deque(maxlen=1000)
         self._watches: BoundedDict[str, tuple[int, StreamWatch]] = BoundedDict(MOST_WATCHES)
-        self._sent: dict[int, StreamRow] = {}
+        self._sent: SentRows[int, StreamRow] = SentRows()
         self._counts: dict[int, tuple[int, int, int]] = {}
         self._counted = 0.0
-        self._head: dict[str, Any] = {}
         self._looked: tuple[int, Kind] | None = None
-        super().__init__(**traits)
-        unsubscribe = streaming.subscribe(self.wake)
-
-        def leave() -> None:
-            unsubscribe()
-            loop.post(streaming.stop)
-
-        self._leave = leave
+        super().__init__(submit=loop.submit, **traits)
+        self.on_close(streaming.subscribe(self.wake))
+        self.on_close(lambda: loop.post(streaming.stop))
 
     # Messages to the views.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        self._head = self._heading()
         rows = self._listed()
         counts = [[row.key, *self._traffic(row.key)] for row in rows]
         return {
@@ -97,11 +88,11 @@ class StreamsView(ActingWidget):
             "now": self.clock().timestamp(),
             "empty": EMPTY,
             "code": EMPTY_CODE,
-        } | self._head
+        }
 
     def _news(self) -> list[dict[str, Any]]:
         while self._wishes:
-            self._follow_wish(self._wishes.popleft())
+            self._wishes.popleft()()
         items = self._list_news()
         for view, (key, watch) in list(self._watches.items()):
             if view not in self._views:
@@ -115,12 +106,14 @@ class StreamsView(ActingWidget):
     def _list_news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
         rows = {row.key: row for row in self._listed()}
-        if dropped := [key for key in self._sent if key not in rows]:
-            items.append({"t": "gone", "keys": dropped})
-        if changed := [row for key, row in rows.items() if self._sent.get(key) is not row]:
-            items.append({"t": "rows", "rows": [_pack(row) for row in changed]})
-        self._sent = rows
-        head, now = self._heading(), time.monotonic()
+        changed, gone, is_cut = self._sent.take(rows)
+        if is_cut:
+            self.wake()
+        if gone:
+            items.append({"t": "gone", "keys": gone})
+        if changed:
+            items.append({"t": "rows", "rows": [_pack(row) for row, _ in changed]})
+        now = time.monotonic()
         counts = {key: self._traffic(key) for key in rows}
         moved = [[key, *count] for key, count in counts.items() if self._counts.get(key) != count]
         if moved and now - self._counted < COUNTS_EVERY:
@@ -128,9 +121,6 @@ class StreamsView(ActingWidget):
         elif moved:
             self._counted, self._counts = now, counts
             items.append({"t": "counts", "counts": moved})
-        if head != self._head:
-            self._head = head
-            items.append({"t": "head"} | head)
         return items
 
     def _traffic(self, key: int) -> tuple[int, int, int]:
@@ -163,85 +153,89 @@ class StreamsView(ActingWidget):
 
     # Requests of the views.
 
-    def _handle(self, message: dict[str, Any]) -> None:
-        if message.get("t") in ("look", "pause") and isinstance(message.get("view"), str):
-            self._wishes.append(message)
-            self.wake()
-        else:
-            super()._handle(message)
+    def _messages(self) -> Mapping[str, Callable[..., None]]:
+        return {"look": self._look, "pause": self._pause}
 
-    def _follow_wish(self, wish: dict[str, Any]) -> None:
-        view, key, kind = wish["view"][:40], wish.get("key"), wish.get("kind")
-        if wish["t"] == "pause":
+    # The writer alone changes the watches, so each of these leaves it the work.
+
+    def _look(self, view: str, key: int, kind: Kind | None = None) -> None:
+        self._wish(lambda: self._watch(view, key, kind))
+
+    def _pause(self, view: str, on: bool) -> None:
+        def pause() -> None:
             if view in self._watches:
-                self._watches[view][1].paused = wish.get("on") is True
-            return
+                self._watches[view][1].paused = on
+
+        self._wish(pause)
+
+    def _wish(self, work: Callable[[], None]) -> None:
+        self._wishes.append(work)
+        self.wake()
+
+    def _watch(self, view: str, key: int, kind: Kind | None) -> None:
         self._watches.pop(view, None)
-        held = self.streaming.buffer(key) if isinstance(key, int) else None
-        row = self.streaming.row(key) if isinstance(key, int) else None
+        held, row = self.streaming.buffer(key), self.streaming.row(key)
         if held is None or row is None or view not in self._views:
             return
-        chosen: Kind = kind if kind in KINDS else row.kind
+        chosen = kind or row.kind
         self._watches[view] = (row.key, StreamWatch(self.streaming.frames, held, chosen, format=row.format))
         self._looked = (row.key, chosen)
 
     def _acts(self) -> Mapping[str, Act]:
         return {
             "open": self._open,
-            "close": lambda params: self._do(self._close(_key(params))),
-            "grant": lambda params: self._do(self._grant_write(_key(params), _name(params))),
-            "revoke": lambda params: self._do(self._revoke_write(_key(params), _name(params))),
-            "transfer": lambda params: self._do(self._transfer(_key(params), _name(params))),
-            "save": lambda params: self._do(self._save(_key(params), params.get("kind"))),
+            "close": self._close,
+            "grant": self._grant_write,
+            "revoke": self._revoke_write,
+            "transfer": self._transfer,
+            "save": self._save,
             "kind": self._kind,
         }
 
-    def _kind(self, params: Mapping[str, Any]) -> ActResult:
+    def _kind(self, key: int) -> ActResult:
         """The kind in which a stream is shown first: a text that has only numbers so far is a curve."""
-        key = _key(params)
         row, held = self.streaming.row(key), self.streaming.buffer(key)
         kind: Kind = row.kind if row is not None else "text"
         if kind == "text" and held is not None and is_numeric(self.streaming.frames.first(held)):
             kind = "numbers"
         return ActResult(kind, {"kind": kind})
 
-    def _do(self, work: Coroutine[Any, Any, ActResult]) -> Future[ActResult]:
-        return self._loop.submit(work)
-
-    def _open(self, params: Mapping[str, Any]) -> Future[ActResult]:
+    async def _open(
+        self,
+        direction: str = "",
+        description: str = "",
+        content_type: str = "",
+        format: str = "",
+        target: str = "",
+    ) -> ActResult:
         fields = {
-            name: text.strip()
-            for name in _FIELDS
-            if isinstance(text := params.get(name), str) and text.strip()
+            "direction": direction.strip(),
+            "description": description.strip(),
+            "content_type": content_type.strip(),
+            "format": format.strip(),
+            "target": target,
         }
-        target = params.get("target")
-        if isinstance(target, str) and target:
-            fields["target"] = target
-
-        async def open_stream() -> ActResult:
-            row = await self.actions.open(**fields)
-            return ActResult(f"{row.id} is open; you own it.", {"key": row.key})
-
-        return self._do(open_stream())
+        row = await self.actions.open(**{name: text for name, text in fields.items() if text})
+        return ActResult(f"{row.id} is open; you own it.", {"key": row.key})
 
     async def _close(self, key: int) -> ActResult:
         await self.actions.close(key)
         return ActResult(f"{self._label_of(key)} is closed.")
 
     async def _grant_write(self, key: int, participant: str) -> ActResult:
-        await self.actions.grant_write(key, participant)
+        await self.actions.grant_write(key, _chosen(participant))
         return ActResult(f"{participant} may now write to {self._label_of(key)}.")
 
     async def _revoke_write(self, key: int, participant: str) -> ActResult:
-        await self.actions.revoke_write(key, participant)
+        await self.actions.revoke_write(key, _chosen(participant))
         return ActResult(f"{participant} may no longer write to {self._label_of(key)}.")
 
     async def _transfer(self, key: int, participant: str) -> ActResult:
-        await self.actions.transfer_ownership(key, participant)
+        await self.actions.transfer_ownership(key, _chosen(participant))
         return ActResult(f"{self._label_of(key)} belongs to {participant} now.")
 
-    async def _save(self, key: int, kind: Any) -> ActResult:
-        saved = await self.actions.save(key, kind=kind if kind in KINDS else None)
+    async def _save(self, key: int, kind: Kind | None = None) -> ActResult:
+        saved = await self.actions.save(key, kind=kind)
         missing = f" No longer held: {count_of(saved.missing, 'earlier byte')}." if saved.missing else ""
         return ActResult(
             f"Wrote {count_of(saved.bytes, 'byte')} of {self._label_of(key)} to {saved.path}.{missing}"
@@ -274,18 +268,10 @@ class StreamsView(ActingWidget):
         return table + (last_lines(self.streaming, *self._looked) if self._looked else "")
 
 
-def _key(params: Mapping[str, Any]) -> int:
-    key = params.get("key")
-    if not isinstance(key, int) or isinstance(key, bool):
-        raise MewError("The view named no stream, so nothing was done. Run its cell again.")
-    return key
-
-
-def _name(params: Mapping[str, Any]) -> str:
-    name = params.get("participant")
-    if not isinstance(name, str) or not name or len(name) > 256:
+def _chosen(participant: str) -> str:
+    if not participant:
         raise MewError("No participant was chosen, so nothing was done. Choose one first.")
-    return name
+    return participant
 
 
 def _pack(row: StreamRow) -> dict[str, Any]:

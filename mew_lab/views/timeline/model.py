@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.calls import CallLedger, Change
+from mew_lab.ledger.calls import Change
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.log.charts import MOST_BARS, Series
 from mew_lab.log.pairs import Pair, Spread, pair_of, spread
 from mew_lab.protocol.families import FAMILIES, family_index
@@ -44,7 +45,7 @@ class TrafficStats:
         self._this_second = self._this_minute = [0] * len(FAMILIES)
         self._seconds: deque[tuple[int, list[int]]] = deque(maxlen=SECONDS)
         self._minutes: deque[tuple[int, list[int]]] = deque(maxlen=MINUTES)
-        self._calls = CallLedger()  # that of the feed, after its first change of a call
+        self._ledger = Ledger()  # that of the feed, once an envelope has come
         self._pairs: dict[str, deque[Pair]] = {
             "request": deque(maxlen=POINTS),
             "decision": deque(maxlen=POINTS),
@@ -64,12 +65,13 @@ class TrafficStats:
         self.now = entry.t
         self._subscribers.tell()
 
-    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
         """Adds the durations of the calls that the next envelope answers or decides."""
-        self._calls = calls
-        for pair in filter(None, map(pair_of, changes)):
-            self._pairs[pair.strip].append(pair)
-            self._answered[pair.strip] += 1
+        self._ledger = ledger
+        for change in changes:
+            if isinstance(change, Change) and (pair := pair_of(change)) is not None:
+                self._pairs[pair.strip].append(pair)
+                self._answered[pair.strip] += 1
 
     def _turn(self, second: int) -> None:
         self._second, self._this_second = second, [0] * len(FAMILIES)
@@ -106,7 +108,7 @@ class TrafficStats:
 
     def waiting(self, strip: str) -> list[Entry]:
         """The requests without an answer, or the proposals without a decision, oldest first."""
-        calls = self._calls
+        calls = self._ledger.calls
         waiting = calls.requests.open() if strip == "request" else calls.proposals.open()
         return [call.entry for call in waiting]
 

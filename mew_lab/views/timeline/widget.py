@@ -48,14 +48,8 @@ def view_of(session: Session, rows: Rows) -> TimelineView:
         stats, exchanges, rows, loop=session.loop, me=session.me.name, timeout=session.timeout
     )
     session.loop.call(lambda: session.following.add(stats))
-    ended = view._leave
-
-    def leave() -> None:
-        ended()
-        session.loop.post(lambda: session.following.remove(stats))
-        session.loop.post(exchanges.close)
-
-    view._leave = leave
+    view.on_close(lambda: session.loop.post(lambda: session.following.remove(stats)))
+    view.on_close(lambda: session.loop.post(exchanges.close))
     return view
 
 
@@ -90,14 +84,9 @@ class TimelineView(ActingWidget):
         self._second, self._minute = 0, 0
         self._answered = dict.fromkeys(STRIPS, 0)
         self._shown: Exchange | None = None
-        super().__init__(**traits)
-        ends = (stats.subscribe(self.wake), exchanges.subscribe(self.wake))
-
-        def leave() -> None:
-            for end in ends:
-                end()
-
-        self._leave = leave
+        super().__init__(submit=loop.submit, **traits)
+        for source in (stats, exchanges):
+            self.on_close(source.subscribe(self.wake))
 
     # The interface for code in the notebook.
 
@@ -234,21 +223,17 @@ class TimelineView(ActingWidget):
     def _acts(self) -> Mapping[str, Act]:
         return {"select": self._select, "clear": self._clear}
 
-    def _select(self, message: Mapping[str, Any]) -> Any:
-        which = message.get("which")
-        if isinstance(which, str) and 0 < len(which := which.strip()) <= 1000:
-            return self._loop.submit(self._show_exchange(which))
-        raise JournalError(
-            "Cannot show an exchange: no message was given. Enter its number in the list, or its id."
-        )
-
-    async def _show_exchange(self, which: str) -> ActResult:
-        exchange = await self._exchanges.select(which)
+    async def _select(self, which: str) -> ActResult:
+        if not which.strip():
+            raise JournalError(
+                "Cannot show an exchange: no message was given. Enter its number in the list, or its id."
+            )
+        exchange = await self._exchanges.select(which.strip())
         count = count_of(len(exchange.steps), "message")
         return ActResult(f"Exchange of {exchange.selected.name}: {count}.")
 
-    def _clear(self, message: Mapping[str, Any]) -> ActResult:
-        self._loop.call(self._exchanges.forget)
+    async def _clear(self) -> ActResult:
+        self._exchanges.forget()
         return ActResult("No exchange is selected.")
 
     # Saved pictures.

@@ -26,8 +26,8 @@ from mew_lab.errors import MewError
 from mew_lab.lab.decisions.running_calls import may_cancel
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.subscribers import Subscribers
-from mew_lab.ledger.calls import CallLedger, Change
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.difference import are_equal
@@ -157,7 +157,7 @@ class ToolCatalog:
         ):
             self._refresh_after(_SOON)
 
-    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
         """Updates the shown calls by changes of calls of the space."""
         self.runs.take_changes(changes)
 

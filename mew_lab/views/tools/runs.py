@@ -19,6 +19,7 @@ from typing import Any
 
 from mew_lab.errors import MewError, ToolFailed
 from mew_lab.ledger.calls import Change
+from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
@@ -153,10 +154,10 @@ class ToolRuns:
             f"{target} was asked to stop. The outcome is its answer if one still comes, else it is not known."
         )
 
-    def take_changes(self, changes: Iterable[Change]) -> None:
+    def take_changes(self, changes: Iterable[LedgerChange]) -> None:
         """Updates the rows by changes of calls, some of which may have been sent from here."""
-        if self.all:
-            for change in changes:
+        for change in changes if self.all else ():
+            if isinstance(change, Change):
                 self._note(change)
 
     def close(self) -> None:

@@ -16,9 +16,8 @@ Spec: §3.1, §3.2, §3.3.1.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mew_lab.errors import MewError
 from mew_lab.lab.session import Session
@@ -31,10 +30,11 @@ from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_too
 from mew_lab.views.tools.offers import TABS, Offer, OfferList, Tab, find_offers
 from mew_lab.views.tools.runs import ToolRun
 from mew_lab.views.tools.schema_form import plan, summary
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.kept import KeptLoads, Submit, pack_kept
+from mew_lab.views.ui.kept import KeptLoads, pack_kept
 from mew_lab.views.ui.pictures import MOST_ROWS, picture
+from mew_lab.views.ui.sent_rows import SentRows
 
 if TYPE_CHECKING:
     from mew_lab.tools_agent.definition import AgentDefinition
@@ -47,6 +47,7 @@ PAGE = 100
 PATIENCE = 1.5  # seconds that the first picture waits for the participants' answers
 MAX_PEOPLE = 40
 MAX_SHOWN = 600  # characters of a description in the list
+_Row = TypeVar("_Row")
 
 
 def view_of(session: Session) -> ToolsView:
@@ -88,19 +89,16 @@ class ToolsView(ActingWidget):
         self._opened = False
         # Only the writer uses these two: the state that was last sent to the views.
         self._version = -1
-        self._runs: tuple[ToolRun, ...] = ()
+        self._runs: SentRows[int, ToolRun] = SentRows()
         self._offers: Mapping[Tab, OfferList] = catalog.offers.listed
-        self._loads = KeptLoads(catalog.me.results, submit=submit, post=self.post)
-        super().__init__(**traits)
-        self._leave = self._left_by(catalog.subscribe(self.wake))
+        self._loads = KeptLoads(catalog.me.results, post=self.post)
+        super().__init__(submit=submit, **traits)
+        self.on_close(catalog.subscribe(self.wake))
+        self.on_close(self._close_catalog)
 
-    def _left_by(self, unsubscribe: Callable[[], None]) -> Callable[[], None]:
-        def leave() -> None:
-            unsubscribe()
-            with contextlib.suppress(Exception):  # without the loop nothing is left to close
-                self._submit(self._catalog.close())
-
-        return leave
+    def _close_catalog(self) -> None:
+        with contextlib.suppress(Exception):  # without the loop nothing is left to close
+            self._submit(self._catalog.close())
 
     def _open(self, patience: float) -> None:
         """Starts the discovery of tools, once."""
@@ -154,12 +152,8 @@ class ToolsView(ActingWidget):
             if offers[tab] is not self._offers[tab]:
                 items.append({"t": "offers", "tab": tab} | _pack_offers(offers[tab]))
         self._offers = offers
-        runs = self._catalog.runs.all
-        if runs is not self._runs:
-            known = set(map(id, self._runs))
-            items += [{"t": "run", "run": self._pack_run(run)} for run in runs if id(run) not in known]
-            self._runs = runs
-        return items
+        runs = self._runs.take({run.number: run for run in self._catalog.runs.all}).changed
+        return [*items, *({"t": "run", "run": self._pack_run(run)} for run, _ in runs)]
 
     def _pack_run(self, run: ToolRun) -> dict[str, Any]:
         return _pack_run(run) | {"stop": self._catalog.stop_word(run)}
@@ -172,52 +166,39 @@ class ToolsView(ActingWidget):
             "form": self._form,
             "check": self._check,
             "start": self._start,
-            "stop": lambda params: self._submit(self._catalog.runs.stop(_number(params))),
+            "stop": self._stop,
             "result": self._result,
             "again": self._again,
             "ask": self._request_lists,
             "propose-list": self._propose_list,
-            **self._loads.acts(self._kept_of),
+            "load": self._load,
+            "stop_load": self._loads.stop,
         }
 
-    def _kept_of(self, params: Mapping[str, Any]) -> KeptAnswer | None:
-        run = self._run_of(_number(params))
+    async def _load(self, key: str, run: int) -> ActResult:
+        return await self._loads.load(key, self._kept_of(run))
+
+    def _kept_of(self, number: int) -> KeptAnswer | None:
+        run = self._run_of(number)
         return None if run is None else KeptAnswer.find(self._catalog.me.ledger.calls, run.id)
 
-    def _request_lists(self, params: Mapping[str, Any]) -> Future[Any]:
-        participant, tab = _text(params, "participant"), _tab(params)
+    async def _request_lists(self, participant: str = "", tab: Tab | None = None) -> str:
         if tab is None:
-            return self._submit(self._catalog.ask_again(participant))
-        return self._submit(self._catalog.ask_offers(tab, participant))
+            return await self._catalog.ask_again(participant)
+        return await self._catalog.ask_offers(tab, participant)
 
-    def _propose_list(self, params: Mapping[str, Any]) -> Future[Any]:
-        participant, tab = _text(params, "participant"), _tab(params)
-        if tab is None or not participant:
-            raise MewError("The view named no list to propose, so nothing was sent.")
-
-        async def propose() -> str:
-            self._catalog.offers.propose_list(tab, participant)
-            return f"Proposed to list the {tab} of {one_line(participant, 80)}. The list appears after the approval."
-
-        return self._submit(propose())
-
-    def _find(self, params: Mapping[str, Any]) -> ActResult:
-        if (tab := _tab(params)) is not None:
-            return self._find_offers(tab, params)
-        fitting = find_tools(self._catalog.listed.tools, _text(params, "query"))
-        start = params.get("start", 0)
-        start = start if isinstance(start, int) and start >= 0 else 0
-        rows = [self._row(tool) for tool in fitting[start : start + PAGE]]
-        return ActResult(
-            count_of(len(fitting), "tool"), {"total": len(fitting), "start": start, "rows": rows}
+    async def _propose_list(self, participant: str, tab: Tab) -> str:
+        self._catalog.offers.propose_list(tab, participant)
+        return (
+            f"Proposed to list the {tab} of {one_line(participant, 80)}. The list appears after the approval."
         )
 
-    def _find_offers(self, tab: Tab, params: Mapping[str, Any]) -> ActResult:
-        fitting = find_offers(self._catalog.offers.listed[tab].offers, words_of(_text(params, "query")))
-        start = params.get("start", 0)
-        start = start if isinstance(start, int) and start >= 0 else 0
-        rows = [self._offer_row(offer) for offer in fitting[start : start + PAGE]]
-        return ActResult(f"{len(fitting)} {tab}", {"total": len(fitting), "start": start, "rows": rows})
+    def _find(self, query: str = "", start: int = 0, tab: Tab | None = None) -> ActResult:
+        if tab is None:
+            tools = find_tools(self._catalog.listed.tools, query)
+            return _page(count_of(len(tools), "tool"), tools, start, self._row)
+        offers = find_offers(self._catalog.offers.listed[tab].offers, words_of(query))
+        return _page(f"{len(offers)} {tab}", offers, start, self._offer_row)
 
     def _offer_row(self, offer: Offer) -> dict[str, Any]:
         may = self._catalog.offer_permission(offer)
@@ -252,47 +233,38 @@ class ToolsView(ActingWidget):
         may = self._catalog.permission(tool, {})
         return "call" if may.call else "propose" if may.propose else "neither"
 
-    def _form(self, params: Mapping[str, Any]) -> ActResult:
-        if (what := _what(params)) != "tool":
-            offer = self._catalog.offers.offer(what, _text(params, "tool"))
-            lines = "\n".join(map(visible, offer.about.split("\n")))
-            return ActResult(
-                "the form", self._offer_row(offer) | {"about": lines, "plan": plan(offer.schema)}
-            )
-        tool = self._catalog.require_tool(_text(params, "tool"))
-        about = "\n".join(map(visible, tool.description.split("\n")))
-        return ActResult("the form", self._row(tool) | {"about": about, "plan": plan(tool.input_schema)})
-
-    def _check(self, params: Mapping[str, Any]) -> ActResult:
-        target, text, what = _text(params, "tool"), _text(params, "text"), _what(params)
+    def _form(self, tool: str, what: str = "tool") -> ActResult:
         if what != "tool":
-            return ActResult("checked", _pack_check(self._catalog.check_offer(what, target, text)))
-        return ActResult("checked", _pack_check(self._catalog.check(target, text)))
+            offer = self._catalog.offers.offer(what, tool)
+            row, about, schema = self._offer_row(offer), offer.about, offer.schema
+        else:
+            found = self._catalog.require_tool(tool)
+            row, about, schema = self._row(found), found.description, found.input_schema
+        lines = "\n".join(map(visible, about.split("\n")))
+        return ActResult("the form", row | {"about": lines, "plan": plan(schema)})
 
-    def _start(self, params: Mapping[str, Any]) -> Future[Any]:
-        target, text, how = _text(params, "tool"), _text(params, "text"), _text(params, "how")
-        if how not in ("call", "propose"):
-            raise MewError("The view requested neither a call nor a proposal, so nothing was sent.")
+    def _check(self, tool: str, text: str, what: str = "tool") -> ActResult:
+        catalog = self._catalog
+        checked = catalog.check(tool, text) if what == "tool" else catalog.check_offer(what, tool, text)
+        return ActResult("checked", _pack_check(checked))
 
-        what = _what(params)
+    async def _start(
+        self, tool: str, text: str, how: Literal["call", "propose"], what: str = "tool"
+    ) -> ActResult:
+        propose = how == "propose"
+        if what == "tool":
+            run = await self._catalog.start(tool, text, propose=propose)
+        else:
+            run = await self._catalog.start_offer(what, tool, text, propose=propose)
+        return ActResult(
+            f"{'Proposed' if propose else 'Requested'} {one_line(tool, 120)}.", {"run": run.number}
+        )
 
-        async def start() -> ActResult:
-            if what == "tool":
-                run = await self._catalog.start(target, text, propose=how == "propose")
-            else:
-                run = await self._catalog.start_offer(what, target, text, propose=how == "propose")
-            return ActResult(
-                f"{'Proposed' if how == 'propose' else 'Requested'} {one_line(target, 120)}.",
-                {"run": run.number},
-            )
+    async def _stop(self, run: int) -> str:
+        return await self._catalog.runs.stop(run)
 
-        return self._submit(start())
-
-    def _result(self, params: Mapping[str, Any]) -> Future[Any]:
-        async def read() -> ActResult:
-            return self._read_result(_number(params), self._kept_of(params))
-
-        return self._submit(read())
+    async def _result(self, run: int) -> ActResult:
+        return self._read_result(run, self._kept_of(run))
 
     def _read_result(self, number: int, kept: KeptAnswer | None) -> ActResult:
         run, raw = self._run_of(number), self._catalog.runs.result(number)
@@ -306,11 +278,11 @@ class ToolsView(ActingWidget):
     def _run_of(self, number: int) -> ToolRun | None:
         return next((run for run in self._catalog.runs.all if run.number == number), None)
 
-    def _again(self, params: Mapping[str, Any]) -> ActResult:
-        run = self._run_of(_number(params))
-        if run is None or run.what == "list":
+    def _again(self, run: int) -> ActResult:
+        held = self._run_of(run)
+        if held is None or held.what == "list":
             raise MewError("That call is no longer held in this view; lab.log.df has it.")
-        return ActResult("its arguments", {"what": run.what, "tool": run.target, "text": run.text})
+        return ActResult("its arguments", {"what": held.what, "tool": held.target, "text": held.text})
 
     # Saved pictures.
 
@@ -359,23 +331,10 @@ class ToolsView(ActingWidget):
         )
 
 
-def _text(params: Mapping[str, Any], key: str) -> str:
-    value = params.get(key, "")
-    return value if isinstance(value, str) else ""
-
-
-def _tab(params: Mapping[str, Any]) -> Tab | None:
-    """The tab that a view names: resources or prompts; None for the tools."""
-    return next((tab for tab in TABS if tab == params.get("tab")), None)
-
-
-def _what(params: Mapping[str, Any]) -> str:
-    return _text(params, "what") or "tool"
-
-
-def _number(params: Mapping[str, Any]) -> int:
-    value = params.get("run")
-    return value if isinstance(value, int) else 0
+def _page(said: str, rows: Sequence[_Row], start: int, pack: Callable[[_Row], dict[str, Any]]) -> ActResult:
+    """A page of the rows that match a search."""
+    shown = [pack(row) for row in rows[max(0, start) :][:PAGE]]
+    return ActResult(said, {"total": len(rows), "start": start, "rows": shown})
 
 
 def _badges(annotations: Mapping[str, Any]) -> list[str]:

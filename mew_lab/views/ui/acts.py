@@ -1,8 +1,8 @@
 """Performs the acts that the buttons of a view request.
 
 A view sends the name of an act, its parameters, and the nonce that this kernel gave to the view. A request with
-another nonce comes from a saved notebook or from another kernel, and is refused. An act checks its parameters, starts
-its work and returns a `Future`. The view that sent the request gets the outcome as a sentence. Nothing here waits.
+another nonce comes from a saved notebook or from another kernel, and is refused. The types of the parameters are checked
+here, before the act starts its work. The view that sent the request gets the outcome as a sentence. Nothing here waits.
 Nothing here is synced state, so a notebook saves none of it.
 
 The acts themselves are listed by the subclasses.
@@ -11,21 +11,20 @@ The acts themselves are listed by the subclasses.
 from __future__ import annotations
 
 import hmac
-import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.messages import read_message
 
-__all__ = ["Act", "ActResult", "ActingWidget"]
+__all__ = ["Act", "ActResult", "ActingWidget", "Submit"]
 
-MOST_CHARACTERS = 1_000_000
-MOST_UNDER_WAY = 64
 STALE = "This view does not belong to the running kernel, so nothing was done. Run its cell again."
+Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
 class ActResult(NamedTuple):
@@ -35,24 +34,34 @@ class ActResult(NamedTuple):
     value: Any = None
 
 
-Act = Callable[[Mapping[str, Any]], "Future[Any] | ActResult | str"]
-"""Takes the JSON object that the view sent as `with`; raises a MewError, whose text the person reads, to refuse it.
+Act = Callable[..., "Coroutine[Any, Any, Any] | Future[Any] | ActResult | str"]
+"""Takes what the view sent as `with`, see `ui.messages`; raises a MewError, whose text the person reads, to refuse it.
 
-The result of the future is an `ActResult`, or an object whose `str` is the sentence.
+A coroutine is run on the loop. The result, or that of the future, is an `ActResult`, or an object whose `str` is the
+sentence.
 """
 
 
 class ActingWidget(LiveWidget):
-    """A live view with buttons, whose acts `_acts` lists."""
+    """A live view with buttons, whose acts `_acts` lists.
 
-    def __init__(self, **traits: Any) -> None:
+    Args:
+        submit: Runs the coroutine of an act on the loop.
+    """
+
+    def __init__(self, *, submit: Submit | None = None, **traits: Any) -> None:
         self._nonce = secrets.token_hex(16)
-        self._jobs: set[tuple[str, int]] = set()
+        self._submit_act = submit
         super().__init__(**traits)
 
     def _acts(self) -> Mapping[str, Act]:
         """The acts by the names that the front end uses."""
         return {}
+
+    @property
+    def acts(self) -> Mapping[str, Act]:
+        """The acts that a page may request, by name."""
+        return self._acts()
 
     def _gather(self) -> list[dict[str, Any]]:
         return [
@@ -60,38 +69,31 @@ class ActingWidget(LiveWidget):
             for item in super()._gather()
         ]
 
-    def _handle(self, message: dict[str, Any]) -> None:
-        if message.get("t") == "act":
-            self._begin(message)
+    def _common_messages(self) -> dict[str, Callable[..., None]]:
+        return super()._common_messages() | {"act": self._take_act}
 
-    def _begin(self, message: dict[str, Any]) -> None:
-        view, job = str(message.get("view"))[:40], message.get("job")
-        if not isinstance(job, int):
-            return
-        self._report_act(view, job, lambda: self._run_act(message))
+    def is_own(self, nonce: object) -> bool:
+        """Whether this kernel gave the nonce to a page of this view."""
+        given = nonce.encode("utf-8", "replace") if isinstance(nonce, str) else b""
+        return hmac.compare_digest(given, self._nonce.encode())
 
-    def _run_act(self, message: dict[str, Any]) -> Any:
-        nonce, params = message.get("nonce"), message.get("with", {})
-        if not isinstance(nonce, str) or not hmac.compare_digest(
-            nonce.encode("utf-8", "replace"), self._nonce.encode()
-        ):
+    def _take_act(self, view: str, job: int, act: str, nonce: Any = None, with_: Any = None) -> None:
+        # The nonce is examined first: a page of another kernel is told so, whatever it sends.
+        self._report_act(view, job, lambda: self._run_act(act, nonce, with_))
+
+    def _run_act(self, name: str, nonce: Any, given: Any) -> Any:
+        if not self.is_own(nonce):
             raise MewError(STALE)
-        act = self._acts().get(str(message.get("act")))
-        if act is None or not isinstance(params, dict):
+        act = self.acts.get(name)
+        if act is None:
             raise MewError("The view requested an act that this kernel does not know. Run its cell again.")
-        if len(json.dumps(params)) > MOST_CHARACTERS:
+        members = read_message(act, given)
+        if members is None:
             raise MewError(
-                f"The input has more than {MOST_CHARACTERS} characters; send it in code: lab.send(…)."
+                f"The view sent an incomplete or malformed request ({name}), so nothing was done. Run its cell again."
             )
-        if len(self._jobs) >= MOST_UNDER_WAY:
-            raise MewError(
-                f"{MOST_UNDER_WAY} actions of this view are still running; wait until one of them has ended."
-            )
-        return act(params)
-
-    def _finish_act(self, view: str, job: int, done: Future[Any]) -> None:
-        self._jobs.discard((view, job))
-        self._report_act(view, job, done.result)
+        begun = act(**members)
+        return self._submit_act(begun) if isinstance(begun, Coroutine) and self._submit_act else begun
 
     def _report_act(self, view: str, job: int, get: Callable[[], Any]) -> None:
         """Answers with what `get` returns, now or when that future is done, or with the reason why it fails."""
@@ -106,8 +108,7 @@ class ActingWidget(LiveWidget):
             self._answer_act(view, job, "failed", f"{type(error).__name__}: {one_line(str(error), 400)}")
         else:
             if isinstance(outcome, Future):
-                self._jobs.add((view, job))
-                outcome.add_done_callback(lambda done: self._finish_act(view, job, done))
+                outcome.add_done_callback(lambda done: self._report_act(view, job, done.result))
                 return
             sentence, value = outcome if isinstance(outcome, ActResult) else (str(outcome), None)
             self._answer_act(view, job, "done", one_line(sentence, 600), value)

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable
 from typing import Any
 
 from mew_lab.errors import MewError
@@ -24,15 +23,14 @@ from mew_lab.protocol.steps import finish
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.kept_results import KeptAnswer, KeptResults, holds_more_values, parse_result
-from mew_lab.views.ui.acts import Act, ActResult
+from mew_lab.views.ui.acts import ActResult
 
-__all__ = ["KeptLoads", "Submit", "draw_kept", "pack_kept"]
+__all__ = ["KeptLoads", "draw_kept", "pack_kept"]
 
 TOLD_EVERY = 0.25  # seconds between two reports of what has come
 MAX_LOADS = 4  # at once, of one widget
 MAX_VALUES = 500_000  # in a result that is drawn; a second of the processor, about
 MAX_PICTURE = 24_000_000  # characters of base64
-Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
 class KeptLoads:
@@ -40,7 +38,6 @@ class KeptLoads:
 
     Args:
         results: Of the participant that reads.
-        submit: Runs a coroutine on the loop.
         post: Sends an item to the views of the widget.
     """
 
@@ -48,29 +45,19 @@ class KeptLoads:
         self,
         results: KeptResults,
         *,
-        submit: Submit,
         post: Callable[[dict[str, Any]], None],
     ) -> None:
         self._results = results
-        self._submit = submit
         self._post = post
         self._loading: dict[str, asyncio.Task[bytearray]] = {}  # only the loop's thread uses it
 
-    def acts(self, find: Callable[[Mapping[str, Any]], KeptAnswer | None]) -> Mapping[str, Act]:
-        """The acts `load` and `stop_load`, both with a `key` that the page makes up for the place of the result.
+    async def load(self, key: str, kept: KeptAnswer | None) -> ActResult:
+        """Loads a result and returns what to draw.
 
         Args:
-            find: The answer that a page names, on the loop; None where it is not held.
+            key: The page makes it up for the place of the result.
+            kept: The answer that says where the result is; None where the view holds it no longer.
         """
-        return {
-            "load": lambda params: self._submit(self._load(_key(params), find, params)),
-            "stop_load": lambda params: self._submit(self._stop(_key(params))),
-        }
-
-    async def _load(
-        self, key: str, find: Callable[[Mapping[str, Any]], KeptAnswer | None], params: Mapping[str, Any]
-    ) -> ActResult:
-        kept = find(params)
         if kept is None:
             raise MewError(
                 "The answer with this result is no longer held in this view, so it cannot be loaded here."
@@ -102,19 +89,13 @@ class KeptLoads:
         size = size_text(kept.head.size)
         return ActResult(f"Loaded {size}.", [block._asdict() for block in blocks])
 
-    async def _stop(self, key: str) -> str:
+    async def stop(self, key: str) -> str:
+        """Stops the load of that key."""
         task = self._loading.get(key)
         if task is None:
             raise MewError("It is not being loaded any more.")
         task.cancel()
         return "Loading is cancelled."
-
-
-def _key(params: Mapping[str, Any]) -> str:
-    key = params.get("key")
-    if not isinstance(key, str) or not 0 < len(key) <= 100:
-        raise MewError("The view named no result, so nothing was loaded. Run its cell again.")
-    return key
 
 
 def pack_kept(kept: KeptAnswer) -> dict[str, Any]:

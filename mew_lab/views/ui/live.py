@@ -32,7 +32,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, NamedTuple
@@ -43,6 +43,7 @@ import anywidget
 from mew_lab.errors import MewError
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
+from mew_lab.views.ui.messages import read_message
 from mew_lab.views.ui.pictures import snapshot
 from mew_lab.views.ui.preferences import preferences
 from mew_lab.views.ui.stored_picture import StoredPicture
@@ -186,8 +187,9 @@ class LiveWidget(anywidget.AnyWidget):
         # How many were sent; only the writer counts.
         self._batches, self._over = 0, ""
         self._outbox: deque[dict[str, Any]] = deque()
-        # Ends the subscription that a subclass has begun.
-        self._leave: Callable[[], None] = lambda: None
+        self._head: dict[str, Any] = {}  # that all views have; only the writer uses it
+        # End the subscriptions that a subclass has begun.
+        self._ends: list[Callable[[], object]] = []
         # Guards the five below; held for a few statements only, never while anything is sent.
         self._changed = threading.Condition()
         self._asked: dict[str, int] = {}
@@ -205,18 +207,26 @@ class LiveWidget(anywidget.AnyWidget):
         self.on_msg(self._on_message)
         _widgets.add(self)
 
-    # What a subclass says. `_snapshot` and `_news` are called by the writer alone.
+    # What a subclass says. `_snapshot`, `_heading` and `_news` are called by the writer alone.
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         """The items for a view that has everything up to `start`."""
+        return {}
+
+    def _heading(self) -> dict[str, Any]:
+        """What stands above the rows: part of each snapshot, and sent as an item `head` when it has changed."""
         return {}
 
     def _news(self) -> list[dict[str, Any]]:
         """The items that were not sent yet."""
         return []
 
-    def _handle(self, message: dict[str, Any]) -> None:
-        """Handles a message from a view, on any thread; an exception that it raises becomes a fault."""
+    def _messages(self) -> Mapping[str, Callable[..., None]]:
+        """The methods that take the messages of a view, on any thread, by `t`; `ui.messages` reads their parameters."""
+        return {}
+
+    def _refuse_message(self, kind: str, members: Mapping[str, Any]) -> None:
+        """Called when the members of a known message are not as they are declared; an act says so itself."""
 
     def badge(self) -> str:
         """The count beside the name of this view's tab, such as `3 open`; for any thread."""
@@ -235,6 +245,15 @@ class LiveWidget(anywidget.AnyWidget):
         return ""
 
     # What any thread may call.
+
+    @property
+    def messages(self) -> Mapping[str, Callable[..., None]]:
+        """The methods that take the messages of a page, by `t`."""
+        return {**self._common_messages(), **self._messages()}
+
+    def on_close(self, end: Callable[[], object]) -> None:
+        """Has `end` called when the view is closed."""
+        self._ends.append(end)
 
     @property
     def has_view(self) -> bool:
@@ -298,7 +317,8 @@ class LiveWidget(anywidget.AnyWidget):
             self._changed.notify_all()
         if self._stored is not None:
             self._stored.end()
-        self._leave()
+        for end in self._ends:
+            end()
         writer = self._writer
         if writer is not None and writer is not threading.current_thread():
             writer.join(2)
@@ -362,11 +382,19 @@ class LiveWidget(anywidget.AnyWidget):
             asked, self._asked = self._asked, {}
         # Without a thread of its own each ping is answered by itself.
         beat = self.beats and (1.0 if self._threadless else PING)
-        head: dict[str, Any] = {"t": "snapshot", "over": self._over, "beat": beat}
+        about: dict[str, Any] = {"t": "snapshot", "over": self._over, "beat": beat}
         if asked:
-            head["settings"] = preferences.read()
-        items = [self._snapshot(start) | head | {"view": view} for view, start in asked.items()]
+            about["settings"] = preferences.read()
+        # The news follow a snapshot, so that a view which had no part in it gets them, and the heading, too.
+        snapshots = [self._snapshot(start) | {"view": view} for view, start in asked.items()]
+        heading = self._heading() if asked else {}
+        items = [shown | heading | about for shown in snapshots]
+        if asked and len(asked) == len(self._views):
+            self._head = heading
         items += self._news()
+        if (heading := self._heading()) != self._head:
+            self._head = heading
+            items.append({"t": "head"} | heading)
         # An item is posted after what it speaks of has changed, so it follows the news.
         while self._outbox:
             items.append(self._outbox.popleft())
@@ -380,33 +408,40 @@ class LiveWidget(anywidget.AnyWidget):
             message_threads.add("main" if is_main else "subshell")
             if not isinstance(message, dict):
                 return
-            kind, view = message.get("t"), message.get("view")
-            if kind == "ping":
-                self.last_ping = time.monotonic()
-                if self.beats:
-                    (self._remind if self._threadless else self.wake)()
-            elif kind == "snapshot" and isinstance(view, str):
-                start = message.get("from")
-                self._ask(view[:40], start if isinstance(start, int) and start > 0 else 0)
-            elif kind == "bye" and isinstance(view, str):
-                self._views.pop(view[:40], None)
-            elif kind == "setting":
-                self._change_setting(message)
-            else:
-                self._handle(message)
+            take = self.messages.get(str(message.get("t")))
+            members = {name: value for name, value in message.items() if name != "t"}
+            if take is not None and (given := read_message(take, members)) is not None:
+                take(**given)
+            elif take is not None:
+                self._refuse_message(str(message.get("t")), members)
         except Exception as error:
             self.fault(error)
 
-    def _ask(self, view: str, start: int) -> None:
+    def _common_messages(self) -> dict[str, Callable[..., None]]:
+        return {
+            "ping": self._take_ping,
+            "snapshot": self._ask,
+            "bye": self._forget_view,
+            "setting": self._change_setting,
+        }
+
+    def _take_ping(self, view: str) -> None:
+        self.last_ping = time.monotonic()
+        if self.beats:
+            (self._remind if self._threadless else self.wake)()
+
+    def _ask(self, view: str, from_: int = 0) -> None:
         self.last_ping = time.monotonic()
         with self._changed:
-            self._views[view] = start
-            self._asked[view] = start
+            self._views[view] = self._asked[view] = max(0, from_)
         self.wake()
 
-    def _change_setting(self, message: dict[str, Any]) -> None:
+    def _forget_view(self, view: str) -> None:
+        self._views.pop(view, None)
+
+    def _change_setting(self, view: str, name: str, value: Any) -> None:
         try:
-            preferences.change(str(message.get("name")), message.get("value"))
+            preferences.change(name, value)
         except MewError as refusal:
             # What could not be kept holds in this kernel; what is not valid changes nothing.
             self.fault(refusal)

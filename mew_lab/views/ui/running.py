@@ -6,8 +6,7 @@ each view tells the same. The page's part is `cancel.js`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Mapping, Set
 from typing import Any
 
 from mew_lab.errors import MewError
@@ -15,7 +14,6 @@ from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls, conce
 from mew_lab.protocol.visible import visible
 from mew_lab.views.ui.acts import Act
 from mew_lab.views.ui.debounce import Debounce
-from mew_lab.views.ui.kept import Submit
 
 __all__ = ["RunningList"]
 
@@ -26,7 +24,6 @@ class RunningList:
     """The calls that run, for one widget.
 
     Args:
-        submit: Runs a coroutine on the loop.
         wake: Has the widget send its news, to which `news` belongs.
         only: The ids of which the widget shows the calls; of none it shows all. It may grow.
         place: What else the pages get of a call, such as its row.
@@ -36,13 +33,11 @@ class RunningList:
         self,
         running: RunningCalls,
         *,
-        submit: Submit,
         wake: Callable[[], None],
         only: Set[str] = frozenset(),
         place: Callable[[RunningCall], Mapping[str, Any]] = lambda call: {},
     ) -> None:
         self._running = running
-        self._submit = submit
         self._wake = wake
         self._only = only
         self._place = place
@@ -76,11 +71,10 @@ class RunningList:
         """The act `cancel_call`, with the `id` of a call that was told."""
         return {"cancel_call": self._cancel}
 
-    def _cancel(self, params: Mapping[str, Any]) -> Future[str]:
-        id = params.get("id")
+    def _cancel(self, id: str) -> Coroutine[Any, Any, str]:
         if all(call.id != id for call in self._running.all()):
             raise MewError("That call does not run any more, so nothing was cancelled.")
-        return self._submit(self._running.cancel(str(id)))
+        return self._running.cancel(id)
 
     def _pack_all(self) -> list[dict[str, Any]]:
         return [self._pack(call) for call in self._running.all() if concerns(call, self._only)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from mew_lab.lab.entry_feed import Follower
+from mew_lab.lab.entry_feed import Follower, LedgerFollower
 from mew_lab.lab.session import Session
 
 __all__ = ["SpaceModel", "follow_space"]
 
 
-class SpaceModel(Follower, Protocol):
+class SpaceModel(Follower, LedgerFollower, Protocol):
     """The rows behind a view, made from the entries of a space. Everything is called on the loop's thread."""
 
     def refresh(self) -> None:

@@ -13,8 +13,7 @@ Spec: tools-agent.md "UX/UI Requirements", TA-55 to TA-67.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,9 +32,8 @@ from mew_lab.tools_agent.agent_file import parse_agent, read_agent_document, sav
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.schema import wire_schema
 from mew_lab.views.tools.schema_form import plan
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.kept import Submit
 from mew_lab.views.ui.pictures import picture
 from mew_lab.views.workshop.model import (
     AgentDraft,
@@ -90,8 +88,8 @@ class WorkshopView(ActingWidget):
         self._has_comments = False  # in the file
         self._version = 0
         self._sent = -1  # the version that the views have; only the writer uses it
-        super().__init__(**traits)
-        self._leave = self._close_runner
+        super().__init__(submit=submit, **traits)
+        self.on_close(self._close_runner)
 
     def open_file(self, file: str | Path, **how: Any) -> str:
         """Opens an agent file; returns a sentence. A file with faults is opened, too.
@@ -184,20 +182,26 @@ class WorkshopView(ActingWidget):
 
     def _acts(self) -> Mapping[str, Act]:
         return {
-            "open": lambda params: self.open_file(_text(params, "file")),
+            "open": self._open,
             "new": self._new,
-            "save": lambda params: self.save(),
-            "undo": lambda params: self._edited(self.draft.undo()),
-            "redo": lambda params: self._edited(self.draft.redo()),
-            "tool": lambda params: ActResult("the tool", self._detail(_number(params, "tool"))),
+            "save": self.save,
+            "undo": lambda: self._edited(self.draft.undo()),
+            "redo": lambda: self._edited(self.draft.redo()),
+            "tool": self._show_tool,
             "edit": self._edit,
             "preview": self._preview,
             "run": self._run,
             "stop": self._stop,
         }
 
-    def _new(self, params: Mapping[str, Any]) -> str:
-        path = Path(_text(params, "file")).expanduser()
+    def _open(self, file: str) -> str:
+        return self.open_file(file)
+
+    def _show_tool(self, tool: int) -> ActResult:
+        return ActResult("the tool", self._detail(tool))
+
+    def _new(self, file: str) -> str:
+        path = Path(file).expanduser()
         if not path.name:
             raise MewError("Name the new file, such as words.yaml.")
         try:
@@ -210,27 +214,34 @@ class WorkshopView(ActingWidget):
         self._note_change()
         return sentence
 
-    def _edit(self, params: Mapping[str, Any]) -> ActResult:
+    def _edit(
+        self,
+        op: str,
+        tool: int,
+        name: str = "",
+        text: str = "",
+        key: str = "",
+        by: int = 0,
+        on: bool = False,
+        references: bool = False,
+    ) -> ActResult:
         self._require_file()
-        draft, number, name = self.draft, _number(params, "tool"), _text(params, "name")
-        text = _text(params, "text")
+        draft = self.draft
         edits: Mapping[str, Callable[[], str]] = {
             "add-tool": draft.add_tool,
-            "copy-tool": lambda: draft.copy_tool(number),
-            "remove-tool": lambda: draft.remove_tool(number),
-            "text": lambda: draft.set_text(number, _text(params, "key"), text),
-            "schema": lambda: draft.set_schema(number, text, key=_text(params, "key")),
-            "add": lambda: draft.add_parameter(number),
-            "remove": lambda: draft.remove_parameter(number, name),
-            "move": lambda: draft.move_parameter(number, name, _number(params, "by")),
-            "rename": lambda: draft.rename_parameter(
-                number, name, text, references=params.get("references") is True
-            ),
-            "type": lambda: draft.set_type(number, name, text),
-            "required": lambda: draft.set_required(number, name, params.get("on") is True),
-            "keyword": lambda: draft.set_keyword(number, name, _text(params, "key"), text),
+            "copy-tool": lambda: draft.copy_tool(tool),
+            "remove-tool": lambda: draft.remove_tool(tool),
+            "text": lambda: draft.set_text(tool, key, text),
+            "schema": lambda: draft.set_schema(tool, text, key=key),
+            "add": lambda: draft.add_parameter(tool),
+            "remove": lambda: draft.remove_parameter(tool, name),
+            "move": lambda: draft.move_parameter(tool, name, by),
+            "rename": lambda: draft.rename_parameter(tool, name, text, references=references),
+            "type": lambda: draft.set_type(tool, name, text),
+            "required": lambda: draft.set_required(tool, name, on),
+            "keyword": lambda: draft.set_keyword(tool, name, key, text),
         }
-        edit = edits.get(_text(params, "op"))
+        edit = edits.get(op)
         if edit is None:
             raise MewError("The view requested a change that this kernel does not know. Run its cell again.")
         return ActResult(self._edited(edit()))
@@ -261,11 +272,10 @@ class WorkshopView(ActingWidget):
             "preview": _lines(preview(tool, samples)),
         }
 
-    def _preview(self, params: Mapping[str, Any]) -> ActResult:
-        tool = definition_of(self.draft.tool(_number(params, "tool")))
-        arguments = _arguments(params)
+    def _preview(self, tool: int, text: str) -> ActResult:
+        definition, arguments = definition_of(self.draft.tool(tool)), _arguments(text)
         violations = (
-            Validator({"additionalProperties": False, **wire_schema(tool.parameters)})
+            Validator({"additionalProperties": False, **wire_schema(definition.parameters)})
             .validate(arguments)
             .violations
         )
@@ -277,25 +287,25 @@ class WorkshopView(ActingWidget):
             }
             for violation in violations
         ]
-        return ActResult("checked", {"preview": _lines(preview(tool, arguments)), "faults": faults})
+        return ActResult("checked", {"preview": _lines(preview(definition, arguments)), "faults": faults})
 
-    def _run(self, params: Mapping[str, Any]) -> Future[Any]:
+    def _run(self, tool: int, text: str, interactive: bool = False) -> Coroutine[Any, Any, ActResult]:
         path = self._require_file()
-        tool = str(self.draft.tool(_number(params, "tool")).get("name"))
-        arguments = _arguments(params)
+        name = str(self.draft.tool(tool).get("name"))
+        arguments = _arguments(text)
         model = self._how.get("model")
         agent = parse_agent(self.draft.document, source=path.name).with_model(
             model if isinstance(model, str) else None
         )
-        runner, began = self._runner_of(path, interactive=params.get("interactive") is True), self.clock()
+        runner, began = self._runner_of(path, interactive=interactive), self.clock()
 
         async def run() -> ActResult:
-            execution = await runner.run(agent, tool, arguments)
+            execution = await runner.run(agent, name, arguments)
             return ActResult(
                 "The test failed." if execution.is_error else "The test is done.", _pack_run(execution, began)
             )
 
-        return self._submit(run())
+        return run()
 
     def _runner_of(self, path: Path, *, interactive: bool) -> ToolRunner | InteractiveRunner:
         model = self._how.get("model")
@@ -306,17 +316,11 @@ class WorkshopView(ActingWidget):
         self._runner = self._runner or ToolRunner(path.parent, **how)
         return self._runner
 
-    def _stop(self, params: Mapping[str, Any]) -> Future[Any] | str:
+    async def _stop(self) -> str:
         runners = [runner for runner in (self._runner, self._interactive) if runner is not None]
-        if not runners:
-            return "Nothing runs."
-
-        async def stop() -> str:
-            for runner in runners:
-                await runner.stop()
-            return "Stopped."
-
-        return self._submit(stop())
+        for runner in runners:
+            await runner.stop()
+        return "Stopped." if runners else "Nothing runs."
 
     # Saved pictures.
 
@@ -385,18 +389,8 @@ def _lines(text: str) -> str:
     return "\n".join(map(visible, text[:20_000].split("\n")))
 
 
-def _text(params: Mapping[str, Any], key: str) -> str:
-    value = params.get(key, "")
-    return value if isinstance(value, str) else ""
-
-
-def _number(params: Mapping[str, Any], key: str) -> int:
-    value = params.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else -1
-
-
-def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(text: str) -> dict[str, Any]:
     try:
-        return dict(read_strict(_text(params, "text") or "{}"))
+        return dict(read_strict(text or "{}"))
     except ProtocolError as fault:
         raise MewError(f"The arguments cannot be read: {fault}") from None

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.space.events import Record
 from mew_lab.views.feed.detail import Chain, chain_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def rows_of(*related: str | list[str], capacity: int = 1000) -> LiveRows:
+def rows_of(*related: str | list[str], capacity: int = 1000) -> Rows:
     """Row n has the id `n` and names these."""
-    rows = LiveRows(lambda: ("demo", 3), capacity=capacity)
+    rows = Rows(lambda: ("demo", 3), capacity=capacity)
     for n, one in enumerate(related, 1):
         ids = one.split() if isinstance(one, str) else one
         text = json.dumps({"id": str(n), "from": "bot", "kind": "chat", "correlation_id": ids})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mew_lab.ledger.calls import CallLedger
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.ledger import Ledger
 from mew_lab.views.feed.calls import CallState, CallStates
 
 CALL = {"method": "tools/call", "params": {"name": "git_log"}}
@@ -16,15 +16,14 @@ class Space:
     """Feeds messages to a ledger and to the states."""
 
     def __init__(self) -> None:
-        self.states, self._ledger, self._last = CallStates(), CallLedger(), 0
+        self.states, self._ledger, self._last = CallStates(), Ledger(), 0
 
     def say(self, id: str, sender: str, kind: str, payload: dict[str, Any], t: float, **members: Any) -> int:
         self._last += 1
         verdict = members.pop("verdict", "accepted")
         whole = {"id": id, "from": sender, "kind": kind, "payload": payload, **members}
         entry = Entry(self._last, t, json.dumps(whole), verdict, "", "", sender, whole)
-        if changes := self._ledger.observe(entry):
-            self.states.take_changes(changes, self._ledger)
+        self.states.take_changes(self._ledger.observe(entry), self._ledger)
         return self._last
 
     def propose(self, id: str, t: float) -> int:

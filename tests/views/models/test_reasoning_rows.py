@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from heard import Space
 
-from mew_lab.ledger.calls import CallLedger, Change
-from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.calls import Change
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.ledger.reasoning import parts_of
 from mew_lab.views.reasoning.rows import MAX_CLAIMS, CallRow, apply_change, row_of, text_of
 
@@ -23,11 +23,10 @@ class Calls:
         self.states: list[CallRow] = []
         self.space = Space(self)
 
-    def take(self, entry: Entry) -> None:
-        """All that it shows is in the changes."""
-
-    def take_changes(self, changes: tuple[Change, ...], calls: CallLedger) -> None:
+    def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
         for change in changes:
+            if not isinstance(change, Change):
+                continue
             id = change.call.id
             made = change.entry is change.call.entry
             self.rows[id] = row_of(change.call) if made else apply_change(self.rows[id], change)
@@ -125,7 +124,7 @@ def test_what_the_gateway_says_of_a_later_message_with_its_id_changes_nothing() 
 def test_a_call_whose_id_is_taken_anew_waits_for_nothing() -> None:
     calls = Calls()
     first = calls.begin()
-    [change] = calls.space.calls.observe(
+    [change] = calls.space.ledger.calls.observe(
         Space().tell("mcp/proposal", ADD, by="helper", id="call", to=["tools"])
     )
     assert apply_change(first, change).state == "withdrawn"

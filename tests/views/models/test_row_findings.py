@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from mew_lab.lab.rows import LiveRows
+from mew_lab.lab.rows import Rows
 from mew_lab.log.diagnose.diagnosis import DiagnosisPass, diagnose
 from mew_lab.log.entries import number_after
 from mew_lab.log.log import Log
@@ -24,7 +24,7 @@ class Space:
 
     def __init__(self, *, keep: int = 200_000, capacity: int = 20_000, ring: int = 20_000) -> None:
         self.log = Log.live(max_records=keep)
-        self.rows = LiveRows(lambda: ("demo", 2), capacity=capacity)
+        self.rows = Rows(lambda: ("demo", 2), capacity=capacity)
         self.ended = False
         self.findings = LiveFindings(self.log, self.rows, ring=ring, ended=lambda: self.ended)
 

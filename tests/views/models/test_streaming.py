@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from heard import Space
 
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect, up
@@ -255,8 +256,16 @@ def ears(lab: Lab) -> StreamsModel:
     return StreamsModel(lab.me.participant)
 
 
-def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: StreamsModel) -> None:
-    ears.take(opened(1, "stream-1"))
+@pytest.fixture
+def tell(ears: StreamsModel) -> Callable[[Entry], None]:
+    """Hands an entry to the ledger, and what it made of it to the rows."""
+    return Space(ears).hand_on
+
+
+def test_a_participants_own_word_opens_nothing_and_closes_nothing(
+    ears: StreamsModel, tell: Callable[[Entry], None]
+) -> None:
+    tell(opened(1, "stream-1"))
     forged = heard(2, "stream/open", "mallory", payload={"stream_id": "stream-9", "owner": "human"})
     for entry in (
         forged,
@@ -266,29 +275,31 @@ def test_a_participants_own_word_opens_nothing_and_closes_nothing(ears: StreamsM
             5, "stream/ownership-transferred", "eve", payload={"stream_id": "stream-1", "new_owner": "eve"}
         ),
     ):
-        ears.take(entry)
+        tell(entry)
     assert (only(ears).id, only(ears).state, only(ears).owner) == ("stream-1", "open", "mallory")
-    ears.take(heard(6, "stream/close", "mallory", payload={"stream_id": "stream-1", "reason": "error"}))
+    tell(heard(6, "stream/close", "mallory", payload={"stream_id": "stream-1", "reason": "error"}))
     assert (only(ears).state, only(ears).reason) == ("closed", "error")
 
 
-def test_ten_thousand_streams_are_bounded_and_what_is_left_out_is_counted(ears: StreamsModel) -> None:
+def test_ten_thousand_streams_are_bounded_and_what_is_left_out_is_counted(
+    ears: StreamsModel, tell: Callable[[Entry], None]
+) -> None:
     for n in range(10_000):
-        ears.take(opened(2 * n + 1, f"stream-{n}"))
-        ears.take(heard(2 * n + 2, "stream/close", "mallory", payload={"stream_id": f"stream-{n}"}))
+        tell(opened(2 * n + 1, f"stream-{n}"))
+        tell(heard(2 * n + 2, "stream/close", "mallory", payload={"stream_id": f"stream-{n}"}))
     rows = ears.rows()
     assert len(rows) == module.MOST_OVER and rows[-1].id == "stream-9999"
     assert ears.over_left_out == 10_000 - module.MOST_OVER
     assert most_held(ears) < 5000
 
 
-def test_requests_without_an_answer_are_bounded(ears: StreamsModel) -> None:
+def test_requests_without_an_answer_are_bounded(ears: StreamsModel, tell: Callable[[Entry], None]) -> None:
     for n in range(700):
-        ears.take(heard(n, "stream/request", payload={"description": "x" * 1000}))
+        tell(heard(n, "stream/request", payload={"description": "x" * 1000}))
     rows = ears.rows()
     assert sum(row.state == "requested" for row in rows) == MAX_REQUESTS
     assert len(rows) <= MAX_REQUESTS + module.MOST_OVER
-    ears.take(heard(700, "stream/request", payload={"description": "x" * 1_000_000}))
+    tell(heard(700, "stream/request", payload={"description": "x" * 1_000_000}))
     assert all(len(row.description) == MAX_TEXT for row in ears.rows())
 
 
@@ -302,15 +313,17 @@ def test_requests_without_an_answer_are_bounded(ears: StreamsModel) -> None:
         "text",
     ],
 )
-def test_a_request_of_any_shape_is_a_row(ears: StreamsModel, payload: Any) -> None:
-    ears.take(heard(1, "stream/request", payload=payload))
+def test_a_request_of_any_shape_is_a_row(
+    ears: StreamsModel, tell: Callable[[Entry], None], payload: Any
+) -> None:
+    tell(heard(1, "stream/request", payload=payload))
     row = only(ears)
     assert (row.description, row.content_type, row.direction, row.expected) == ("", "", "upload", None)
 
 
-def test_ids_that_repeat_are_new_streams(ears: StreamsModel) -> None:
-    ears.take(opened(1, "stream-1"))
-    ears.take(opened(2, "stream-1"))
+def test_ids_that_repeat_are_new_streams(ears: StreamsModel, tell: Callable[[Entry], None]) -> None:
+    tell(opened(1, "stream-1"))
+    tell(opened(2, "stream-1"))
     assert [(row.state, row.reason) for row in ears.rows()] == [("closed", "replaced"), ("open", "")]
 
 

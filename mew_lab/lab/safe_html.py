@@ -11,6 +11,7 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
+from mew_lab.protocol.coerce import is_number
 from mew_lab.protocol.content import picture_of
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
@@ -23,6 +24,8 @@ __all__ = [
     "Html",
     "bounded",
     "box",
+    "escape",
+    "escape_lines",
     "lines",
     "picture",
     "table",
@@ -30,9 +33,9 @@ __all__ = [
 ]
 
 TAGS = frozenset(
-    {"b", "code", "details", "div", "pre", "span", "summary", "table", "tbody", "td", "th", "thead", "tr"}
+    "b body code dd details div dl dt h1 h2 main p pre section span summary table tbody td th thead tr".split()  # noqa: SIM905
 )
-ATTRIBUTES = frozenset({"dir", "scope", "style", "title"})
+ATTRIBUTES = frozenset({"class", "colspan", "dir", "scope", "style", "title"})
 MOST_ROWS = 200
 MOST_TEXT = 20_000  # characters of one text
 MOST_CELL = 1_000  # characters of one cell of a table
@@ -49,7 +52,7 @@ _NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
 
 
 class Html(str):
-    """Text that is markup already. Only this module creates it."""
+    """Text that is markup already."""
 
     __slots__ = ()
 
@@ -73,11 +76,17 @@ def tag(name: str, *children: Any, **attributes: str) -> Html:
 def _child(child: Any) -> str:
     if isinstance(child, Html):
         return child
-    return _escape(bounded(str(child), MOST_TEXT))
+    return escape(bounded(str(child), MOST_TEXT))
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """One line of text as markup that shows it."""
     return html.escape(visible(text), quote=True)
+
+
+def escape_lines(text: str) -> Html:
+    """Text of several lines as markup that shows it."""
+    return Html("\n".join(map(escape, text.split("\n"))))
 
 
 def left_out(more: int, whole: str = "") -> str:
@@ -92,10 +101,8 @@ def bounded(text: str, limit: int, *, whole: str = "") -> str:
 
 def lines(text: str, *, limit: int = MOST_TEXT, whole: str = "") -> Html:
     """Text of several lines in a fixed-width block, cut at `limit` with a note; `whole` names the full text."""
-    cut = text[:limit]
-    body = Html("\n".join(_escape(line) for line in cut.split("\n")))
     style = f"{CODE};white-space:pre-wrap;word-break:break-word;margin:4px 0"
-    block = tag("pre", body, style=style, dir="ltr")
+    block = tag("pre", escape_lines(text[:limit]), style=style, dir="ltr")
     if len(text) <= limit:
         return block
     rest = tag("div", left_out(len(text) - limit, whole), style=FAINT)
@@ -129,7 +136,7 @@ def table(
     shown = all_rows[-MOST_ROWS:]
     # A column is right-aligned when it has numbers only; a mixed column is aligned like text.
     styles = [
-        _NUMBER if shown and all(_is_number(row[n]) for row in shown) else _CELL for n in range(len(names))
+        _NUMBER if shown and all(is_number(row[n]) for row in shown) else _CELL for n in range(len(names))
     ]
     head = tag(
         "tr", *(tag("th", name, scope="col", style=style) for name, style in zip(names, styles, strict=True))
@@ -159,10 +166,6 @@ def _cell(value: Any, style: str, whole: str) -> Html:
     text = bounded(str(value), MOST_CELL, whole=whole)
     is_long = max(map(len, text.split()), default=0) > LONG_WORD
     return tag("td", text, style=f"{style};overflow-wrap:anywhere;min-width:20em" if is_long else style)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def box(*children: Any) -> Html:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.notebook.safe_html import Html, box, lines, picture, table, tag
+from mew_lab.lab.safe_html import Html, box, lines, picture, table, tag
 
 PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 2, 3) + b"\x08\x06\0\0\0"
 GIF = b"GIF89a" + struct.pack("<HH", 3, 4) + b"\0\0\0;"

@@ -30,7 +30,7 @@ from mew_lab.log.branching import begin_branch
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.kept_heads import keep_head_of
 from mew_lab.log.log import Log
-from mew_lab.log.moment import Moment
+from mew_lab.log.moments import Moment
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.sdk.client import MEWClient

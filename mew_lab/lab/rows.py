@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import is_failure
 from mew_lab.log.entries import author, number_after
+from mew_lab.log.held_records import excess
 from mew_lab.log.line import read_members
-from mew_lab.log.log import excess
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.coerce import text_of
 from mew_lab.protocol.describe import describe

@@ -40,8 +40,7 @@ import duckdb
 import numpy as np
 
 from mew_lab.log.entries import RecordedEntry, is_message
-from mew_lab.log.line import CHAIN_BYTES, MARK, read_line, read_members, write_line
-from mew_lab.log.parquet import literal_path
+from mew_lab.log.line import CHAIN_BYTES, MARK, read_line, read_members
 from mew_lab.log.peers import PeerLine
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.log.references import BrokenReference, Restorer, refers
@@ -49,7 +48,7 @@ from mew_lab.log.table import COLUMNS
 from mew_lab.protocol.envelope import MAX_DEPTH
 from mew_lab.space.events import OUTLINE, Record, outline
 
-__all__ = ["LINE_TABLES", "Reached", "add_lines", "add_records", "is_text"]
+__all__ = ["LINE_TABLE", "Reached", "add_lines", "add_records", "is_text", "literal_path", "quote_text"]
 
 FEW: Final = 64 * 1024  # bytes of lines that `read_line` reads in less time than the statement
 PART: Final = 1 << 20  # bytes of a file that are read or copied at a time
@@ -63,18 +62,16 @@ _LINE_FEED: Final = 10
 _BLANK: Final = np.isin(np.arange(256), [*b" \t\n\r\x0b\x0c"])
 _Array = np.ndarray[Any, np.dtype[np.int64]]
 
-_LISTS: Final = ("to", "correlation_id", "receivers")
-_TEXTS: Final = (
-    "event", "space", "participant", "connection", "via", "verdict", "code", "pattern", "grant", "runtime_id", "detail",
-    "from", "kind", "id", "ts", "context", "method", "tool",
-)  # fmt: skip
+_LISTS: Final = tuple(column.name for column in COLUMNS if column.several)
 _VALUES: Final[dict[str, Callable[[RecordedEntry], Any]]] = {
-    **{column.name: column.value for column in COLUMNS if column.name in {*_LISTS, *_TEXTS, "seq", "size"}},
+    **{column.name: column.value for column in COLUMNS if column.dtype in ("object", "str")},
     "space": lambda entry: entry.record.space,
     "runtime_id": lambda entry: entry.record.runtime_id,
+    **{column.name: column.value for column in COLUMNS if column.name in ("seq", "size")},
     "message": lambda entry: is_message(entry.record),
 }
 """What stands in the columns of a row, as functions of its entry; the statement gives the same."""
+_TEXTS: Final = tuple(name for name in _VALUES if name not in (*_LISTS, "seq", "size", "message"))
 
 _COLUMNS: Final = (
     *("place BIGINT", "file INTEGER", "start BIGINT", "length BIGINT", "body INTEGER", "size BIGINT", "seq BIGINT"),
@@ -82,15 +79,14 @@ _COLUMNS: Final = (
     *(f'"{name}" VARCHAR' for name in _TEXTS),
     *(f'"{name}" VARCHAR[]' for name in _LISTS),
 )  # fmt: skip
-LINE_TABLES: Final = f"""
+LINE_TABLE: Final = f"""
 CREATE TABLE lines ({", ".join(_COLUMNS)});
-CREATE TABLE stored (place BIGINT, record VARCHAR);
 """
-"""The statements that create the tables.
+"""The statement that creates the table.
 
 `lines` has a row for each line that is not blank. `start` and `length` are in bytes, and `length` is 0 where a record
 comes from no line. `body` is the offset of the message in its line, and 0 where its exact text is not in it (as in a
-line that refers to another one, which is shorter than `size`). `stored` holds the records that stand in no line.
+line that refers to another one, which is shorter than `size`).
 """
 
 
@@ -225,6 +221,16 @@ def _count(*values: str) -> str:
 _STATEMENT: Final = _statement()
 
 
+def quote_text(text: str) -> str:
+    """A text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def literal_path(path: str) -> str:
+    """A path as a pattern of DuckDB that only it matches."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", path)
+
+
 # --- adding rows ---
 
 
@@ -314,7 +320,8 @@ class _FilePart:
             }
             try:
                 self._run(given, tell)
-            except duckdb.InvalidInputException:  # a line is longer than DuckDB reads
+            except (duckdb.InvalidInputException, duckdb.OutOfMemoryException):
+                # A line is longer than DuckDB reads, or than fits in its memory once for each of its threads.
                 return self.read_all(tell)
             if copy is None and not self._is_at(path):  # DuckDB may have read the file that stands there now
                 self.drop()
@@ -481,14 +488,8 @@ class _Row(NamedTuple):
 
 
 def add_records(connection: duckdb.DuckDBPyConnection, records: Sequence[Record], place: int) -> None:
-    """Adds the rows of records that stand in no line of a journal; `place` is that of the row before."""
-    rows = [_Row(at, 0, 0, 0, record) for at, record in enumerate(records, place + 1)]
-    _insert(connection, rows, -1)
-    lines = [write_line(record).decode() for record in records]
-    places = np.arange(place + 1, place + len(rows) + 1)
-    connection.register("batch", {"place": places, "record": np.array([*lines, None], dtype=object)[:-1]})
-    connection.execute("INSERT INTO stored SELECT place, record FROM batch")
-    connection.unregister("batch")
+    """Adds the rows of records to a table that is of no file; `place` is that of the row before."""
+    _insert(connection, [_Row(at, 0, 0, 0, record) for at, record in enumerate(records, place + 1)], -1)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, rows: Sequence[_Row], file: int) -> None:

@@ -6,7 +6,7 @@ How it works
                                │                     │ writes the tables
                                └── take(database) ───┘ of a database in a private temporary folder
 
-The process makes all tables of `fact_pass.FACTS` from the records that the index holds, and no later ones, and prints
+The process makes all tables of `facts` from the records that the index holds, and no later ones, and prints
 their number from time to time. It ends with the process that began it: their pipe closes then. Where no process can be
 begun, or it fails, `wait` returns False, and the passes are made by the process that needs them.
 """
@@ -26,8 +26,7 @@ import duckdb
 
 from mew_lab.errors import JournalError
 from mew_lab.log.child_process import begin_module, end_with_parent
-from mew_lab.log.fact_pass import FACTS
-from mew_lab.log.fact_store import FactWriter, create_tables
+from mew_lab.log.facts import TABLES, FactWriter, create_tables, run_facts
 from mew_lab.log.files import Files
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder
@@ -141,9 +140,9 @@ def main(argv: Sequence[str]) -> None:
     end_with_parent()
     gc.set_threshold(NEW_OBJECTS)
     with duckdb.connect(database, config={"threads": 1, "memory_limit": "256MB"}) as connection:
-        create_tables(connection, FACTS.tables)
+        create_tables(connection, TABLES.values())
         records = Files(tuple(map(Path, paths))).read([])
-        FACTS.run(_first(records, int(rows)), FactWriter(connection).put)
+        run_facts(_first(records, int(rows)), FactWriter(connection).put)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,27 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from mew_lab.errors import JournalError
+from mew_lab.log.line import read_members, write_line
 from mew_lab.log.peers import DECISIONS, HISTORY, merge_decisions
 from mew_lab.log.reading import list_files, names_no_grants, read_journal
 from mew_lab.log.unpacked import Unpacked, is_packed
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
+from mew_lab.transport.scratch import ScratchFolder
 
-__all__ = ["Files", "JournalSource", "files_of"]
+__all__ = [
+    "CopiedLines",
+    "Files",
+    "JournalSource",
+    "RecentRecords",
+    "SessionStart",
+    "begin_session",
+    "files_of",
+    "is_large",
+]
+
+LARGE = 16 * 1024 * 1024
+"""Bytes of the files of a log that is answered by an index; a smaller one is read before that is found."""
 
 BESIDE = ("tokens", "tools-agents", "logs")  # folders of `.mew` that hold no journals of their own
 MOST_FOLDERS = 10_000
@@ -49,15 +63,20 @@ class Files(NamedTuple):
     faults: tuple[str, ...] = ()
     unpacked: Unpacked | None = None
 
-    def read(self, faults: list[str], *, after: int = -1) -> Iterator[Record]:
+    def read(
+        self, faults: list[str], *, after: int = -1, begun: list[Path] | None = None
+    ) -> Iterator[Record]:
         """All their records, or those with a `seq` above `after`; torn and unreadable lines are added to `faults`.
 
         The records of the two log files of a peer's session are merged, and numbered anew: `seq` is then their place.
+        Each file is added to `begun` before its first record.
         """
+        begun = [] if begun is None else begun
         faults += self.faults
         paths = [*self.paths]
         while paths:
             path = paths.pop(0)
+            begun.append(path)
             if _is_empty(path):
                 continue
             if path.name == HISTORY and paths and paths[0] == path.with_name(DECISIONS):
@@ -73,6 +92,63 @@ class Files(NamedTuple):
                 faults.append(
                     f"{visible(path.name)} holds the checks of messages, and no message; open it with its {HISTORY}"
                 )
+
+
+class RecentRecords(NamedTuple):
+    """The newest records and the number dropped; replaced as a whole, so that a reader has two matching parts."""
+
+    dropped: int
+    records: list[Record]
+
+
+def is_large(paths: Iterable[Path]) -> bool:
+    """Whether these files have `LARGE` bytes; one that is gone counts as empty, until it is read."""
+    return sum(map(_size_of, paths)) >= LARGE
+
+
+def _size_of(path: Path) -> int:
+    with suppress(OSError, ValueError):
+        return path.stat().st_size
+    return 0
+
+
+class SessionStart(NamedTuple):
+    """Where a session, or a further file of it, begins in a log: its first place, and the session's number from 1."""
+
+    place: int
+    session: int
+    file: str
+    space: str
+
+
+def begin_session(starts: list[SessionStart], place: int, file: Path, record: Record) -> None:
+    """Adds a start, where this record of a file is one: the first of a file, or an `opened`."""
+    last = starts[-1] if starts else None
+    session = 0 if last is None else last.session
+    if record.event == "opened":
+        goes_on = last is not None and "previous" in (read_members(record.detail) or {})
+    elif last is not None and last.file == str(file):
+        return
+    else:
+        goes_on = False
+    starts.append(SessionStart(place, session if goes_on else session + 1, str(file), record.space))
+
+
+class CopiedLines:
+    """Records that stand in no journal of mew_lab, as the lines of a private file that grows with them."""
+
+    def __init__(self) -> None:
+        self._scratch = ScratchFolder()
+        self._upto = 0
+        self.paths: tuple[Path, ...] = (self._scratch.path / "records.jsonl",)
+        self.paths[0].touch()
+
+    def add(self, recent: RecentRecords) -> None:
+        """Adds the newest records of a log, but for those that were added before."""
+        new = recent.records[max(0, self._upto - recent.dropped) :]
+        with self.paths[0].open("ab") as file:
+            file.writelines(map(write_line, new))
+        self._upto = recent.dropped + len(recent.records)
 
 
 def files_of(

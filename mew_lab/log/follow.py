@@ -2,8 +2,8 @@
 
 `chains.py` finds the related messages. A `FollowedExchange` puts them into a tree, in which the parent of a message is
 the first earlier one of the exchange that it claims to be related to, and gives it as a frame, as text, as a sequence
-diagram, and as text for elsewhere (`copying.py`). `IndexedExchanges` finds it in a log of files by the index;
-`ExchangeFinder` reads a log once and later only what is new.
+diagram, and as text for elsewhere (`copying.py`). `ExchangeFinder` reads a log once and later only what is new; in a
+large log of files `IndexedExchanges` reads only what is linked (`links.py`).
 
 Spec: §3 (correlation_id, context), §3.5, §3.10.
 """
@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from mew_lab.log.chains import Chains, Exchange, no_such
+from mew_lab.log.chains import Chains, Exchange
 from mew_lab.log.copying import MOST_CHARACTERS, MessageSelection, markdown_of
-from mew_lab.log.links import LinkedRows
 from mew_lab.log.numbering import NumberedEntry, numbered
 from mew_lab.log.sequence import sequence
 from mew_lab.log.table import to_frame
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mew_lab.log.drawing import Drawing
-    from mew_lab.log.index import LogIndex
 
-__all__ = ["ExchangeFinder", "FollowedExchange", "IndexedExchanges"]
+__all__ = ["MOST_MESSAGES", "MOST_TEXT", "ExchangeFinder", "FollowedExchange", "followed"]
 
 MOST_MESSAGES: Final = 200_000
 MOST_TEXT: Final = 512 * 1024 * 1024  # characters
@@ -141,52 +139,11 @@ class ExchangeFinder:
         Raises:
             JournalError: when there is no such message among those held.
         """
-        return _followed(self._chains, which, most)
+        return followed(self._chains, which, most)
 
 
-class IndexedExchanges:
-    """Finds exchanges in a log of files by its index: it reads only the messages that are linked to the one asked for.
-
-    Of more than `most` linked messages, the nearest in the log are read.
-    """
-
-    def __init__(self, index: LogIndex, *, most: int = MOST_MESSAGES, sign: str = "#") -> None:
-        self._index, self._most, self._sign = index, most, sign
-        self._links: LinkedRows | None = None
-        # The places of the messages of the newest exchange, and these messages.
-        self._read: tuple[bytes, Chains] | None = None
-
-    def follow(self, which: str | int, *, most: int = 200) -> FollowedExchange:
-        """The exchange of the message with an id or a number, of at most `most` messages, the nearest.
-
-        Raises:
-            JournalError: when there is no such message, or a file was changed.
-        """
-        links = self._links
-        if links is None or links.rows != len(self._index):
-            links, self._read = LinkedRows(self._index), None
-            self._links = links
-        found = links.find(which)
-        if not len(found):
-            count = len(links.places)
-            held = (
-                f"{count} in the log, from {self._sign}{links.numbers[0]} on" if count else "the log is empty"
-            )
-            raise no_such(which, held, self._sign)
-        places = links.group_of(found, most=self._most)
-        key = places.tobytes()
-        if self._read is None or self._read[0] != key:
-            chains = Chains(most=self._most, characters=MOST_TEXT)
-            numbers = links.numbers_of(places).tolist()
-            for record, number, place in zip(
-                self._index.records(places), numbers, places.tolist(), strict=True
-            ):
-                chains.add(NumberedEntry(record, number, place, self._sign))
-            self._read = key, chains
-        return _followed(self._read[1], which, most)
-
-
-def _followed(chains: Chains, which: str | int, most: int) -> FollowedExchange:
+def followed(chains: Chains, which: str | int, most: int) -> FollowedExchange:
+    """The exchange of a message among those held, with its tree."""
     exchange = chains.exchange(which, most=most)
     here = {step.seq for step in exchange.steps}
     parents = {

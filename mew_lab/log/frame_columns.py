@@ -80,6 +80,41 @@ class FrameSpec(NamedTuple):
         return str(self)
 
 
+# --- columns by their types ---
+
+
+def _text(name: str, about: str, value: Callable[[Any], str]) -> FrameColumn:
+    return FrameColumn(name, "object", "", about, value)
+
+
+def _texts(name: str, about: str, value: Callable[[Any], tuple[str, ...]]) -> FrameColumn:
+    return FrameColumn(name, "object", "", about, value, several=True)
+
+
+def _time(name: str, about: str, value: Callable[[Any], datetime | None]) -> FrameColumn:
+    return FrameColumn(name, _TIME, "UTC", about, value)
+
+
+def _seconds(name: str, about: str, value: Callable[[Any], float | None]) -> FrameColumn:
+    return FrameColumn(name, "float64", "s", about, value)
+
+
+def _count(name: str, unit: str, about: str, value: Callable[[Any], int]) -> FrameColumn:
+    return FrameColumn(name, "int64", unit, about, value)
+
+
+def _number(name: str, unit: str, about: str, value: Callable[[Any], int | None]) -> FrameColumn:
+    return FrameColumn(name, "Int64", unit, about, value)
+
+
+def _flag(name: str, about: str, value: Callable[[Any], bool]) -> FrameColumn:
+    return FrameColumn(name, "bool", "", about, value)
+
+
+def _maybe(name: str, about: str, value: Callable[[Any], bool | None]) -> FrameColumn:
+    return FrameColumn(name, "boolean", "", about, value)
+
+
 # --- values of several frames ---
 
 
@@ -150,21 +185,19 @@ def _write_patterns(patterns: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 def _opening(what: str) -> tuple[FrameColumn, ...]:
     """The columns of the message that a row of `RequestRow`, `ProposalRow` or `ChatMessageRow` begins with."""
     return (
-        FrameColumn(
-            "seq", "int64", "", f"the {what}'s place in the journal, as in log.df", _get("opened.record.seq")
-        ),
-        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("opened.record.now")),
-        FrameColumn("id", "object", "", "its id", _get("opened.id")),
-        FrameColumn("from", "object", "", "its sender", _get("opened.sender")),
-        FrameColumn("to", "object", "", "its addressees, a tuple", _get("opened.to"), several=True),
+        _count("seq", "", f"the {what}'s place in the journal, as in log.df", _get("opened.record.seq")),
+        _time("time", "the time when the gateway received it", _get("opened.record.now")),
+        _text("id", "its id", _get("opened.id")),
+        _text("from", "its sender", _get("opened.sender")),
+        _texts("to", "its addressees, a tuple", _get("opened.to")),
     )
 
 
 def _call() -> tuple[FrameColumn, ...]:
     return (
-        FrameColumn("method", "object", "", "its MCP method", lambda r: method_of(r.opened.payload)),
-        FrameColumn("tool", "object", "", "the tool that it calls", lambda r: _tool_of_call(r.opened)),
-        FrameColumn("context", "object", "", "its context", _get("opened.context")),
+        _text("method", "its MCP method", lambda r: method_of(r.opened.payload)),
+        _text("tool", "the tool that it calls", lambda r: _tool_of_call(r.opened)),
+        _text("context", "its context", _get("opened.context")),
     )
 
 
@@ -185,80 +218,52 @@ REQUESTS = FrameSpec(
     (
         *_opening("request"),
         *_call(),
-        FrameColumn(
+        _text(
             "state",
-            "object",
-            "",
             "`waiting`, `answered`, `unknown` (whether it took effect), `resolved` (a person found out), `sent` (a "
             "notification), `refused` (by the gateway, or because it came too late), `claimed` (its id is another's)",
             _get("state"),
         ),
-        FrameColumn(
-            "latency",
-            "float64",
-            "s",
-            "from the request to its answer",
-            lambda r: _lasted_from(r.opened, _answered(r.call)),
+        _seconds(
+            "latency", "from the request to its answer", lambda r: _lasted_from(r.opened, _answered(r.call))
         ),
-        FrameColumn(
-            "answered_by",
-            "object",
-            "",
-            "the participant that answered it",
-            lambda r: _sender_of(_own_response(r)),
-        ),
-        FrameColumn(
-            "answer", "Int64", "", "the answer's place in the journal", lambda r: _seq_of(_own_response(r))
-        ),
-        FrameColumn(
+        _text("answered_by", "the participant that answered it", lambda r: _sender_of(_own_response(r))),
+        _number("answer", "", "the answer's place in the journal", lambda r: _seq_of(_own_response(r))),
+        _count(
             "answers",
-            "int64",
             "messages",
             "addressees that answered it, at most 5",
             lambda r: 0 if r.call is None else len(r.call.answers),
         ),
-        FrameColumn(
+        _maybe(
             "failed",
-            "boolean",
-            "",
             "whether the answer is an error, of the protocol or of the tool; missing where the outcome is unknown",
             lambda r: _failed(r.call),
         ),
-        FrameColumn(
+        _text(
             "error",
-            "object",
-            "",
             "the text of that error, or of an answer that tells no outcome, in one line",
             lambda r: _failure_of(_own_response(r)),
         ),
-        FrameColumn(
+        _text(
             "resolution",
-            "object",
-            "",
             "what a person found out about an unknown outcome, in one line",
             lambda r: _resolution(r.call),
         ),
-        FrameColumn(
+        _texts(
             "proposals",
-            "object",
-            "",
             "the ids of the proposals that it approved, a tuple",
             lambda r: tuple(p.opened.id for p in r.proposals),
-            several=True,
         ),
-        FrameColumn("code", "object", "", "the reason of a refusal by the gateway", _get("opened.code")),
-        FrameColumn(
-            "pattern", "object", "", "the permission that let it pass, as JSON", _get("opened.pattern")
-        ),
-        FrameColumn(
+        _text("code", "the reason of a refusal by the gateway", _get("opened.code")),
+        _text("pattern", "the permission that let it pass, as JSON", _get("opened.pattern")),
+        _text(
             "grant",
-            "object",
-            "",
             "the id of the message that gave that permission; empty where there was none or it is not recorded",
             _get("opened.grant"),
         ),
-        FrameColumn("source", "object", "", _SOURCE, _get("origin.source")),
-        FrameColumn("claims", "int64", "messages", "messages that refer to it and changed nothing", _claims),
+        _text("source", _SOURCE, _get("origin.source")),
+        _count("claims", "messages", "messages that refer to it and changed nothing", _claims),
     ),
 )
 
@@ -307,118 +312,74 @@ PROPOSALS = FrameSpec(
     (
         *_opening("proposal"),
         *_call(),
-        FrameColumn(
+        _text(
             "state",
-            "object",
-            "",
             "`open`, `rejected`, `fulfilled` (approved), `answered`, `unknown` (whether it took effect), "
             "`resolved` (a person found out), `withdrawn`, `refused` (by the gateway), `claimed`",
             _get("state"),
         ),
-        FrameColumn(
+        _seconds(
             "latency",
-            "float64",
-            "s",
             "from the proposal to the first decision on it",
             lambda r: None if r.pair is None else r.pair.seconds,
         ),
-        FrameColumn(
+        _text(
             "decided_by",
-            "object",
-            "",
             "the participant that approved or withdrew it, or was the first to reject it",
             _decider,
         ),
-        FrameColumn(
+        _text(
             "policy",
-            "object",
-            "",
             "the policy that decided for that participant; empty where a person did",
             lambda r: r.note.policy if r.note else "",
         ),
-        FrameColumn(
+        _number(
             "on_screen",
-            "Int64",
             "ms",
             "how long the card was shown before the click",
             lambda r: r.note.on_screen if r.note else None,
         ),
-        FrameColumn(
-            "request",
-            "object",
-            "",
-            "the id of the request that approved it",
-            lambda r: getattr(_fulfilment(r), "id", ""),
+        _text(
+            "request", "the id of the request that approved it", lambda r: getattr(_fulfilment(r), "id", "")
         ),
-        FrameColumn(
+        _maybe(
             "edited",
-            "boolean",
-            "",
             "whether that request differs from the proposal; missing where they were too large to compare",
             _edited,
         ),
-        FrameColumn(
-            "changes",
-            "object",
-            "",
-            "what was edited, a tuple of “place: proposed → sent”",
-            _changes,
-            several=True,
-        ),
-        FrameColumn(
+        _texts("changes", "what was edited, a tuple of “place: proposed → sent”", _changes),
+        _text(
             "answered_by",
-            "object",
-            "",
             "the participant that answered that request",
             lambda r: _sender_of(_proposal_response(r)),
         ),
-        FrameColumn(
-            "answer",
-            "Int64",
-            "",
-            "the answer's place in the journal",
-            lambda r: _seq_of(_proposal_response(r)),
-        ),
-        FrameColumn("answer_latency", "float64", "s", "from that request to its answer", _answer_latency),
-        FrameColumn(
+        _number("answer", "", "the answer's place in the journal", lambda r: _seq_of(_proposal_response(r))),
+        _seconds("answer_latency", "from that request to its answer", _answer_latency),
+        _maybe(
             "failed",
-            "boolean",
-            "",
             "whether the answer is an error; missing where the outcome is unknown",
             lambda r: _failed(r.call),
         ),
-        FrameColumn(
+        _text(
             "error",
-            "object",
-            "",
             "the text of that error, or of an answer that tells no outcome, in one line",
             lambda r: _failure_of(_proposal_response(r)),
         ),
-        FrameColumn(
+        _text(
             "resolution",
-            "object",
-            "",
             "what a person found out about an unknown outcome, in one line",
             lambda r: _resolution(r.call),
         ),
-        FrameColumn(
+        _count(
             "rejections",
-            "int64",
             "messages",
             "rejections of it, by whomever",
             lambda r: 0 if r.call is None else len(r.call.rejections),
         ),
-        FrameColumn(
-            "reason",
-            "object",
-            "",
-            "the reason of its withdrawal, or else of the first rejection",
-            _proposal_reason,
-        ),
-        FrameColumn("code", "object", "", "the reason of a refusal by the gateway", _get("opened.code")),
-        FrameColumn(
+        _text("reason", "the reason of its withdrawal, or else of the first rejection", _proposal_reason),
+        _text("code", "the reason of a refusal by the gateway", _get("opened.code")),
+        _count(
             "claims",
-            "int64",
             "messages",
             "messages that refer to it and changed nothing, such as a foreign withdraw",
             _claims,
@@ -485,192 +446,116 @@ DECISIONS = FrameSpec(
     "decisions",
     "one row for each request that reached its target, by whatever right, and for each rejection of a proposal",
     (
-        FrameColumn(
-            "seq",
-            "int64",
-            "",
-            "the place of the request or the rejection in the journal",
-            _get("entry.record.seq"),
+        _count(
+            "seq", "", "the place of the request or the rejection in the journal", _get("entry.record.seq")
         ),
-        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("entry.record.now")),
-        FrameColumn("id", "object", "", "the id of the request or the rejection", _get("entry.id")),
-        FrameColumn("from", "object", "", "its sender", _get("entry.sender")),
-        FrameColumn(
-            "to", "object", "", "the targets of the call, a tuple", lambda r: _called(r).to, several=True
-        ),
-        FrameColumn(
-            "method", "object", "", "the MCP method of the call", lambda r: method_of(_called(r).payload)
-        ),
-        FrameColumn("tool", "object", "", "the tool of the call", lambda r: _tool_of_call(_called(r))),
-        FrameColumn(
+        _time("time", "the time when the gateway received it", _get("entry.record.now")),
+        _text("id", "the id of the request or the rejection", _get("entry.id")),
+        _text("from", "its sender", _get("entry.sender")),
+        _texts("to", "the targets of the call, a tuple", lambda r: _called(r).to),
+        _text("method", "the MCP method of the call", lambda r: method_of(_called(r).payload)),
+        _text("tool", "the tool of the call", lambda r: _tool_of_call(_called(r))),
+        _flag(
             "executed",
-            "bool",
-            "",
             "whether the call was sent to its target and did not come too late; false for a rejection",
             lambda r: r.request is not None and r.request.state != "refused",
         ),
-        FrameColumn(
+        _text(
             "outcome",
-            "object",
-            "",
             "`answered`, `failed`, `unknown` (whether it took effect), `resolved` (a person found out), `waiting`, "
             "`sent` (a notification), `refused` (it came too late), `claimed` (its id is another's), `rejected`",
             _outcome,
         ),
-        FrameColumn(
-            "latency",
-            "float64",
-            "s",
-            "from the request to its answer",
-            lambda r: _lasted_from(r.entry, _answered(_told(r))),
+        _seconds(
+            "latency", "from the request to its answer", lambda r: _lasted_from(r.entry, _answered(_told(r)))
         ),
-        FrameColumn(
+        _text(
             "error",
-            "object",
-            "",
             "the text of a failure, or of an answer that tells no outcome, in one line",
             lambda r: _failure_of(_decision_response(r)),
         ),
-        FrameColumn(
+        _text(
             "resolution",
-            "object",
-            "",
             "what a person found out about an unknown outcome, in one line",
             lambda r: _resolution(_told(r)),
         ),
-        FrameColumn(
+        _text(
             "way",
-            "object",
-            "",
             "why it was executed: `own` (a configured permission), `grant`, `proposal`; empty where not recorded",
             _way,
         ),
-        FrameColumn(
-            "pattern",
-            "object",
-            "",
-            "the permission that let the message pass, as JSON",
-            _get("entry.pattern"),
-        ),
-        FrameColumn(
-            "source",
-            "object",
-            "",
-            _SOURCE,
-            _get("origin.source"),
-        ),
-        FrameColumn(
+        _text("pattern", "the permission that let the message pass, as JSON", _get("entry.pattern")),
+        _text("source", _SOURCE, _get("origin.source")),
+        _text(
             "profile",
-            "object",
-            "",
             "the profile with which its sender was configured; empty for any other list",
             _get("origin.profile"),
         ),
-        FrameColumn(
+        _text(
             "grant",
-            "object",
-            "",
             "the id of the message that gave it; empty where there was none or it is not recorded (see `source`)",
             _get("entry.grant"),
         ),
-        FrameColumn("given_by", "object", "", "the participant that gave it", _get("origin.giver")),
-        FrameColumn("given_for", "object", "", "the reason that was stated with it", _get("origin.reason")),
-        FrameColumn("given_at", "Int64", "", "its place in the journal", _get("origin.seq")),
-        FrameColumn(
+        _text("given_by", "the participant that gave it", _get("origin.giver")),
+        _text("given_for", "the reason that was stated with it", _get("origin.reason")),
+        _number("given_at", "", "its place in the journal", _get("origin.seq")),
+        _text(
             "proposal",
-            "object",
-            "",
             "the id of the proposal that was decided; of the first where there are several",
             lambda r: r.proposals[0].opened.id if r.proposals else "",
         ),
-        FrameColumn(
-            "proposals",
-            "int64",
-            "proposals",
-            "how many proposals the message decided",
-            lambda r: len(r.proposals),
+        _count(
+            "proposals", "proposals", "how many proposals the message decided", lambda r: len(r.proposals)
         ),
-        FrameColumn(
+        _text(
             "proposer",
-            "object",
-            "",
             "the sender of that proposal",
             lambda r: r.proposals[0].opened.sender if r.proposals else "",
         ),
-        FrameColumn(
+        _text(
             "decided_by",
-            "object",
-            "",
             "the participant that approved or rejected it; empty where no proposal was decided",
             _decided_by,
         ),
-        FrameColumn(
+        _text(
             "how",
-            "object",
-            "",
             "click, typed (by a person), script or policy; empty without a receipt",
             lambda r: r.note.how if r.note else "",
         ),
-        FrameColumn(
+        _text(
             "receipt",
-            "object",
-            "",
             "noted (by its lab, here), reported (by its sender), or empty: what was shown is not recorded",
             _receipt,
         ),
-        FrameColumn(
+        _text(
             "policy",
-            "object",
-            "",
             "the name of the policy; empty where a person decided",
             lambda r: r.note.policy if r.note else "",
         ),
-        FrameColumn(
-            "policy_text",
-            "object",
-            "",
-            "the text of the policy",
-            lambda r: r.note.policy_text if r.note else "",
-        ),
-        FrameColumn(
+        _text("policy_text", "the text of the policy", lambda r: r.note.policy_text if r.note else ""),
+        _text(
             "digest",
-            "object",
-            "",
             "the SHA-256 of what was shown, of the edit where it was edited",
             lambda r: r.note.digest if r.note else "",
         ),
-        FrameColumn(
+        _number(
             "on_screen",
-            "Int64",
             "ms",
             "how long it was shown before the click",
             lambda r: r.note.on_screen if r.note else None,
         ),
-        FrameColumn(
-            "decision_latency", "float64", "s", "from the proposal to this decision", _decision_latency
-        ),
-        FrameColumn(
+        _seconds("decision_latency", "from the proposal to this decision", _decision_latency),
+        _maybe(
             "edited",
-            "boolean",
-            "",
             "whether the request differs from a proposal; missing without one, or where they were too large to compare",
             _decision_edited,
         ),
-        FrameColumn(
+        _texts(
             "changes",
-            "object",
-            "",
             "what was edited, a tuple of “place: proposed → sent”",
             lambda r: tuple(c for p in (r.proposals if r.request else ()) for c in _changes(p)),
-            several=True,
         ),
-        FrameColumn(
-            "reason",
-            "object",
-            "",
-            "the reason of a rejection",
-            lambda r: r.rejection.reason if r.rejection else "",
-        ),
+        _text("reason", "the reason of a rejection", lambda r: r.rejection.reason if r.rejection else ""),
     ),
 )
 
@@ -687,51 +572,29 @@ REASONING = FrameSpec(
     "reasoning",
     "one row for each sequence of reasoning",
     (
-        FrameColumn(
+        _number(
             "seq",
-            "Int64",
             "",
             "the place of its start in the journal; missing where the log begins behind it",
             _get("seq"),
         ),
-        FrameColumn(
+        _time(
             "time",
-            _TIME,
-            "UTC",
             "the time of its start, or of the first message that was seen of it",
             lambda r: _time_at(r.sequence.started),
         ),
-        FrameColumn(
-            "id",
-            "object",
-            "",
-            "the id of its start, which is the context of its messages",
-            _get("sequence.id"),
-        ),
-        FrameColumn("from", "object", "", "the participant that reasons", _get("sequence.owner")),
-        FrameColumn("state", "object", "", "active, concluded, cancelled, left", _get("sequence.state")),
-        FrameColumn("seconds", "float64", "s", "from its start to its end", _sequence_seconds),
-        FrameColumn("ended", _TIME, "UTC", "the time of its end", lambda r: _time_at(r.sequence.ended)),
-        FrameColumn("ended_by", "object", "", "the participant that ended it", _get("sequence.by")),
-        FrameColumn("reason", "object", "", "the reason of a cancel", _get("sequence.reason")),
-        FrameColumn(
-            "steps",
-            "int64",
-            "messages",
-            "messages that belong to it, its start aside",
-            _get("sequence.steps"),
-        ),
-        FrameColumn(
-            "about",
-            "object",
-            "",
-            "the ids that its start correlates to, a tuple",
-            _get("sequence.about"),
-            several=True,
-        ),
-        FrameColumn("parent", "object", "", "the id of the sequence within which it began", _get("parent")),
-        FrameColumn("path", "object", "", "the part of the parent in which it began", _get("sequence.path")),
-        FrameColumn("stream", "object", "", "the id of the stream beside it", _get("sequence.stream")),
+        _text("id", "the id of its start, which is the context of its messages", _get("sequence.id")),
+        _text("from", "the participant that reasons", _get("sequence.owner")),
+        _text("state", "active, concluded, cancelled, left", _get("sequence.state")),
+        _seconds("seconds", "from its start to its end", _sequence_seconds),
+        _time("ended", "the time of its end", lambda r: _time_at(r.sequence.ended)),
+        _text("ended_by", "the participant that ended it", _get("sequence.by")),
+        _text("reason", "the reason of a cancel", _get("sequence.reason")),
+        _count("steps", "messages", "messages that belong to it, its start aside", _get("sequence.steps")),
+        _texts("about", "the ids that its start correlates to, a tuple", _get("sequence.about")),
+        _text("parent", "the id of the sequence within which it began", _get("parent")),
+        _text("path", "the part of the parent in which it began", _get("sequence.path")),
+        _text("stream", "the id of the stream beside it", _get("sequence.stream")),
     ),
 )
 
@@ -754,52 +617,23 @@ STREAMS = FrameSpec(
     "streams",
     "one row for each stream, requested ones that were never opened too",
     (
-        FrameColumn("seq", "Int64", "", "the place of the message by which it became known", _get("seq")),
-        FrameColumn("time", _TIME, "UTC", "the time of that message", lambda r: _time_at(r.began)),
-        FrameColumn(
-            "id",
-            "object",
-            "",
-            "the id that its frames carry; empty before it is opened",
-            _get("facts.id"),
-        ),
-        FrameColumn("request", "object", "", "the id of its request", _get("facts.request_id")),
-        FrameColumn("from", "object", "", "its owner", _get("facts.owner")),
-        FrameColumn(
-            "to",
-            "object",
-            "",
-            "the recipients of its frames, a tuple; empty for everybody",
-            _get("facts.target"),
-            several=True,
-        ),
-        FrameColumn("state", "object", "", "requested, refused, open, closed", _get("facts.state")),
-        FrameColumn(
-            "direction", "object", "", "as its request states it", lambda r: _described(r, "direction")
-        ),
-        FrameColumn(
-            "description", "object", "", "as its request states it", lambda r: _described(r, "description")
-        ),
-        FrameColumn(
-            "writers",
-            "object",
-            "",
-            "the participants that may write, a tuple, the owner first",
-            _get("facts.writers"),
-            several=True,
-        ),
-        FrameColumn("opened", _TIME, "UTC", "the time when it was opened", lambda r: _time_at(r.opened)),
-        FrameColumn(
-            "ended", _TIME, "UTC", "the time when it was closed", lambda r: _time_at(_stream_ended(r))
-        ),
-        FrameColumn("seconds", "float64", "s", "how long it was open", _stream_seconds),
-        FrameColumn(
-            "ended_by", "object", "", "the participant that closed it, or refused it", _get("facts.by")
-        ),
-        FrameColumn("reason", "object", "", "the reason of its close or refusal", _get("facts.reason")),
-        FrameColumn(
+        _number("seq", "", "the place of the message by which it became known", _get("seq")),
+        _time("time", "the time of that message", lambda r: _time_at(r.began)),
+        _text("id", "the id that its frames carry; empty before it is opened", _get("facts.id")),
+        _text("request", "the id of its request", _get("facts.request_id")),
+        _text("from", "its owner", _get("facts.owner")),
+        _texts("to", "the recipients of its frames, a tuple; empty for everybody", _get("facts.target")),
+        _text("state", "requested, refused, open, closed", _get("facts.state")),
+        _text("direction", "as its request states it", lambda r: _described(r, "direction")),
+        _text("description", "as its request states it", lambda r: _described(r, "description")),
+        _texts("writers", "the participants that may write, a tuple, the owner first", _get("facts.writers")),
+        _time("opened", "the time when it was opened", lambda r: _time_at(r.opened)),
+        _time("ended", "the time when it was closed", lambda r: _time_at(_stream_ended(r))),
+        _seconds("seconds", "how long it was open", _stream_seconds),
+        _text("ended_by", "the participant that closed it, or refused it", _get("facts.by")),
+        _text("reason", "the reason of its close or refusal", _get("facts.reason")),
+        _count(
             "refused_frames",
-            "int64",
             "frames",
             "frames that the gateway reported as refused",
             _get("facts.refused_frames"),
@@ -811,73 +645,40 @@ PARTICIPANTS = FrameSpec(
     "participants",
     "one row for each participant that was ever present or sent a message",
     (
-        FrameColumn("participant", "object", "", "its name", _get("name")),
-        FrameColumn(
-            "profile",
-            "object",
-            "",
-            "the profile with which it was configured; empty for any other list",
-            _get("profile"),
+        _text("participant", "its name", _get("name")),
+        _text(
+            "profile", "the profile with which it was configured; empty for any other list", _get("profile")
         ),
-        FrameColumn(
-            "present",
-            "bool",
-            "",
-            "whether it is present at the end",
-            lambda r: bool(r.member and r.member.ids),
-        ),
-        FrameColumn(
+        _flag("present", "whether it is present at the end", lambda r: bool(r.member and r.member.ids)),
+        _flag(
             "paused",
-            "bool",
-            "",
             "whether it is under a pause that nobody has ended; its time may be over",
             lambda r: bool(r.member and r.member.pause),
         ),
-        FrameColumn(
+        _flag(
             "shut_down",
-            "bool",
-            "",
             "whether it was shut down and has not joined since",
             lambda r: bool(r.member and r.member.shut_down),
         ),
-        FrameColumn(
+        _flag(
             "removed",
-            "bool",
-            "",
             "whether it was removed and has not joined since",
             lambda r: bool(r.member and r.member.removed),
         ),
-        FrameColumn("joins", "int64", "connections", "connections that it had", _get("joins")),
-        FrameColumn(
-            "first",
-            _TIME,
-            "UTC",
-            "the time of the first message by it or about it",
-            lambda r: _time_at(r.first),
-        ),
-        FrameColumn("last", _TIME, "UTC", "the time of its last message", lambda r: _time_at(r.last)),
-        FrameColumn("sent", "int64", "messages", "messages by it that were accepted", _get("sent")),
-        FrameColumn("refused", "int64", "messages", "messages by it that were refused", _get("refused")),
-        FrameColumn("addressed", "int64", "messages", "messages to it by name", _get("addressed")),
-        FrameColumn("requests", "int64", "messages", "requests by it that were accepted", _get("requests")),
-        FrameColumn(
-            "proposals", "int64", "messages", "proposals by it that were accepted", _get("proposals")
-        ),
-        FrameColumn("tokens", "Int64", "tokens", "in its context, by its last status", _get("tokens")),
-        FrameColumn(
-            "max_tokens",
-            "Int64",
-            "tokens",
-            "that its context can hold, by its last status",
-            _get("max_tokens"),
-        ),
-        FrameColumn(
+        _count("joins", "connections", "connections that it had", _get("joins")),
+        _time("first", "the time of the first message by it or about it", lambda r: _time_at(r.first)),
+        _time("last", "the time of its last message", lambda r: _time_at(r.last)),
+        _count("sent", "messages", "messages by it that were accepted", _get("sent")),
+        _count("refused", "messages", "messages by it that were refused", _get("refused")),
+        _count("addressed", "messages", "messages to it by name", _get("addressed")),
+        _count("requests", "messages", "requests by it that were accepted", _get("requests")),
+        _count("proposals", "messages", "proposals by it that were accepted", _get("proposals")),
+        _number("tokens", "tokens", "in its context, by its last status", _get("tokens")),
+        _number("max_tokens", "tokens", "that its context can hold, by its last status", _get("max_tokens")),
+        _texts(
             "permissions",
-            "object",
-            "",
             "its permissions as the gateway sent them last, a tuple of JSON texts",
             lambda r: _write_patterns(r.member.capabilities if r.member else ()),
-            several=True,
         ),
     ),
 )
@@ -886,78 +687,53 @@ GRANTS = FrameSpec(
     "grants",
     "one row for each permission that a participant gave with `capability/grant`",
     (
-        FrameColumn("seq", "int64", "", "its place in the journal", _get("seq")),
-        FrameColumn("time", _TIME, "UTC", "the time when it was given", lambda r: _time_at(r.grant.t)),
-        FrameColumn("id", "object", "", "its id", _get("grant.id")),
-        FrameColumn("from", "object", "", "the participant that gave it", _get("grant.granter")),
-        FrameColumn("recipient", "object", "", "the participant that got it", _get("grant.recipient")),
-        FrameColumn(
+        _count("seq", "", "its place in the journal", _get("seq")),
+        _time("time", "the time when it was given", lambda r: _time_at(r.grant.t)),
+        _text("id", "its id", _get("grant.id")),
+        _text("from", "the participant that gave it", _get("grant.granter")),
+        _text("recipient", "the participant that got it", _get("grant.recipient")),
+        _text(
             "state",
-            "object",
-            "",
             "stands, revoked, ended; one that stands may have ended unseen, at its own end",
             _get("grant.state"),
         ),
-        FrameColumn(
+        _texts(
             "permissions",
-            "object",
-            "",
             "the permissions that it gave, a tuple of JSON texts",
             lambda r: _write_patterns(r.grant.capabilities),
-            several=True,
         ),
-        FrameColumn(
+        _texts(
             "left",
-            "object",
-            "",
             "those of them that are left of it, a tuple",
             lambda r: _write_patterns(r.grant.left if r.grant.stands else ()),
-            several=True,
         ),
-        FrameColumn("reason", "object", "", "the reason that was stated with it", _get("grant.reason")),
-        FrameColumn(
-            "ended",
-            _TIME,
-            "UTC",
-            "the time of its revoke, or of the removal that ended it",
-            lambda r: _time_at(r.ended),
+        _text("reason", "the reason that was stated with it", _get("grant.reason")),
+        _time(
+            "ended", "the time of its revoke, or of the removal that ended it", lambda r: _time_at(r.ended)
         ),
-        FrameColumn(
+        _text(
             "ended_by",
-            "object",
-            "",
             "the participant that revoked it, or removed its recipient or giver",
             _get("grant.revoked_by"),
         ),
-        FrameColumn(
-            "expires_at",
-            "object",
-            "",
-            "the end that was stated with it, as a text",
-            _get("grant.expires_at"),
-        ),
-        FrameColumn(
+        _text("expires_at", "the end that was stated with it, as a text", _get("grant.expires_at")),
+        _number(
             "max_uses",
-            "Int64",
             "messages",
             "the uses that were stated with it",
             lambda r: whole_number(r.grant.max_uses),
         ),
-        FrameColumn(
+        _number(
             "uses",
-            "Int64",
             "messages",
             "messages that it let pass; missing where the log does not record by which grant some passed",
             _get("uses"),
         ),
-        FrameColumn("last_use", _TIME, "UTC", "the time of the last of them", lambda r: _time_at(r.last_use)),
-        FrameColumn(
+        _time("last_use", "the time of the last of them", lambda r: _time_at(r.last_use)),
+        _texts(
             "acknowledged_by",
-            "object",
-            "",
             "the participants that acknowledged it, a tuple",
             lambda r: tuple(a.by for a in r.grant.acknowledged),
-            several=True,
         ),
     ),
 )
@@ -979,49 +755,23 @@ VERDICTS = FrameSpec(
     "verdicts",
     "one row for each message of a participant that the gateway accepted or refused",
     (
-        FrameColumn("seq", "int64", "", "its place in the journal", _get("record.seq")),
-        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("record.now")),
-        FrameColumn(
-            "participant",
-            "object",
-            "",
-            "the participant that the gateway authenticated",
-            _get("record.participant"),
-        ),
-        FrameColumn(
-            "kind", "object", "", "its kind; empty where its text is not kept", lambda r: _member(r, "kind")
-        ),
-        FrameColumn(
-            "id", "object", "", "its id; empty where its text is not kept", lambda r: _member(r, "id")
-        ),
-        FrameColumn("verdict", "object", "", "accepted or refused", _get("record.verdict")),
-        FrameColumn("code", "object", "", "the reason of a refusal", _get("record.code")),
-        FrameColumn("why", "object", "", "that reason in words", _why),
-        FrameColumn(
-            "pattern", "object", "", "the permission that let it pass, as JSON", _get("record.pattern")
-        ),
-        FrameColumn(
-            "source",
-            "object",
-            "",
-            _SOURCE,
-            _get("origin.source"),
-        ),
-        FrameColumn(
-            "profile",
-            "object",
-            "",
-            "the profile with which its sender was configured",
-            _get("origin.profile"),
-        ),
-        FrameColumn(
+        _count("seq", "", "its place in the journal", _get("record.seq")),
+        _time("time", "the time when the gateway received it", _get("record.now")),
+        _text("participant", "the participant that the gateway authenticated", _get("record.participant")),
+        _text("kind", "its kind; empty where its text is not kept", lambda r: _member(r, "kind")),
+        _text("id", "its id; empty where its text is not kept", lambda r: _member(r, "id")),
+        _text("verdict", "accepted or refused", _get("record.verdict")),
+        _text("code", "the reason of a refusal", _get("record.code")),
+        _text("why", "that reason in words", _why),
+        _text("pattern", "the permission that let it pass, as JSON", _get("record.pattern")),
+        _text("source", _SOURCE, _get("origin.source")),
+        _text("profile", "the profile with which its sender was configured", _get("origin.profile")),
+        _text(
             "grant",
-            "object",
-            "",
             "the id of the message that gave it; empty where there was none or it is not recorded (see `source`)",
             _get("record.grant"),
         ),
-        FrameColumn("given_by", "object", "", "the participant that gave it", _get("origin.giver")),
+        _text("given_by", "the participant that gave it", _get("origin.giver")),
     ),
 )
 
@@ -1046,44 +796,26 @@ CHAT = FrameSpec(
     "one row for each chat message",
     (
         *_opening("message"),
-        FrameColumn("text", "object", "", "its text", _chat_text),
-        FrameColumn("format", "object", "", "plain or markdown", _chat_format),
-        FrameColumn(
+        _text("text", "its text", _chat_text),
+        _text("format", "plain or markdown", _chat_format),
+        _text(
             "state",
-            "object",
-            "",
             "open, cancelled (by its author), repeated (its id is taken)",
             lambda r: "repeated" if r.message is None else r.message.state,
         ),
-        FrameColumn(
-            "reason",
-            "object",
-            "",
-            "the reason of that cancel",
-            lambda r: r.message.reason if r.message else "",
-        ),
-        FrameColumn(
+        _text("reason", "the reason of that cancel", lambda r: r.message.reason if r.message else ""),
+        _texts(
             "acknowledged_by",
-            "object",
-            "",
             "the participants that acknowledged it, a tuple",
             lambda r: tuple(x.by for x in r.message.receipts) if r.message else (),
-            several=True,
         ),
-        FrameColumn(
-            "latency",
-            "float64",
-            "s",
-            "from the message to the earliest acknowledgement that still counts",
-            _chat_latency,
+        _seconds(
+            "latency", "from the message to the earliest acknowledgement that still counts", _chat_latency
         ),
-        FrameColumn(
+        _texts(
             "dismissed_by",
-            "object",
-            "",
             "the participants that took it off their own queue, a tuple",
             lambda r: tuple(x.by for x in r.message.dismissed) if r.message else (),
-            several=True,
         ),
     ),
 )
@@ -1107,16 +839,14 @@ TELEMETRY = FrameSpec(
     "telemetry",
     "one row for each status that a participant sent",
     (
-        FrameColumn("seq", "int64", "", "its place in the journal", _get("opened.record.seq")),
-        FrameColumn("time", _TIME, "UTC", "the time when the gateway received it", _get("opened.record.now")),
-        FrameColumn("from", "object", "", "the participant that sent it", _get("opened.sender")),
-        FrameColumn("tokens", "Int64", "tokens", "in its context", _telemetry("tokens")),
-        FrameColumn("max_tokens", "Int64", "tokens", "that its context can hold", _telemetry("max_tokens")),
-        FrameColumn(
-            "messages_in_context", "Int64", "messages", "in its context", _telemetry("messages_in_context")
-        ),
-        FrameColumn("latency", "float64", "s", "of its last answer, as it states it", _latency_ms),
-        FrameColumn("status", "object", "", "its status in a word, as it states it", _status_text),
+        _count("seq", "", "its place in the journal", _get("opened.record.seq")),
+        _time("time", "the time when the gateway received it", _get("opened.record.now")),
+        _text("from", "the participant that sent it", _get("opened.sender")),
+        _number("tokens", "tokens", "in its context", _telemetry("tokens")),
+        _number("max_tokens", "tokens", "that its context can hold", _telemetry("max_tokens")),
+        _number("messages_in_context", "messages", "in its context", _telemetry("messages_in_context")),
+        _seconds("latency", "of its last answer, as it states it", _latency_ms),
+        _text("status", "its status in a word, as it states it", _status_text),
     ),
 )
 
@@ -1124,17 +854,13 @@ TRAFFIC = FrameSpec(
     "traffic",
     "one row for each second and family of kinds in which messages came",
     (
-        FrameColumn("time", _TIME, "UTC", "the second", lambda r: _time_at(r[0][0])),
-        FrameColumn(
+        _time("time", "the second", lambda r: _time_at(r[0][0])),
+        _text(
             "family",
-            "object",
-            "",
             "`chat`, `mcp`, `proposal`, `error`, `reasoning`, `capability`, `participant`, `stream` or `system`",
             lambda r: FAMILIES[r[0][1]].name,
         ),
-        FrameColumn(
-            "messages", "int64", "messages", "messages of that family in that second", lambda r: r[1]
-        ),
+        _count("messages", "messages", "messages of that family in that second", lambda r: r[1]),
     ),
 )
 
@@ -1142,9 +868,9 @@ TALK = FrameSpec(
     "talk",
     "one row for each sender and addressee",
     (
-        FrameColumn("from", "object", "", "the sender", lambda r: r[0][0]),
-        FrameColumn("to", "object", "", "the addressee; empty for a message to everybody", lambda r: r[0][1]),
-        FrameColumn("messages", "int64", "messages", "messages from one to the other", lambda r: r[1]),
+        _text("from", "the sender", lambda r: r[0][0]),
+        _text("to", "the addressee; empty for a message to everybody", lambda r: r[0][1]),
+        _count("messages", "messages", "messages from one to the other", lambda r: r[1]),
     ),
 )
 

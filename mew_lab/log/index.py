@@ -10,7 +10,8 @@ The journal is the truth, and the index is a copy of its columns that may be del
 
 - Each line is parsed once. A filter on columns reads the index alone; the text of a message is read from the journal by
   the offset and the length of its line.
-- The index of a journal under `SIDE_CAR` bytes is built in memory, and nothing is written. A larger one is built in a
+- The index of a journal under `files.LARGE` bytes is built in memory where somebody asks for it; such a log answers from
+  its records (`answers`). A larger one is built in a
   private folder within the user's cache folder, and renamed when it is complete (`sidecar`). With a folder as
   `index`, index files are kept in that folder.
 - At the next opening the index is taken where this user wrote it and nobody changed it since, and where version, device,
@@ -30,10 +31,10 @@ from 1), `file`, `start` and `length` of the line, and `message`, which is false
 text is in `diagnosis`; `judged_states` and `judged_findings` have rows for the messages alone that have such facts, and
 are therefore faster. The tables `frame_…` hold the frames of the ledger. These facts are written once, by
 `write_facts`, for all rows that the index has then; when rows are added, they are written anew. For an index that is
-kept beside a journal of `PROCESS_SIZE` bytes, the pass that makes them begins as soon as it is built, in a process
+kept beside a large journal, the pass that makes them begins as soon as it is built, in a process
 (`fact_process`): `passes` tells how far it is, and `stop_passes` ends it.
 
-`build` makes the table of lines, and `fact_store` those of facts.
+`build` makes the table of lines, and `facts` those of facts.
 
 Spec: §3.6.8.
 """
@@ -43,16 +44,14 @@ from __future__ import annotations
 import errno
 import json
 import os
-import secrets
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,14 +59,12 @@ import duckdb
 import numpy as np
 
 from mew_lab.errors import JournalError
-from mew_lab.log.build import LINE_TABLES, Reached, add_lines, add_records, is_text
-from mew_lab.log.fact_pass import FACTS, LEDGER, RULES, STATES, FactPass
+from mew_lab.log.build import LINE_TABLE, Reached, add_lines, is_text, literal_path, quote_text
 from mew_lab.log.fact_process import FactProcess
-from mew_lab.log.fact_store import TABLES, FactWriter, create_tables, frame_values, take_tables
-from mew_lab.log.files import Files, JournalSource
-from mew_lab.log.line import read_line, read_members, write_line
-from mew_lab.log.parquet import literal_path, quote_text
-from mew_lab.log.reading import LINE_LIMIT, LineReader, is_journal, open_regular, torn_line, unread_lines
+from mew_lab.log.facts import FACTS, TABLES, FactWriter, create_tables, frame_values, run_facts, take_tables
+from mew_lab.log.files import Files, JournalSource, SessionStart, begin_session, is_large
+from mew_lab.log.line import read_members
+from mew_lab.log.reading import LINE_LIMIT, LineReader, are_journals, open_regular, torn_line, unread_lines
 from mew_lab.log.sidecar import (
     FileState,
     are_indexed,
@@ -84,18 +81,12 @@ from mew_lab.log.sidecar import (
 )
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
-from mew_lab.transport.scratch import ScratchFolder, path_beside
+from mew_lab.transport.scratch import ScratchFolder
 
-__all__ = ["SIDE_CAR", "VERSION", "LogIndex", "Progress"]
+__all__ = ["VERSION", "LogIndex", "Progress"]
 
-VERSION = 11
+VERSION = 12
 """The version of the tables; an index of another version is built anew."""
-
-SIDE_CAR = 16 * 1024 * 1024
-"""A smaller journal has no index file: it is read in less time than the file would be looked for."""
-
-PROCESS_SIZE = 16 * 1024 * 1024
-"""The facts of a smaller journal are known before a process for them has begun."""
 
 BATCH_BYTES = 64 * 1024 * 1024  # of the messages that are read at a time
 MEMORY = "256MB"  # of DuckDB
@@ -109,6 +100,8 @@ _TABLES = """
 CREATE TABLE about (name VARCHAR, value VARCHAR);
 CREATE VIEW entries AS SELECT * EXCLUDE (vouched), len(receivers) AS deliveries FROM lines;
 """
+_STARTS = """SELECT place, file, event, detail, space FROM lines
+    WHERE event = 'opened' OR place IN (SELECT min(place) FROM lines GROUP BY file) ORDER BY place"""
 _JUDGED = """
 CREATE VIEW judged AS SELECT
     entries.*, state, latency, decided_by, severity AS "diag.severity", rules AS "diag.rule"
@@ -236,7 +229,6 @@ class LogIndex:
         self._source = source
         self._keep = keep
         self._lock = threading.Lock()  # one thread builds; the others may read meanwhile
-        self._faults: list[str] | None = None  # of files that are no journals of mew_lab
         self._store: _Store | None = None
         self._lines = LineReader(())
         self._process: FactProcess | None = None  # the newest
@@ -251,27 +243,8 @@ class LogIndex:
             int, tuple[int, ...]
         ] = {}  # by file, the state for which its digest was the same
         self._rows = 0
-        self._facts: dict[str, int] = {}  # by table, the number of rows that were known when it was written
+        self._facts = -1  # the number of rows that were known when the facts were written
         self._done = 0
-
-    @classmethod
-    def of_records(cls, records: Iterable[Record]) -> LogIndex:
-        """An index in memory of records that stand in no file."""
-        index = cls(Files(()), keep=False)
-        with index._lock:
-            index._begin(None)
-            index._store_records(records)
-        return index
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it holds the log already, up to what was appended; takes the file of an earlier index."""
-        if not self._lock.acquire(blocking=False):
-            return False  # it is being built
-        try:
-            return self._store is not None or self._reopen()
-        finally:
-            self._lock.release()
 
     def close(self) -> None:
         """Closes the index; an index file stays."""
@@ -327,8 +300,8 @@ class LogIndex:
 
     # --- facts ---
 
-    def write_facts(self, fact_pass: FactPass) -> None:
-        """Writes the tables of a pass, unless they hold the facts of all rows of the index already.
+    def write_facts(self) -> None:
+        """Writes the tables of facts, unless they hold those of all rows of the index already.
 
         A pass that goes on in a process is waited for; an interrupt of the wait does not end it.
 
@@ -336,42 +309,37 @@ class LogIndex:
             JournalError: when a file cannot be read any more, or was changed.
         """
         self.build()
-        while not self._has_facts(fact_pass):
+        while not self.has_facts:
             process = self._begin_process()
             if process is None or not process.wait():
-                self._write_facts_here(fact_pass)
+                self._write_facts_here()
 
-    def _has_facts(self, fact_pass: FactPass) -> bool:
-        return self._has_tables(table.name for table in fact_pass.tables)
+    @property
+    def has_facts(self) -> bool:
+        """Whether it holds the facts of all its rows."""
+        return self._facts == self._rows
 
-    def _has_tables(self, tables: Iterable[str]) -> bool:
-        return all(self._facts.get(table) == self._rows for table in tables)
-
-    def _write_facts_here(self, fact_pass: FactPass) -> None:
+    def _write_facts_here(self) -> None:
         with self._lock:
-            if self._has_facts(fact_pass):
+            if self.has_facts:
                 return
             batches: list[tuple[str, Sequence[Sequence[Any]]]] = []
-            fact_pass.run(self._all_records(), lambda table, columns: batches.append((table, columns)))
-
-            tables = [table.name for table in fact_pass.tables]
+            run_facts(self._all_records(), lambda table, columns: batches.append((table, columns)))
 
             def insert(cursor: duckdb.DuckDBPyConnection) -> None:
-                for table in tables:
+                for table in TABLES:
                     cursor.execute(f"DELETE FROM {table}")
                 writer = FactWriter(cursor)
                 for name, columns in batches:
                     writer.put(name, columns)
 
             try:
-                self._store_facts(tables, insert)
+                self._store_facts(insert)
             except (duckdb.Error, OSError, MemoryError) as fault:
                 self._go_to_memory(fault)
-                self._store_facts(tables, insert)
+                self._store_facts(insert)
 
-    def _store_facts(
-        self, tables: Sequence[str], insert: Callable[[duckdb.DuckDBPyConnection], None]
-    ) -> None:
+    def _store_facts(self, insert: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
         count = self._rows
         if self.path is not None:
             self._copy_for_writing()
@@ -380,19 +348,13 @@ class LogIndex:
         cursor = self._opened().cursor()
         insert(cursor)
         cursor.close()
-        self._facts |= dict.fromkeys(tables, count)
+        self._facts = count
         self._complete()
-
-    @property
-    def known_facts(self) -> frozenset[str]:
-        """The columns of the view `judged` that hold the facts of all rows of the index."""
-        known = (names for table, names in FACT_COLUMNS.items() if self._facts.get(table) == self._rows)
-        return frozenset(chain.from_iterable(known))
 
     @cached_property
     def column_names(self) -> frozenset[str]:
-        """The columns of `entries`."""
-        return frozenset(str(row[0]) for row in self.query("DESCRIBE entries"))
+        """The columns of `entries`, and those of facts."""
+        return frozenset(str(row[0]) for row in self.query("DESCRIBE judged"))
 
     @staticmethod
     def view_of_facts(columns: Set[str]) -> str | None:
@@ -401,14 +363,11 @@ class LogIndex:
         return next(views, None)
 
     def frame_values(self, frame: str) -> dict[str, Any]:
-        """The columns of a frame of the ledger, as `write_facts(LEDGER)` has written them."""
+        """The columns of a frame of the ledger, as `write_facts` has written them."""
         return self._ask(lambda cursor: frame_values(cursor, frame))
 
     def _all_records(self) -> Iterator[Record]:
         """The records of all rows that are indexed, and no later ones."""
-        if not self.of_lines:
-            yield from self.records()
-            return
         records = Files(tuple(self._source.paths)).read([])
         for place in range(1, self._rows + 1):
             record = next(records, None)
@@ -424,7 +383,7 @@ class LogIndex:
         process = self._process
         if process is None or not process.is_running:
             return {}
-        return {FACTS.name: process.done / max(1, process.rows)}
+        return {FACTS: process.done / max(1, process.rows)}
 
     def stop_passes(self) -> None:
         """Ends the passes that are running; what needs their facts begins them anew."""
@@ -436,12 +395,12 @@ class LogIndex:
 
     def _begin_passes(self) -> None:
         """Begins the pass whose facts an index file is to hold."""
-        if self._begins_passes and self.path is not None and not self._has_tables(TABLES):
+        if self._begins_passes and self.path is not None and not self.has_facts:
             self._begin_process()
 
     def _begin_process(self) -> FactProcess | None:
         """The process of the pass over all rows, which may be running already; None where none is to make it."""
-        if not self.of_lines or self._done < PROCESS_SIZE:
+        if not is_large(self._source.paths):
             return None
         with self._passes_lock:
             process, of = self._process, tuple(self._files)
@@ -462,16 +421,15 @@ class LogIndex:
         with self._lock:
             if self._store is None or process.of != tuple(self._files) or not self._still_holds():
                 return
-            if self._has_tables(TABLES):
+            if self.has_facts:
                 return
             if self.path is None:
-                self._store_facts([*TABLES], insert)
+                self._store_facts(insert)
             else:
-                self._replace_file([*TABLES], insert, database.parent)
+                self._replace_file(insert, database.parent)
 
     def _replace_file(
         self,
-        tables: Sequence[str],
         insert: Callable[[duckdb.DuckDBPyConnection], None],
         beside: Path,
     ) -> None:
@@ -486,15 +444,13 @@ class LogIndex:
             about = dict(cursor.execute("SELECT name, value FROM about").fetchall())
             if about["files"] != json.dumps(self._files):
                 raise OSError(errno.EEXIST, "another reader of the journal has written its index")
-            facts = json.loads(about["facts"])  # another reader may have stored some of them
-            facts |= dict.fromkeys(tables, self._rows)
             insert(cursor)
-            self._write_about(cursor, facts)
+            self._write_about(cursor, self._rows)
             cursor.close()
             self._put_in_place(copy, target)
         finally:
             copy.close()
-        self._facts = facts
+        self._facts = self._rows
         self._drop()
         self._connect(self._store_of(target), new=False)
 
@@ -509,18 +465,10 @@ class LogIndex:
         if sentence not in self.notes:
             self.notes = (*self.notes, sentence)
 
-    @property
-    def is_large(self) -> bool:
-        """Whether its files are journals that have an index file, unless that is forbidden."""
-        paths = self._source.paths
-        with suppress(OSError):
-            return sum(path.stat().st_size for path in paths) >= SIDE_CAR and all(map(is_journal, paths))
-        return False
-
     def _place_of_file(self) -> Path | None:
         """The path that the index shall have; None where it is kept in memory."""
         paths = self._source.paths
-        if self._keep is False or not self.is_large:
+        if self._keep is False or not is_large(paths):
             return None
         folder = self._keep if isinstance(self._keep, Path) else None
         if folder is None and isinstance(self._source, Files) and self._source.unpacked is not None:
@@ -552,7 +500,7 @@ class LogIndex:
 
     def _connect(self, store: _Store, *, new: bool = True) -> None:
         if new:
-            store.connection.execute(LINE_TABLES)
+            store.connection.execute(LINE_TABLE)
             store.connection.execute(_TABLES)
             create_tables(store.connection, TABLES.values())
             store.connection.execute(_JUDGED)
@@ -596,7 +544,7 @@ class LogIndex:
             ):
                 store.close()
                 return False
-            facts = {str(name): int(count) for name, count in json.loads(about["facts"]).items()}
+            facts = int(about["facts"])
             last = datetime.fromisoformat(about["last"]) if rows else None
         except (duckdb.Error, KeyError, TypeError, ValueError, AttributeError):
             store.close()
@@ -614,12 +562,11 @@ class LogIndex:
 
     def _extend(self) -> None:
         paths = self._source.paths
-        if not all(map(is_journal, paths)):
-            if not self._rows and self._faults is None:
-                faults: list[str] = []
-                self._store_records(Files(tuple(paths)).read(faults))
-                self._faults = faults
-            return
+        if not are_journals(paths):
+            raise JournalError(
+                f"Cannot index {paths[0]}: it is no journal of mew_lab any more. Open it again.",
+                path=str(paths[0]),
+            )
         if self._lines.paths != tuple(paths):
             self._lines = LineReader(paths)
         sizes = [path.stat().st_size for path in paths]
@@ -688,14 +635,6 @@ class LogIndex:
             )  # fmt: skip
             self._files[number:] = [held]
 
-    def _store_records(self, records: Iterable[Record]) -> None:
-        """Indexes records that stand in no line of a journal, with their texts."""
-        rest = iter(records)
-        while batch := list(islice(rest, 4096)):
-            add_records(self._opened().connection, batch, self._rows)
-            self._rows += len(batch)
-            self._last = batch[-1].now
-
     def _opened(self) -> _Store:
         assert self._store is not None, "an index is begun before it is used"
         return self._store
@@ -737,29 +676,22 @@ class LogIndex:
         built.replace(target)
         seal_index(target, self._source.paths[0])
 
-    def _write_about(self, connection: duckdb.DuckDBPyConnection, facts: Mapping[str, int]) -> None:
+    def _write_about(self, connection: duckdb.DuckDBPyConnection, facts: int) -> None:
         about = {
             "version": str(VERSION),
             "files": json.dumps(self._files),
             "rows": str(self._rows),
             "last": self._last.isoformat() if self._last is not None else "",
-            "facts": json.dumps(facts),
+            "facts": str(facts),
         }
         connection.execute("DELETE FROM about")
         connection.executemany("INSERT INTO about VALUES (?, ?)", [*map(list, about.items())])
-
-    def add(self, records: Iterable[Record]) -> None:
-        """Adds records that stand in no file, with their texts, to an index of `of_records`."""
-        with self._lock:
-            self._store_records(records)
 
     # --- reading ---
 
     @property
     def faults(self) -> tuple[str, ...]:
         """Sentences on lines that could not be read, a file each; only of what is indexed so far."""
-        if self._faults is not None:
-            return tuple(self._faults)
         unread = {
             file: (count, first)
             for file, count, first in self.query(
@@ -782,6 +714,14 @@ class LogIndex:
         """The number of messages that are indexed so far."""
         [(count,)] = self.query("SELECT count(*) FROM lines WHERE message")
         return int(count)
+
+    def starts(self) -> tuple[SessionStart, ...]:
+        """Where the sessions begin that are indexed so far."""
+        starts = list[SessionStart]()
+        for place, file, event, detail, space in self.query(_STARTS):
+            record = Record(0, _EPOCH, event, space, detail=detail)
+            begin_session(starts, place, self._source.paths[file], record)
+        return tuple(starts)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query of the tables of the index; a text of a user is a parameter, never a part of `sql`."""
@@ -920,11 +860,6 @@ class LogIndex:
             yield from self._ask(lambda cursor, several=several: ask(cursor, several))  # type: ignore[misc]
 
     @property
-    def of_lines(self) -> bool:
-        """Whether the rows are of lines of journals, so that their texts are read from there."""
-        return bool(self._files) or not self._rows
-
-    @property
     def is_as_indexed(self) -> bool:
         """Whether no file was changed, or became longer, since it was indexed."""
         with suppress(OSError):
@@ -965,14 +900,8 @@ class LogIndex:
 
     def texts(self, places: np.ndarray[Any, Any]) -> list[str | None]:
         """The exact texts of the messages in some rows."""
-        sql = (
-            "SELECT n, file, start, length, body, size, record FROM wanted JOIN lines USING (place) "
-            "LEFT JOIN stored USING (place) ORDER BY n"
-        )
-        return [
-            _text_of_line(record.encode()) if file < 0 else self._lines.text(file, start, length, body, size)
-            for _, file, start, length, body, size, record in self._rows_at(places, sql)
-        ]
+        sql = "SELECT n, file, start, length, body, size FROM wanted JOIN lines USING (place) ORDER BY n"
+        return [self._lines.text(*span) for _, *span in self._rows_at(places, sql)]
 
     def _rows_at(self, places: np.ndarray[Any, Any], sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query of `wanted`, which are some places and their order `n`."""
@@ -989,58 +918,13 @@ class LogIndex:
         for first in range(0, len(rows), 16384):
             spans = self._rows_at(
                 rows[first : first + 16384],
-                'SELECT file, start, length, epoch_us("time"), event, detail, stored.record FROM wanted '
-                "JOIN entries USING (place) LEFT JOIN stored USING (place) ORDER BY n",
+                'SELECT file, start, length, epoch_us("time"), event, detail FROM wanted '
+                "JOIN entries USING (place) ORDER BY n",
             )
-            for file, start, length, time, event, detail, line in spans:
-                record = None
-                if event != "unreadable" or file < 0:
-                    record = read_line(line.encode()) if file < 0 else self._lines.record(file, start, length)
+            for file, start, length, time, event, detail in spans:
+                record = self._lines.record(file, start, length) if event != "unreadable" else None
                 now = _EPOCH + timedelta(microseconds=time)
                 yield record if record is not None else Record(0, now, "unreadable", detail=detail)
-
-    def write_parquet(self, path: Path) -> int:
-        """Writes all rows with their texts as a Parquet file, readable by its owner alone; returns their number.
-
-        Raises:
-            JournalError: when it cannot be written.
-        """
-        folder = path_beside(path)
-        try:
-            if path.is_dir():
-                raise IsADirectoryError(errno.EISDIR, "it is a folder")
-            folder.mkdir(mode=0o700)
-            store, cursor = self._cursor()
-            written = store.folder / f"parquet-{secrets.token_hex(6)}"
-            cursor.execute(
-                "CREATE TEMP TABLE texts (place BIGINT, raw VARCHAR, received VARCHAR, record VARCHAR)"
-            )
-            for places in self.batches(np.arange(1, self._rows + 1), 8192):
-                rows = [_texts_of(record) for record in self.records(places)]
-                batch = {
-                    name: np.array([row[n] for row in rows] + [None], dtype=object)[:-1]
-                    for n, name in enumerate(("raw", "received", "record"))
-                }
-                cursor.register("batch", {"place": places, **batch})
-                cursor.execute("INSERT INTO texts SELECT place, raw, received, record FROM batch")
-                cursor.unregister("batch")
-            cursor.execute(
-                "COPY (SELECT entries.* EXCLUDE (file, start, length, body), raw, received, record "
-                "FROM entries JOIN texts USING (place) ORDER BY place) TO "
-                f"{quote_text(str(written))} (FORMAT parquet, COMPRESSION zstd)"
-            )
-            shutil.copyfile(written, folder / "parquet")  # DuckDB writes nowhere else
-            written.unlink()
-            (folder / "parquet").chmod(0o600)
-            (folder / "parquet").replace(path)
-        except (duckdb.Error, OSError, ValueError) as fault:
-            raise JournalError(
-                f"Cannot write the log to {path}: {_reason(fault)}. Name a file in a folder that can be written to.",
-                path=str(path),
-            ) from None
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return self._rows
 
     def _ask(self, ask: Callable[[duckdb.DuckDBPyConnection], _Answer]) -> _Answer:
         """The answer to a question; it is asked again where the index file cannot be read, which is then built anew.
@@ -1066,7 +950,7 @@ class LogIndex:
         with self._lock:
             if self._store is not broken:
                 return  # another thread has done it
-            held = {table for table, rows in self._facts.items() if rows == self._rows}
+            had_facts = self.has_facts
             self._note(f"The index {self.path} cannot be read any more; it is built anew.")
             if self.path is not None:
                 remove_index(self.path)
@@ -1074,9 +958,8 @@ class LogIndex:
             self._reset()
             self.path = None
         self.build()
-        for fact_pass in (LEDGER, RULES, STATES):
-            if held.issuperset(table.name for table in fact_pass.tables):
-                self.write_facts(fact_pass)
+        if had_facts:
+            self.write_facts()
 
     def _cursor(self) -> tuple[_Store, duckdb.DuckDBPyConnection]:
         while True:
@@ -1085,24 +968,6 @@ class LogIndex:
                 continue
             with suppress(duckdb.ConnectionException):  # another thread has just put a new file in its place
                 return store, store.cursor()
-
-
-def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
-    """The texts of a record; the third is its line, where one of the others is no valid Unicode."""
-    texts = record.raw, record.received
-    try:
-        for text in texts:
-            if text is not None and not text.isascii():
-                text.encode()
-    except UnicodeEncodeError:
-        raw, received = (text and text.encode("utf-8", "backslashreplace").decode() for text in texts)
-        return raw, received, write_line(record).decode().rstrip("\n")
-    return *texts, None
-
-
-def _text_of_line(line: bytes) -> str | None:
-    record = read_line(line)
-    return record.raw if record is not None else None
 
 
 def _term(name: str) -> str:

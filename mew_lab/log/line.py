@@ -23,9 +23,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-import orjson
-
 from mew_lab.errors import ProtocolError
+from mew_lab.log.json_text import read_json, write_json
 from mew_lab.protocol.envelope import MAX_DEPTH, compact
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.space.events import Record
@@ -63,7 +62,6 @@ _newest: tuple[str | None, Mapping[str, Any]] = (
 )  # the message of the newest line, with its members
 _COMMON = ("event", "space", "participant", "connection", "via", "verdict", "code", "pattern")
 _RARE = ("grant", "runtime_id")  # in the header only where they are not empty
-_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC
 _CHECKED = frozenset({"accepted", "sent"})  # texts that the space has read strictly, or made itself
 
 
@@ -76,7 +74,7 @@ def read_members(text: str | bytes, *, exact: bool = False) -> dict[str, Any] | 
         exact: Whether integers of any size keep their value, which takes longer.
     """
     try:
-        members = orjson.loads(text)
+        members = read_json(text)
     except ValueError:
         return None
     if type(members) is not dict:
@@ -132,13 +130,13 @@ def _header(record: Record, **exact: str) -> bytes:
     if exact:
         fields |= exact
     try:
-        return orjson.dumps(fields, option=_OPTIONS)
+        return write_json(fields)
     except TypeError:  # lone surrogates: readers of JSON differ on them, so they are written as escapes
         spelt = {
             key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
             for key, value in fields.items()
         }
-        return orjson.dumps(spelt, option=_OPTIONS)
+        return write_json(spelt)
 
 
 @lru_cache(maxsize=4096)
@@ -148,7 +146,7 @@ def _usual(*texts: str) -> bytes:
     fields: dict[str, Any] = dict(zip(_COMMON, usual, strict=True)) | {"detail": "", "received": None}
     if grant:
         fields["grant"] = grant
-    return orjson.dumps(fields)[1:-1]
+    return write_json(fields)[1:-1]
 
 
 def _usual_header(record: Record) -> bytes | None:
@@ -159,7 +157,7 @@ def _usual_header(record: Record) -> bytes | None:
         usual = _usual(*record[2:10], record.grant)
     except TypeError:
         return None
-    return b'{"seq":%d,"now":%b,%b}' % (record.seq, orjson.dumps(record.now, option=_OPTIONS), usual)
+    return b'{"seq":%d,"now":%b,%b}' % (record.seq, write_json(record.now), usual)
 
 
 def write_line(record: Record) -> bytes:
@@ -213,7 +211,7 @@ def read_line(data: bytes) -> Record | None:
             return record
         if chained:
             data = data[:-CHAIN_BYTES] + b"}"
-        header = orjson.loads(data)
+        header = read_json(data)
         if "text" in header:
             raw = header["text"]
         elif "base64" in header:
@@ -239,7 +237,7 @@ def members_of(record: Record) -> Mapping[str, Any]:
 
 def _read_header(data: bytes, at: int) -> dict[str, Any]:
     # A header that is an object by itself shows that the mark stood at the top level.
-    header: dict[str, Any] = orjson.loads(data[:at] + b"}")
+    header: dict[str, Any] = read_json(data[:at] + b"}")
     return header
 
 
@@ -253,7 +251,7 @@ def _read_common(header: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]] | Non
     if b'"seq"' in header or b'"now"' in header or b"\\u" in header:
         return None
     try:
-        record = _record({**orjson.loads(b"{" + header[1:] + b"}"), "seq": 0, "now": _SOME_TIME}, "")
+        record = _record({**read_json(b"{" + header[1:] + b"}"), "seq": 0, "now": _SOME_TIME}, "")
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
     return None if record is None else (record[2:12], record[13:])
@@ -268,7 +266,7 @@ def _read_ordinary(data: bytes, at: int, exact: bytes) -> Record | None:
     if common is None:
         return None
     try:
-        own = orjson.loads(data[:event] + b"}")
+        own = read_json(data[:event] + b"}")
     except ValueError:
         return None  # the event does not stand at the top level
     seq, now = own.get("seq"), parse_timestamp(own.get("now"))

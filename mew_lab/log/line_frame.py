@@ -32,12 +32,9 @@ _Array = np.ndarray[Any, Any]
 
 _NUMBERS = ("place", "seq", "size")
 _SPANS = ("file", "start", "length", "body", "size")
-_TEXTS = ("id", "ts", "context")
-_SHARED = (
-    *("event", "from", "kind", "verdict", "code", "pattern", "grant", "method", "tool", "participant", "connection"),
-    *("via", "detail"),
-)  # fmt: skip
-_LISTS = ("to", "receivers")
+_TEXTS = tuple(column.name for column in COLUMNS if column.dtype == "str")
+_SHARED = tuple(column.name for column in COLUMNS if column.dtype == "object" and not column.several)
+_LISTS = ("to", "receivers")  # of which many rows have the same
 
 
 def line_frame(

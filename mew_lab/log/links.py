@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from mew_lab.log.chains import number_in
+from mew_lab.log.chains import Chains, no_such, number_in
+from mew_lab.log.follow import MOST_MESSAGES, MOST_TEXT, FollowedExchange, followed
 from mew_lab.log.index import LogIndex
 from mew_lab.log.line import read_members
+from mew_lab.log.numbering import NumberedEntry
 
-__all__ = ["LinkedRows"]
+__all__ = ["IndexedExchanges", "LinkedRows"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _FAR = 1 << 62
@@ -35,6 +37,48 @@ SELECT place - 1 AS row, hash("text") AS link, names FROM (
     UNION ALL SELECT place, stream::VARCHAR, opens FROM streams WHERE stream IS NOT NULL
 )
 """
+
+
+class IndexedExchanges:
+    """Finds exchanges in a large log of files by its index: it reads only the messages linked to the one asked for.
+
+    Of more than `most` linked messages, the nearest in the log are read.
+    """
+
+    def __init__(self, index: LogIndex, *, most: int = MOST_MESSAGES, sign: str = "#") -> None:
+        self._index, self._most, self._sign = index, most, sign
+        self._links: LinkedRows | None = None
+        # The places of the messages of the newest exchange, and these messages.
+        self._read: tuple[bytes, Chains] | None = None
+
+    def follow(self, which: str | int, *, most: int = 200) -> FollowedExchange:
+        """The exchange of the message with an id or a number, of at most `most` messages, the nearest.
+
+        Raises:
+            JournalError: when there is no such message, or a file was changed.
+        """
+        links = self._links
+        if links is None or links.rows != len(self._index):
+            links, self._read = LinkedRows(self._index), None
+            self._links = links
+        found = links.find(which)
+        if not len(found):
+            count = len(links.places)
+            held = (
+                f"{count} in the log, from {self._sign}{links.numbers[0]} on" if count else "the log is empty"
+            )
+            raise no_such(which, held, self._sign)
+        places = links.group_of(found, most=self._most)
+        key = places.tobytes()
+        if self._read is None or self._read[0] != key:
+            chains = Chains(most=self._most, characters=MOST_TEXT)
+            numbers = links.numbers_of(places).tolist()
+            for record, number, place in zip(
+                self._index.records(places), numbers, places.tolist(), strict=True
+            ):
+                chains.add(NumberedEntry(record, number, place, self._sign))
+            self._read = key, chains
+        return followed(self._read[1], which, most)
 
 
 class LinkedRows:

@@ -1,10 +1,7 @@
 """The log of a space, from files or while it grows: one object, read in the order received.
 
-A `Log` of files keeps none of their records: it reads them again for each use. A live `Log` keeps the newest records
-and reads the older ones back from the journal. It decides nothing and draws nothing.
-
-There is no lock. Only the thread that runs the gateway calls `observe`; other threads copy the list of records in one
-step that the interpreter does not interrupt.
+A `Log` decides nothing and draws nothing: its records are held by `held_records`, and its questions are answered by
+`answers`.
 """
 
 from __future__ import annotations
@@ -12,62 +9,55 @@ from __future__ import annotations
 import errno
 import operator
 import os
-import weakref
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from mew_lab import find_above
 from mew_lab.errors import JournalError, NoSuchRow
 from mew_lab.log.entries import is_message
-from mew_lab.log.files import Files, JournalSource, files_of
+from mew_lab.log.files import CopiedLines, JournalSource, files_of, is_large
+from mew_lab.log.held_records import MAX_CHARACTERS, MAX_RECORDS, FileRecords, LiveRecords
 from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.numbering import complete_id, name_of, numbered
-from mew_lab.log.reading import Vantage, first_record, is_of_peers, vantage_of
+from mew_lab.log.reading import Vantage, are_journals, first_record, is_of_peers, vantage_of
 from mew_lab.log.table import COLUMNS, Column, to_frame
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.space.events import Record, outline
+from mew_lab.space.events import Record
 from mew_lab.space.refusal import KEPT_BYTES
 from mew_lab.transport.scratch import path_beside
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mew_lab.log.answers import Answers, DirectAnswers, IndexedAnswers, LogOrigin
     from mew_lab.log.audit import Audit
     from mew_lab.log.charts import Charts
     from mew_lab.log.copying import MessageSelection
     from mew_lab.log.diagnose.diagnosis import Diagnosis
     from mew_lab.log.filter.filtered import FilteredLog
-    from mew_lab.log.filter.tree import FilterTree
-    from mew_lab.log.follow import ExchangeFinder, FollowedExchange, IndexedExchanges
+    from mew_lab.log.follow import FollowedExchange
     from mew_lab.log.frame_columns import FrameColumn
-    from mew_lab.log.frames import FrameCatalog, FrameMaker
+    from mew_lab.log.frames import FrameCatalog
     from mew_lab.log.index import LogIndex, Progress
-    from mew_lab.log.moment import Moment
-    from mew_lab.log.moments import Moments
+    from mew_lab.log.moments import Moment, Moments
     from mew_lab.log.numbering import NumberedEntry
     from mew_lab.log.otlp import SavedTraces
     from mew_lab.log.verification import Verification
     from mew_lab.log.what_if import WhatIf
 
-__all__ = ["Log", "SavedLog", "excess", "open_log"]
+__all__ = ["Log", "SavedLog", "open_log"]
 
 T = TypeVar("T")
 
-MAX_RECORDS = 200_000
-MAX_CHARACTERS = 512 * 1024 * 1024  # of the texts in memory
-FRAME_ROWS = 250_000  # of a table that is kept while it is not in use
 _BEGINNING = datetime.fromtimestamp(0, UTC)
-_OUTLINED = """SELECT detail, count(*) FROM entries
-    WHERE event = 'received' AND verdict = 'refused' AND starts_with(detail, '{') GROUP BY detail"""
 UNSEEN = (
     "Seen as a participant: verdicts, refused messages and messages private to others could not be seen "
     "and are not in it."
@@ -85,34 +75,6 @@ class SavedLog(NamedTuple):
         return f"Saved {count_of(self.envelopes, 'message')} to {visible(str(self.path))}. {self.unseen}".rstrip()
 
 
-def excess(records: Sequence[Record], most: int) -> int:
-    """The number of oldest records to drop so that the texts of the others have at most `most` characters.
-
-    The last record always stays.
-    """
-    left = sum(len(record.raw or "") for record in records)
-    for count, record in enumerate(records[:-1]):
-        if left <= most:
-            return count
-        left -= len(record.raw or "")
-    return max(0, len(records) - 1)
-
-
-class _RecentRecords(NamedTuple):
-    """The newest records and the number dropped; replaced as a whole, so that a reader has two matching parts."""
-
-    dropped: int
-    records: list[Record]
-
-
-class _CachedTable(NamedTuple):
-    """The table of the first `upto` observed records, the last of which has this `seq`."""
-
-    upto: int
-    seq: int
-    frame: pd.DataFrame
-
-
 class Log:
     """The records of a space, in the order received.
 
@@ -124,42 +86,27 @@ class Log:
 
     def __init__(
         self,
-        source: JournalSource | None,
+        records: FileRecords | LiveRecords,
         *,
         space: str,
         vantage: Vantage,
         contents: bool = True,
-        keep: int | None = None,
-        characters: int = MAX_CHARACTERS,
         index: bool | str | os.PathLike[str] = True,
         progress: Progress | None = None,
     ) -> None:
         self.space = space
         self.vantage = vantage
         self._contents = contents
-        self._source = source
-        self._keep = keep  # None: nothing is observed, all records are in the files
-        self._kept = _RecentRecords(0, [])
-        self._characters, self._most = 0, characters
-        self._envelopes: int | None = None if keep is None else 0
-        self._faults: tuple[str, ...] | None = None if keep is None else ()
-        self._unknown = 0  # refused messages of which only the beginning is kept
-        self._frame: _CachedTable | None = None
-        self._makers: dict[bool, FrameMaker] = {}  # with and without the verdicts
-        self._stored: dict[
-            str, tuple[int, pd.DataFrame]
-        ] = {}  # frames by name, and the rows of the index then
-        self._moments: Moments | None = None
-        self._index: LogIndex | None = None
+        self._records = records
         self._keep_index = index if isinstance(index, bool) else Path(index)
         self._progress = progress
-        self._indexed = 0  # records of a log without a journal that are in the index
+        self._direct: tuple[object, DirectAnswers] | None = None  # with the state of the files
+        self._indexed: IndexedAnswers | None = None
+        self._index: LogIndex | None = None
+        self._copied: CopiedLines | None = None  # what the index is of, where no journal is there
+        self._moments: Moments | None = None
         self._views: Any = None  # made at first use
-        self._first_seq: int | None = None
         self._sign: str | None = None
-        self._finder: ExchangeFinder | None = None
-        self._indexed_exchanges: IndexedExchanges | None = None
-        self._lent: dict[int, weakref.ref[pd.DataFrame]] = {}  # the returned tables that are still in use
 
     @classmethod
     def live(
@@ -179,51 +126,33 @@ class Log:
             max_records: The least number of newest records kept in memory.
             max_characters: The limit of their texts together; it takes precedence over `max_records`.
         """
-        return cls(journal, space=space, vantage=vantage, keep=max_records, characters=max_characters)
+        records = LiveRecords(journal, most=max_records, characters=max_characters)
+        return cls(records, space=space, vantage=vantage)
 
     def observe(self, record: Record) -> None:
         """Adds the next record. Only the thread that runs the gateway calls it."""
-        kept = self._kept
-        if self._first_seq is None:
-            self._first_seq = record.seq
-        kept.records.append(record)
-        if is_message(record):
-            self._envelopes = (self._envelopes or 0) + 1
-        if record.raw is not None:
-            self._characters += len(record.raw)
-            self._unknown += outline(record) is not None
-        if self._keep is None:
-            return
-        # A quarter at a time, so that the cost of a record is the same however long the session lasts.
-        cut = 0
-        if len(kept.records) > self._keep + self._keep // 4 + 1024:
-            cut = len(kept.records) - self._keep
-        elif self._characters > self._most:
-            cut = excess(kept.records, self._most * 3 // 4)
-        if cut:
-            self._characters -= sum(len(record.raw or "") for record in kept.records[:cut])
-            self._kept = _RecentRecords(kept.dropped + cut, kept.records[cut:])
+        assert isinstance(self._records, LiveRecords), "only a live log observes"
+        self._records.observe(record)
 
     def pass_over(self, records: int, envelopes: int, unknown: int) -> None:
         """Counts records that stay in the journal, and the messages among them; called before the first `observe`."""
-        self._kept = _RecentRecords(records, [])
-        self._envelopes, self._unknown = envelopes, unknown
+        assert isinstance(self._records, LiveRecords), "only a live log observes"
+        self._records.pass_over(records, envelopes, unknown)
 
     @property
     def records(self) -> Iterable[Record]:
-        """All records up to now, the oldest first; those of files are read during iteration."""
-        kept = self._kept
-        return self._read() if self._keep is None else self._until(kept, len(kept.records))
+        """All records up to now, the oldest first; those of large files are read during iteration."""
+        return self._records.all()
 
     @property
     def is_live(self) -> bool:
         """Whether it grows by `observe`."""
-        return self._keep is not None
+        return self._records.grows
 
     @property
     def source(self) -> JournalSource | None:
         """The files of the log, or the journal to which its records are written; None where there is neither."""
-        return self._source
+        return self._records.source
 
     @property
     def sign(self) -> str:
@@ -235,29 +164,27 @@ class Log:
 
     def _is_of_peers(self) -> bool:
         """Whether another gateway wrote one of its files."""
-        paths = () if self.is_live or self._source is None else self._source.paths
+        paths = () if self.is_live or self.source is None else self.source.paths
         return any(map(is_of_peers, paths))
 
     @property
     def held(self) -> list[Record]:
-        """The newest records, those in memory; none for a log of files."""
-        return self._kept.records[:]
+        """The newest records of a live log, those in memory; none for a log of files."""
+        return self._records.recent.records if self.is_live else []
 
     def held_after(self, seq: int, most: int) -> list[Record]:
         """Of the records in memory, the first `most` after the record `seq`."""
-        records = self._kept.records
-        start = bisect_right(records, seq, key=operator.attrgetter("seq"))
-        return records[start : start + most]
+        return self._records.held_after(seq, most) if isinstance(self._records, LiveRecords) else []
 
     @property
     def df(self) -> pd.DataFrame:
         """A table with one row for each envelope, in the order received; changes to it do not change the log.
 
         While a returned table is in use, the next one is made from it and the newer records. The memory of a large
-        table is freed with the last one in use.
+        table is freed with the last one in use. The table of a log of several sessions has three columns more:
+        `session`, its number from 1, `file` and `space`.
         """
-        frame = self._index_frame()
-        return frame if frame is not None else self._record_frame()
+        return self._answers().table()
 
     @property
     def index(self) -> LogIndex:
@@ -266,28 +193,53 @@ class Log:
         Raises:
             JournalError: when a file cannot be read any more.
         """
-        from mew_lab.log.index import LogIndex
-
-        if self._source is not None:
-            return self._opened_index().build()
-        kept = self._kept
-        upto = kept.dropped + len(kept.records)
-        if self._index is None or self._indexed < kept.dropped:
-            self._index, self._indexed = LogIndex.of_records(()), kept.dropped
-        if self._indexed < upto:
-            self._index.add(kept.records[self._indexed - kept.dropped : upto - kept.dropped])
-            self._indexed = upto
-        return self._index
+        index = self._opened_index()
+        if self._copied is not None:
+            self._copied.add(self._records.recent)
+        return index.build()
 
     def _opened_index(self) -> LogIndex:
-        """The index of the files, as far as it is built; that of a journal which still grows is kept in memory."""
+        """The index, as far as it is built; that of a log which still grows is kept in memory."""
         from mew_lab.log.index import LogIndex
 
         if self._index is None:
-            assert self._source is not None
-            keep = self._keep_index if self._keep is None else False
-            self._index = LogIndex(self._source, keep=keep, progress=self._progress)
+            source = self.source
+            if source is None or not are_journals(source.paths):
+                source = self._copied = CopiedLines()
+            keep = False if self.is_live or self._copied is not None else self._keep_index
+            self._index = LogIndex(source, keep=keep, progress=self._progress)
         return self._index
+
+    def _answers(self) -> Answers:
+        """What answers questions, up to now: the tables of an index where files are large, else the records."""
+        from mew_lab.log.answers import IndexedAnswers
+
+        records = self._records
+        if (
+            self._indexed is None
+            and isinstance(records, FileRecords)
+            and is_large(records.source.paths)
+            and are_journals(records.source.paths)
+        ):
+            self._indexed = IndexedAnswers(self._opened_index(), self._origin(), records.source.faults)
+        return self._indexed or self._answer_directly()
+
+    def _answer_directly(self) -> DirectAnswers:
+        """The answers from records, which begin anew where a file was changed since, or has grown."""
+        from mew_lab.log.answers import DirectAnswers
+
+        state = self._records.state()
+        if self._direct is None or self._direct[0] != state:
+            self._direct = state, DirectAnswers(self._records, self._origin(), lambda: self.index)
+        return self._direct[1]
+
+    def _origin(self) -> LogOrigin:
+        from mew_lab.log.answers import LogOrigin
+        from mew_lab.log.frames import UNSEEN_CONTENTS, UNSEEN_IN_FRAMES
+
+        unseen = UNSEEN_IN_FRAMES if self.vantage == "participant" else ""
+        unseen = unseen if self._contents else f"{UNSEEN_CONTENTS} {unseen}".rstrip()
+        return LogOrigin("peers" if self._is_of_peers() else self.vantage, self.sign, unseen)
 
     def head(self, messages: int = 5000) -> pd.DataFrame:
         """The table of the first messages, at once: only so much of the log is read."""
@@ -299,74 +251,11 @@ class Log:
         Raises:
             JournalError: when it cannot be written.
         """
+        from mew_lab.log.parquet import write_parquet
+
         self._check_target(path)
-        self.index.write_parquet(Path(path))
+        write_parquet(self.records, Path(path))
         return SavedLog(Path(path), len(self), UNSEEN if self.vantage == "participant" else "")
-
-    def _index_frame(self) -> pd.DataFrame | None:
-        """The table by the index, for a log of journals; None for any other log."""
-        if self._source is None:
-            return None
-        kept = self._kept
-        # A file may have grown since.
-        upto = kept.dropped + len(kept.records) if self._keep is not None else len(self.index)
-        if self._keep is not None and not upto:
-            return None
-        done = self._frame
-        if done is None or done.upto != upto:
-            from mew_lab.log.line_frame import line_frame
-
-            index = self.index
-            if not index.of_lines:
-                return None
-            last = kept.records[-1].seq if kept.records else 0
-            if self._keep is None:
-                frame = line_frame(index)
-                if done is not None:
-                    self._envelopes = self._faults = None  # those of the shorter file
-            else:  # the journal may already hold more than was observed
-                frame = line_frame(index, "message AND seq BETWEEN ? AND ?", [self._first_seq, last])
-            done = self._frame = _CachedTable(upto, last, frame)
-        return self._lend(done.frame)
-
-    def _record_frame(self) -> pd.DataFrame:
-        kept = self._kept
-        last = len(kept.records)
-        upto = kept.dropped + last
-        seq = kept.records[last - 1].seq if last else 0
-        done = self._frame
-        if self._keep is None:
-            done = done or _CachedTable(0, 0, to_frame(self._read()))
-        elif done is None or (done.upto < kept.dropped and self._source is None):
-            first = kept.dropped + 1 if self._source is None else 1
-            done = _CachedTable(upto, seq, to_frame(self._until(kept, last), first=first))
-        elif done.upto < upto:
-            from pandas import concat
-
-            if done.upto < kept.dropped:  # the records in between are in the journal alone
-                newer: Iterator[Record] = takewhile(
-                    lambda record: record.seq <= seq, self._read(after=done.seq)
-                )
-            else:
-                newer = iter(kept.records[done.upto - kept.dropped : last])
-            fresh = to_frame(newer, first=done.upto + 1)
-            done = _CachedTable(upto, seq, concat([done.frame, fresh], ignore_index=True))
-        self._frame = done
-        return self._lend(done.frame)
-
-    def _lend(self, frame: pd.DataFrame) -> pd.DataFrame:
-        lent = frame.copy(deep=False)
-        name, log = id(lent), weakref.ref(self)
-
-        def take_back(_: object) -> None:
-            if (self := log()) is not None:
-                self._lent.pop(name, None)
-                # A table of the records in memory may stay; that of a whole long session takes gigabytes.
-                if not self._lent and self._frame is not None and len(self._frame.frame) > FRAME_ROWS:
-                    self._frame = None
-
-        self._lent[name] = weakref.ref(lent, take_back)
-        return lent
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
         """A table with other columns; with `events`, records without an envelope have rows too."""
@@ -407,41 +296,12 @@ class Log:
         Raises:
             ConfigError: when there is no such frame.
         """
-        from mew_lab.log.frames import UNSEEN_CONTENTS, UNSEEN_IN_FRAMES, FrameMaker, stored_frame
-
         spec = self.frames[name]
-        verdicts = name == "verdicts"
-        unseen = UNSEEN_IN_FRAMES if self.vantage == "participant" else ""
-        unseen = unseen if self._contents else f"{UNSEEN_CONTENTS} {unseen}".rstrip()
-        if columns is None and not verdicts and (index := self._frames_index()) is not None:
-            rows, made = self._stored.get(name, (-1, None))
-            if made is None or rows != len(index):
-                made = stored_frame(index, name, unseen)
-                self._stored[name] = len(index), made
-            return made.copy(deep=False)
         if columns is not None:
-            maker = FrameMaker({name: columns}, verdicts=verdicts, unseen=unseen)
-        elif verdicts not in self._makers:
-            # Verdicts have a row for each message, so they are made only for those that ask for them.
-            grows = self._keep is not None
-            maker = self._makers.setdefault(
-                verdicts, FrameMaker(verdicts=verdicts, unseen=unseen, grows=grows)
-            )
-        else:
-            maker = self._makers[verdicts]
-        return maker.frame(spec.name, self._after)
-
-    def _frames_index(self) -> LogIndex | None:
-        """The index that keeps the frames of a large log of journals, up to now; None for any other log."""
-        if self._keep is not None or self._source is None or not self._opened_index().is_large:
-            return None
-        from mew_lab.log.fact_pass import LEDGER
-
-        index = self.index
-        if not index.of_lines:
-            return None
-        index.write_facts(LEDGER)
-        return index
+            return self._answer_directly().frame_of(spec.name, columns)
+        # The verdicts have a row for each message, so no index keeps them.
+        answers = self._answer_directly() if name == "verdicts" else self._answers()
+        return answers.frame(spec.name)
 
     def requests(self) -> pd.DataFrame:
         """The requests, what became of each, and when; see `log.frames["requests"]`."""
@@ -490,42 +350,12 @@ class Log:
         Raises:
             ConfigError: when there is no such severity.
         """
-        from mew_lab.log.diagnose.diagnosis import at_least, diagnose
+        from mew_lab.log.diagnose.diagnosis import at_least
 
         at_least(severity)
-        whole = self._indexed_diagnosis()
-        if whole is None:
-            vantage: Vantage = "peers" if self._is_of_peers() else self.vantage
-            whole = diagnose(self.records, lambda: self.faults, sign=self.sign, vantage=vantage)
-        return whole.at_least(severity)
-
-    def _indexed_diagnosis(self) -> Diagnosis | None:
-        """The diagnosis that the index beside a journal keeps, written there at first; None without such an index."""
-        if not self._has_index_file():
-            return None
-        from mew_lab.log.diagnose.diagnosis import Diagnosis
-        from mew_lab.log.fact_pass import RULES
-
-        index = self.index
-        index.write_facts(RULES)
-        if self._faults is None:
-            self._count_indexed(index)
-        rows = index.query("SELECT number, finding FROM diagnosis ORDER BY number")
-        return Diagnosis.of_rows(rows, self.faults, sign=self.sign)
+        return self._answers().diagnose(lambda: self.faults).at_least(severity)
 
     # --- end of the diagnosis ---
-
-    def _after(self, done: int) -> Iterable[Record]:
-        """The records behind the first `done`, up to now. Those of files are read once."""
-        if self._keep is None:
-            return () if done else self._read()
-        kept = self._kept
-        last = len(kept.records)
-        if done >= kept.dropped:
-            return kept.records[done - kept.dropped : last]
-        if self._source is None:  # records that no longer exist cannot be read
-            return kept.records[:last]
-        return islice(self._until(kept, last), done, None)
 
     # --- end of the frames of the ledger ---
 
@@ -537,25 +367,7 @@ class Log:
         """
         from mew_lab.log.filter.filtered import FilteredLog
 
-        return FilteredLog(
-            text, lambda: self.records, last=self._last_time, index=self._index_for, sign=self.sign
-        )
-
-    def _last_time(self) -> datetime | None:
-        """The time of the last record of a log of files; None for a live log."""
-        if self._keep is not None:
-            return None
-        if self._source is not None and (index := self.index).of_lines:
-            return index.last_time
-        last = deque(self.records, maxlen=1)
-        return last[0].now if last else None
-
-    def _index_for(self, tree: FilterTree) -> LogIndex | None:
-        """The index of a log of journals; None for a live log."""
-        if self._keep is not None or self._source is None:
-            return None
-        index = self.index
-        return index if index.of_lines else None
+        return FilteredLog(text, self._answers, grows=self.is_live, sign=self.sign)
 
     # --- exchanges, and what goes out ---
 
@@ -563,23 +375,13 @@ class Log:
         """The whole exchange of a message, such as a proposal, its fulfilment and the response, or a chat thread.
 
         The message is named by its id, by its number (`13` or `"#13"`), or, for a proposal, by the first four
-        characters of its id. In a log of several journals the number is the one that the exchange shows. For a log of
-        files, the first call groups the rows of the index, in about a second a million.
+        characters of its id. In a log of several journals the number is the one that the exchange shows. For a large log
+        of files, the first call groups the rows of the index, in about a second a million.
 
         Raises:
             JournalError: when there is no such message; in a live log, among the newest 200,000.
         """
-        return self._find(id, lambda which: self._follow(which, most))
-
-    def _follow(self, which: str | int, most: int) -> FollowedExchange:
-        if self._keep is not None:
-            return self._exchanges().follow(which, most=most)
-        from mew_lab.log.follow import IndexedExchanges
-
-        index = self.index
-        if self._indexed_exchanges is None:
-            self._indexed_exchanges = IndexedExchanges(index, sign=self.sign)
-        return self._indexed_exchanges.follow(which, most=most)
+        return self._find(id, lambda which: self._answers().follow(which, most=most))
 
     def _find(self, name: object, find: Callable[[str | int], T]) -> T:
         """What `find` gives for the message with a number or an id, or for the proposal whose id begins so (R37)."""
@@ -595,15 +397,7 @@ class Log:
 
     def tree(self) -> tuple[list[NumberedEntry], dict[int, int]]:
         """The newest 200,000 messages, and by their numbers the number of the message that each follows from."""
-        return self._exchanges().tree()
-
-    def _exchanges(self) -> ExchangeFinder:
-        from mew_lab.log.follow import ExchangeFinder
-
-        if self._finder is None:
-            self._finder = ExchangeFinder(sign=self.sign)
-        self._finder.add(self._after(self._finder.read))
-        return self._finder
+        return self._answer_directly().exchanges().tree()
 
     def export_otlp(
         self, to: str | os.PathLike[str], *, content: bool = False, headers: Mapping[str, str] | None = None
@@ -722,52 +516,13 @@ class Log:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Sentences on lines that could not be read and messages that are not known; reads files that have no index."""
-        if self._faults is None:
-            self._count()
+        """Sentences on lines that could not be read and messages that are not known."""
+        counts = self._answers().count()
         bare = () if self._contents else ("the contents of its messages are not recorded",)
-        return (*(self._faults or ()), *bare, *_report_unknown(self._unknown))
+        return (*counts.faults, *bare, *_report_unknown(counts.unknown))
 
     def __len__(self) -> int:
-        if self._envelopes is None:
-            self._count()
-        return self._envelopes or 0
-
-    def _count(self) -> None:
-        """Counts the messages and finds the faults of a log of files: by its index where it is built, or by reading."""
-        index = self._known_index()
-        if index is not None:
-            self._count_indexed(index)
-            return
-        for _ in self._read():
-            pass
-
-    def _count_indexed(self, index: LogIndex) -> None:
-        assert isinstance(self._source, Files)
-        self._envelopes = index.count_messages()
-        self._unknown = sum(count for detail, count in index.query(_OUTLINED) if _is_outline(detail))
-        self._faults = (*self._source.faults, *index.faults)
-
-    def _has_index_file(self) -> bool:
-        """Whether an index that may be used is kept of the journal of a log of files."""
-        from mew_lab.log.sidecar import has_index
-
-        source = self._source
-        if self._keep is not None or not isinstance(source, Files) or self._keep_index is not True:
-            return False
-        return bool(source.paths) and has_index(source.paths[0])
-
-    def _known_index(self) -> LogIndex | None:
-        """The index of a large log, up to now, where it is built already; None where that would take its time."""
-        if self._keep is not None or not isinstance(self._source, Files):
-            return None
-        if self._index is None and not self._has_index_file():
-            return None
-        index = self._opened_index()
-        if not index.is_large or not index.is_ready:
-            return None
-        index = self.index
-        return index if index.of_lines else None
+        return self._answers().count().messages
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for record in self.records:
@@ -794,7 +549,8 @@ class Log:
         return found[0]
 
     def __repr__(self) -> str:
-        count = "not read yet" if self._envelopes is None else count_of(self._envelopes, "message")
+        known = self._records.counts
+        count = "not read yet" if known is None else count_of(known.messages, "message")
         return f"<Log of {one_line(self.space) or 'a space'}: {count}, seen as a {self.vantage}>"
 
     def save(self, path: str | os.PathLike[str]) -> SavedLog:
@@ -804,7 +560,7 @@ class Log:
             JournalError: when it cannot be written.
         """
         # A file is replaced by the same records; a journal that grows would lose those to come.
-        target = Path(path) if self._keep is None else self._check_target(path)
+        target = self._check_target(path) if self.is_live else Path(path)
         unseen = UNSEEN if self.vantage == "participant" else ""
         try:
             if target.is_dir():
@@ -869,29 +625,6 @@ class Log:
             ):
                 yield record
 
-    def _until(self, kept: _RecentRecords, last: int) -> Iterable[Record]:
-        """The records of a live log when `kept` held `last` records; the journal may already hold more."""
-        newest = kept.records[:last]
-        if not kept.dropped or self._source is None:
-            return newest
-        end = newest[-1].seq
-        return takewhile(lambda record: record.seq <= end, self._read())
-
-    def _read(self, *, after: int = -1) -> Iterator[Record]:
-        """The records in the files; a pass to the end also counts them and stores their faults."""
-        envelopes, unknown, faults = 0, 0, list[str]()
-        source = self._source
-        files = source if isinstance(source, Files) else Files(source.paths if source else ())
-        for record in files.read(faults, after=after):
-            if record.verdict == "refused":
-                envelopes += is_message(record)
-                unknown += outline(record) is not None
-            elif record.raw is not None:
-                envelopes += 1
-            yield record
-        if self._keep is None:
-            self._envelopes, self._unknown, self._faults = envelopes, unknown, tuple(faults)
-
 
 def _first_messages(records: Iterable[Record], most: int) -> Iterator[Record]:
     """The records up to the last of the first messages."""
@@ -900,10 +633,6 @@ def _first_messages(records: Iterable[Record], most: int) -> Iterator[Record]:
             return
         yield record
         most -= is_message(record)
-
-
-def _is_outline(detail: str) -> bool:
-    return outline(Record(0, _BEGINNING, "received", verdict="refused", detail=detail)) is not None
 
 
 def _report_unknown(messages: int) -> Iterator[str]:
@@ -928,11 +657,11 @@ def open_log(
     `Log.to_parquet`; each may be compressed by gzip or zstd. Only the first line of each file is read at once; a packed
     file is unpacked into a private temporary folder. Lines that cannot be read are left out and reported by `faults`.
 
-    The first use of `df`, `filter` or `index` builds an index. For a journal of 16 MiB or more it is kept in the user's
-    cache folder (`~/.cache/mew-lab`, `XDG_CACHE_HOME`), readable by its owner alone; it may be deleted at any time. The
-    next opening takes it from there as long as the journal has only grown, and nobody else changed the index. When it is
-    built, a process finds the states, the findings and the frames, which are then kept in it: `log.index.passes` tells
-    how far it is, and `log.index.stop_passes()` ends it.
+    A smaller log answers from its records, which are kept. For journals of 16 MiB or more, the first question builds an
+    index. It is kept in the user's cache folder (`~/.cache/mew-lab`, `XDG_CACHE_HOME`), readable by its owner alone; it
+    may be deleted at any time. The next opening takes it from there as long as the journal has only grown, and nobody
+    else changed the index. When it is built, a process finds the states, the findings and the frames, which are then
+    kept in it: `log.index.passes` tells how far it is, and `log.index.stop_passes()` ends it.
 
     Args:
         index: False keeps the index in memory and writes nothing; a folder keeps index files there.
@@ -951,4 +680,6 @@ def open_log(
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
     vantage = vantage_of(about)
     contents = about.get("contents") is not False
-    return Log(files, space=space, vantage=vantage, contents=contents, index=index, progress=progress)
+    return Log(
+        FileRecords(files), space=space, vantage=vantage, contents=contents, index=index, progress=progress
+    )

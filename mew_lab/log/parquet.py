@@ -1,6 +1,6 @@
-"""Reads the Parquet file of a log, as the lines of a journal with the same records.
+"""Writes a log as a Parquet file, and reads it as the lines of a journal with the same records.
 
-`LogIndex.write_parquet` writes it without loss: a row for each record, events included, with the columns of `entries`.
+`write_parquet` writes it without loss: a row for each record, events included, with the columns of an index.
 `raw` is the exact text of the message and `received` the text that came in, where the gateway completed it. `record` is
 filled only for a text that is no valid Unicode; the row is then read back from it. A Parquet file that pandas wrote
 from `Log.df` is read as well; it has no events. Where its column `grant` was left out, the origin of a permission is not
@@ -15,23 +15,29 @@ Spec: §3.6.8.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+import errno
+import shutil
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
+import numpy as np
 
 from mew_lab.errors import JournalError
+from mew_lab.log.build import LINE_TABLE, add_records, literal_path, quote_text
 from mew_lab.log.entries import SOURCE, lacking
 from mew_lab.log.line import write_line
 from mew_lab.log.reading import LINE_LIMIT
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
-from mew_lab.transport.scratch import ScratchFolder
+from mew_lab.transport.scratch import ScratchFolder, path_beside
 
-__all__ = ["literal_path", "read_parquet_lines"]
+__all__ = ["read_parquet_lines", "write_parquet"]
+
+BATCH: Final = 8192  # records that are written at a time
+BATCH_CHARACTERS: Final = 64 * 1024 * 1024
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEEDED = ("seq", "time", "event", "verdict", "raw")
@@ -90,14 +96,76 @@ def read_parquet_lines(path: Path) -> Iterator[bytes]:
         scratch.remove()
 
 
-def quote_text(text: str) -> str:
-    """A text as a literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"
+def write_parquet(records: Iterable[Record], path: Path) -> None:
+    """Writes records with their texts as a Parquet file, readable by its owner alone.
+
+    Raises:
+        JournalError: when it cannot be written.
+    """
+    folder = path_beside(path)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        folder.mkdir(mode=0o700)
+        # The rows stand in a file until they are whole: DuckDB needs their number before it writes the first.
+        with duckdb.connect(str(folder / "rows"), config=_SETTINGS) as connection:
+            connection.execute(
+                "SET TimeZone = 'UTC'; SET enable_progress_bar = false; " + LINE_TABLE + "CREATE TABLE texts "
+                "(place BIGINT, raw VARCHAR, received VARCHAR, record VARCHAR)"
+            )
+            place = 0
+            for batch in _batches(records):
+                add_records(connection, batch, place)
+                texts = zip(*map(_texts_of, batch), strict=True)
+                columns = {
+                    name: np.array([*values, None], dtype=object)[:-1]
+                    for name, values in zip(("raw", "received", "record"), texts, strict=True)
+                }
+                connection.register("batch", {"place": np.arange(len(batch)) + place + 1, **columns})
+                connection.execute("INSERT INTO texts SELECT place, raw, received, record FROM batch")
+                connection.unregister("batch")
+                place += len(batch)
+            connection.execute(
+                "COPY (SELECT lines.* EXCLUDE (file, start, length, body, vouched), len(receivers) AS deliveries, raw, "
+                "received, record FROM lines JOIN texts USING (place) ORDER BY place) TO "
+                f"{quote_text(str(folder / 'parquet'))} (FORMAT parquet, COMPRESSION zstd)"
+            )
+        (folder / "parquet").chmod(0o600)
+        (folder / "parquet").replace(path)
+    except (duckdb.Error, OSError, ValueError) as fault:
+        why = one_line(str(getattr(fault, "strerror", None) or str(fault).splitlines()[0]).rstrip("."), 200)
+        raise JournalError(
+            f"Cannot write the log to {path}: {why}. Name a file in a folder that can be written to.",
+            path=str(path),
+        ) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def literal_path(path: str) -> str:
-    """A path as a pattern of DuckDB that only it matches."""
-    return re.sub(r"[*?\[]", r"[\g<0>]", path)
+def _batches(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """The records in parts of some thousands, whose texts have about 64 MiB at most."""
+    batch, size = list[Record](), 0
+    for record in records:
+        batch.append(record)
+        size += len(record.raw or "") + len(record.received or "")
+        if len(batch) == BATCH or size > BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _texts_of(record: Record) -> tuple[str | None, str | None, str | None]:
+    """The texts of a record; the third is its line, where one of the others is no valid Unicode."""
+    texts = record.raw, record.received
+    try:
+        for text in texts:
+            if text is not None and not text.isascii():
+                text.encode()
+    except UnicodeEncodeError:
+        raw, received = (text and text.encode("utf-8", "backslashreplace").decode() for text in texts)
+        return raw, received, write_line(record).decode().rstrip("\n")
+    return *texts, None
 
 
 def _term(name: str, fits: str) -> str:

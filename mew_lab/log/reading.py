@@ -40,6 +40,7 @@ __all__ = [
     "PrunedStart",
     "UnreadLine",
     "Vantage",
+    "are_journals",
     "first_record",
     "goes_on",
     "holds_opening",
@@ -404,6 +405,15 @@ def is_journal(path: Path) -> bool:
     reader = JournalReader(path)
     reader.close()
     return reader.format == "own"
+
+
+def are_journals(paths: Iterable[Path]) -> bool:
+    """Whether all of these files are journals of mew_lab, or still empty.
+
+    Raises:
+        JournalError: when one cannot be read, or is no log.
+    """
+    return all(map(is_journal, paths))
 
 
 def is_of_peers(path: Path) -> bool:

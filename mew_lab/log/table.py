@@ -41,13 +41,14 @@ class Column(NamedTuple):
     `dtype` is the pandas name of its type: `object` or `str` for text, which is `""` where there is none; `mew_text` for
     text that a log of files reads on access; `mew_payload` for the payload of the message whose exact text the function
     returns. `about` is one line on its meaning, with the section
-    of the specification. `value` is the function of an entry.
+    of the specification. `value` is the function of an entry. `several` is set where it returns a tuple of texts.
     """
 
     name: str
     dtype: str
     about: str
     value: Callable[[RecordedEntry], Any]
+    several: bool = False
 
 
 def _get_from(entry: RecordedEntry) -> str:
@@ -105,12 +106,16 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("event", "object", "received, sent, joined …", attrgetter("record.event")),
     Column("from", "object", "the sender's id as the message states it, §3.1", _get_from),
-    Column("to", "object", "the addressees, a tuple, §3.1", attrgetter("to")),
+    Column("to", "object", "the addressees, a tuple, §3.1", attrgetter("to"), several=True),
     Column("kind", "object", "§3.1", attrgetter("kind")),
     Column("what", "mew_text", "a short description of the message", describe_entry),
     Column("context", "str", "§3.1", attrgetter("context")),
     Column(
-        "correlation_id", "object", "the ids that it answers, a tuple, §3.1", attrgetter("correlation_id")
+        "correlation_id",
+        "object",
+        "the ids that it answers, a tuple, §3.1",
+        attrgetter("correlation_id"),
+        several=True,
     ),
     Column("verdict", "object", "accepted, refused or sent; empty where unseen", attrgetter("verdict")),
     Column("code", "object", "the reason of a refusal, §3.8", attrgetter("code")),
@@ -130,6 +135,7 @@ COLUMNS: tuple[Column, ...] = (
         "object",
         "the connections that a private message went to, or all receivers in a log of the peers; a tuple",
         attrgetter("record.to"),
+        several=True,
     ),
     Column("deliveries", "int64", "the number of those receivers", lambda entry: len(entry.record.to)),
     Column("detail", "object", "further details of the record", attrgetter("record.detail")),

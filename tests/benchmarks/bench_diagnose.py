@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from mew_lab.ledger.ledger import Ledger
 from mew_lab.log.diagnose.diagnosis import diagnose
 from mew_lab.log.entries import entry_of
-from mew_lab.log.ledger_rows import rare_collection
+from mew_lab.log.rare_collection import rare_collection
 from mew_lab.space.events import Record
 from tests.log.planted import calls, converse, greets, proposes, rejects, reports, thinks
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import duckdb
 
+from mew_lab.log.answers import DirectAnswers, LogOrigin
 from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.files import CopiedLines, RecentRecords
 from mew_lab.log.filter.fields import FIELDS, NO_FACTS, STATES, Facts
 from mew_lab.log.filter.tree import Conjunction, Disjunction, FilterTree, Inversion, TextSearch
+from mew_lab.log.held_records import LiveRecords
+from mew_lab.log.index import LogIndex
 from mew_lab.space.events import Record
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -31,6 +35,21 @@ def record(seq: int, envelope: object, *, t: float = 0.0, verdict: str = "accept
     """A record of this envelope, received `t` seconds after START; a text stands for itself."""
     raw = envelope if isinstance(envelope, str | None) else json.dumps(envelope, ensure_ascii=False)
     return Record(seq, START + timedelta(seconds=t), "received", verdict=verdict, raw=raw, **more)
+
+
+def passing(records: Iterable[Record], tree: FilterTree) -> list[tuple[int, Record]]:
+    """The records that pass a filter, with their places, as a log answers directly."""
+    held = LiveRecords(None)
+    for each in records:
+        held.observe(each)
+    return [*DirectAnswers(held, LogOrigin("gateway", "#", ""), lambda: index_of(())).passing(tree)]
+
+
+def index_of(records: Iterable[Record]) -> LogIndex:
+    """An index of the lines of these records."""
+    lines = CopiedLines()
+    lines.add(RecentRecords(0, [*records]))
+    return LogIndex(lines, keep=False).build()
 
 
 def make_entries(

@@ -300,7 +300,7 @@ def test_an_audit_by_the_index_is_that_without(
     path = keep(stage.records, tmp_path / "j.jsonl")
     ids = ("r-1", "r-2", "m-1", "höh/1", "g-3", "5")
     without = [open_log(path).audit(id) for id in ids]
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 0)
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 0)
     assert len(open_log(path).df) > 5
     assert has_index(path)
     assert [open_log(path).audit(id) for id in ids] == without

@@ -27,7 +27,7 @@ from mew_lab.log.export import export_as_peers
 from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.log import Log, open_log
-from mew_lab.log.moment import Moment
+from mew_lab.log.moments import Moment
 from mew_lab.log.prune import Pruned, prune
 from mew_lab.log.replay import Replayed, replay
 from mew_lab.space.events import Record

@@ -127,7 +127,7 @@ def test_the_diagnosis_that_an_index_keeps_is_that_of_the_records(
     (tmp_path / "plain.jsonl").write_bytes(whole)
     path = tmp_path / "j.jsonl"
     path.write_bytes(half)
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 1)
     assert open_log(path).index.path is not None
     first = open_log(path).diagnose()
     path.write_bytes(whole)

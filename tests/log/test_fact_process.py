@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from mew_lab.log.fact_pass import FACTS, LEDGER, RULES, FactPass, Put
+from mew_lab.log.facts import TABLES, Put, run_facts
 from mew_lab.log.frame_columns import FRAMES
 from mew_lab.log.log import open_log
 from mew_lab.space.events import Record
@@ -27,22 +28,19 @@ NAMES = [name for name in FRAMES if name != "verdicts"]
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every journal counts as large."""
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
-    monkeypatch.setattr("mew_lab.log.index.PROCESS_SIZE", 1)
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 1)
 
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The passes that this process had to make itself."""
     names: list[str] = []
-    for name, fact_pass in (("LEDGER", LEDGER), ("RULES", RULES)):
 
-        def run(records: Iterable[Record], put: Put, fact_pass: FactPass = fact_pass) -> None:
-            names.append(fact_pass.name)
-            fact_pass.run(records, put)
+    def run(records: Iterable[Record], put: Put) -> None:
+        names.append("facts")
+        run_facts(records, put)
 
-        for module in ("fact_pass", "filter.facts"):
-            monkeypatch.setattr(f"mew_lab.log.{module}.{name}", fact_pass._replace(run=run))
+    monkeypatch.setattr("mew_lab.log.index.run_facts", run)
     return names
 
 
@@ -62,27 +60,13 @@ def journal(folder: Path, seed: int, events: int = 150) -> Path:
     return path
 
 
-def rows_of(records: Sequence[Record], *passes: FactPass) -> dict[str, list[str]]:
-    """The rows of all tables that these passes make, in any order."""
-    tables: dict[str, list[str]] = {}
-    for each in passes:
-        made: dict[str, list[str]] = {table.name: [] for table in each.tables}
-        each.run(
-            records,
-            lambda table, columns, made=made: made[table].extend(map(repr, zip(*columns, strict=True))),
-        )  # type: ignore[misc]
-        tables |= made
-    return {table: sorted(rows) for table, rows in tables.items()}
-
-
 @pytest.mark.parametrize("sessions", [1, 2])
-def test_one_ledger_finds_every_planted_fault_and_makes_every_frame(sessions: int) -> None:
-    records = [
-        record for seed in range(sessions) for record in converse(seed, 60, *FAULTS, kinds=[*CLEAN])[0]
-    ]
-    facts = rows_of(records, FACTS)
-    assert facts == rows_of(records, LEDGER, RULES)
-    assert [table for table, rows in facts.items() if not rows] == []
+def test_a_pass_over_every_planted_fault_fills_every_table(sessions: int) -> None:
+    rows = Counter[str]()
+    for seed in range(sessions):
+        records = converse(seed, 60, *FAULTS, kinds=[*CLEAN])[0]
+        run_facts(records, lambda table, columns: rows.update({table: len(columns[0])}))
+    assert {*rows} == {*TABLES} and all(rows.values())
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 14))])
@@ -91,9 +75,9 @@ def test_a_process_finds_what_a_plain_pass_finds(
 ) -> None:
     path = journal(tmp_path, seed)
     log = open_log(path)
-    wait_until(lambda: not log.index.passes and len(log.index.known_facts) == 5)
+    wait_until(lambda: not log.index.passes and log.index.has_facts)
     with monkeypatch.context() as small:
-        small.setattr("mew_lab.log.index.SIDE_CAR", 1 << 40)
+        small.setattr("mew_lab.log.files.LARGE", 1 << 40)
         (tmp_path / "plain").mkdir()
         plain_path = tmp_path / "plain/j.jsonl"
         plain_path.write_bytes(path.read_bytes())
@@ -142,7 +126,7 @@ def test_a_pass_is_made_here_where_no_process_can_be_begun(
     log = open_log(journal(tmp_path, 0))
     assert len(log.requests()) > 0
     log.diagnose()
-    assert here == ["ledger", "rules"] and len(log.index.known_facts) == 5
+    assert here == ["facts"] and log.index.has_facts
 
 
 def test_a_pass_that_fails_is_made_here(
@@ -150,7 +134,7 @@ def test_a_pass_that_fails_is_made_here(
 ) -> None:
     monkeypatch.setattr("mew_lab.log.child_process.COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
     assert len(open_log(journal(tmp_path, 0)).requests()) > 0
-    assert here == ["ledger"]
+    assert here == ["facts"]
 
 
 def test_passes_end_with_the_log_that_they_are_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,10 +149,10 @@ def test_passes_end_with_the_log_that_they_are_for(tmp_path: Path, monkeypatch: 
 ENDS_AT_ONCE = """
 import sys
 import mew_lab.log.child_process as process
-import mew_lab.log.index as module
+import mew_lab.log.files
 from mew_lab.log.log import open_log
 from mew_lab.space.events import Record
-module.SIDE_CAR = module.PROCESS_SIZE = 1
+mew_lab.log.files.LARGE = 1
 process.COMMAND = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
 log = open_log(sys.argv[1])
 print(sorted(log.index.passes), flush=True)

@@ -25,8 +25,7 @@ from mew_lab.log.filter.indexed import select_places
 from mew_lab.log.filter.literals import FilterClock
 from mew_lab.log.filter.predicate import compile_predicate
 from mew_lab.log.filter.sql import compile_sql
-from mew_lab.log.index import LogIndex
-from tests.log.filter_table import START, make_entries, reads_columns, record
+from tests.log.filter_table import START, index_of, make_entries, reads_columns, record
 
 # START is 12:00 on 1 March 2026 in UTC. The clock of the reader shows 12:10, two hours ahead of UTC.
 CLOCK = FilterClock(lambda: START + timedelta(minutes=10), timezone(timedelta(hours=2)))
@@ -306,7 +305,7 @@ def test_numbers_are_compared_exactly(op: str) -> None:
     records = [
         record(seq, f'{{"kind":"x","payload":{{"n":{text}}}}}') for seq, text in enumerate(LITERALS, 1)
     ]
-    index = LogIndex.of_records(records)
+    index = index_of(records)
     compare = {
         "==": Fraction.__eq__, "!=": lambda a, b: a != b, "<": Fraction.__lt__, "<=": Fraction.__le__,
         ">": Fraction.__gt__, ">=": Fraction.__ge__,
@@ -317,9 +316,9 @@ def test_numbers_are_compared_exactly(op: str) -> None:
         predicate = compile_predicate(tree)
         assert {each.seq for each in records if predicate(RecordedEntry(each), NO_FACTS)} == meant, literal
         of_index = select_places(index, tree)
-        assert of_index is not None and {*of_index.tolist()} == meant, literal
+        assert {*of_index.tolist()} == meant, literal
         of_seq = select_places(index, parse_filter(f"seq {op} {literal}"))
-        assert of_seq is not None and {*of_seq.tolist()} == {
+        assert {*of_seq.tolist()} == {
             seq for seq in range(1, len(LITERALS) + 1) if compare(Fraction(seq), exact(literal))
         }
 

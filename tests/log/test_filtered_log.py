@@ -9,12 +9,11 @@ import pytest
 import mew_lab
 from mew_lab.errors import FilterError
 from mew_lab.log.filter.complete import FilterSamples, complete_filter, write_value
-from mew_lab.log.filter.filtered import filter_records
 from mew_lab.log.filter.grammar import parse_filter
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
-from tests.log.filter_table import record
+from tests.log.filter_table import passing, record
 from tests.log.test_filter import RECORDS, call
 
 
@@ -179,7 +178,7 @@ def test_each_completed_value_is_a_filter_that_finds_its_messages() -> None:
     assert len(values) == len(odd) + 1
     for n, value in enumerate(odd):
         assert write_value(value) in values
-        found = filter_records(lambda: records, parse_filter(f"payload.v == {write_value(value)}"))
+        found = passing(records, parse_filter(f"payload.v == {write_value(value)}"))
         assert [each.seq for _, each in found] == [n], value
 
 

@@ -524,11 +524,11 @@ def test_the_frames_that_an_index_keeps_are_those_of_a_plain_pass(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On honest and hostile lines, when they are made, after more lines, and at the next opening."""
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 1)
     monkeypatch.setattr(
         "mew_lab.log.ledger_rows.SETTLE_ROWS", 20
     )  # rows settle in another order than they came
-    monkeypatch.setattr("mew_lab.log.fact_pass.BATCH", 7)
+    monkeypatch.setattr("mew_lab.log.facts.BATCH", 7)
     dice, path = random.Random(seed), tmp_path / "j.jsonl"
     if seed % 2:
         lines = hostile_journal(seed, events=150).splitlines(keepends=True)

@@ -58,7 +58,9 @@ def test_opening_reads_no_further_than_it_must(session: Path) -> None:
     assert not hasattr(log, "_repr_html_")
 
 
-def test_a_log_of_files_keeps_no_records(tmp_path: Path) -> None:
+def test_a_log_of_large_files_keeps_no_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 1)
+
     def alive() -> int:
         gc.collect()
         return sum(type(one) is Record for one in gc.get_objects())
@@ -66,7 +68,7 @@ def test_a_log_of_files_keeps_no_records(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.jsonl")
     journal.append(record(seq) for seq in range(500))
     before = alive()
-    log = open_log(journal.path)
+    log = open_log(journal.path, index=False)
     assert len(log.df) == len(log) == 500
     assert alive() - before < 50
     held = list(log.records)
@@ -306,7 +308,7 @@ def large_tables() -> int:
 
 
 def test_a_large_table_is_let_go_with_the_last_that_was_given_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mew_lab.log.log.FRAME_ROWS", 50)
+    monkeypatch.setattr("mew_lab.log.answers.FRAME_ROWS", 50)
     gc.collect()
     others = large_tables()
     log = Log.live(space="demo")

@@ -13,7 +13,7 @@ import pytest
 from mew_lab.errors import JournalError, NoSuchName
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
-from mew_lab.log.moment import Moment
+from mew_lab.log.moments import Moment
 from mew_lab.log.prune import prune
 from mew_lab.log.replay import Player
 from mew_lab.log.sidecar import has_index
@@ -300,7 +300,7 @@ def test_moments_by_the_index_are_those_without(
     path = keep(stage.records, tmp_path / "j.jsonl", rotate_at=120_000)
     history = StateHistory()
     history.read_records(stage.records)
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 0)
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 0)
     assert len(open_log(path).df) > 50
     assert has_index(path)
     log = open_log(path)

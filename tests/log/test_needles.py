@@ -14,8 +14,8 @@ from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.files import Files
 from mew_lab.log.filter.fields import NO_FACTS
 from mew_lab.log.filter.grammar import parse_filter
+from mew_lab.log.filter.indexed import Needle, needles_of
 from mew_lab.log.filter.literals import FilterClock
-from mew_lab.log.filter.needles import Needle, needles_of
 from mew_lab.log.filter.predicate import compile_predicate, needs_facts
 from mew_lab.log.filter.tree import FilterTree
 from mew_lab.log.line import write_line

@@ -508,3 +508,25 @@ def test_an_old_journal_and_its_packed_copy_are_unpacked_side_by_side(tmp_path: 
     assert len(list(log.records)) == 15 and log.source is not None
     assert len(set(log.source.paths)) == 3
     assert not log.faults
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_log_of_several_sessions_says_in_columns_which_message_is_of_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """A journal goes on in a second file, and another session follows."""
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 1 if large else 1 << 40)
+    paths = list[Path]()
+    for name, rotate in (("a", 400), ("b", 1 << 20)):
+        journal = Journal(tmp_path / f"{name}.jsonl", space=f"space-{name}", rotate_at=rotate)
+        for seq in range(1, 3):
+            journal.append([record(seq, f"space-{name}")])
+        journal.close()
+        paths += journal.paths
+    assert len(paths) == 3
+    alone, both = open_log(paths[0], index=False), open_log(paths[::2], index=False)
+    assert not {"session", "file", "space"} & {*alone.df.columns}, "there is nothing to tell"
+    assert list(both.df["session"]) == [1, 1, 2, 2]
+    assert list(both.df["space"]) == ["space-a", "space-a", "space-b", "space-b"]
+    assert list(both.df["file"]) == [str(paths[0]), str(paths[1]), str(paths[2]), str(paths[2])]
+    assert list(both.filter("seq == 2").df["session"]) == [1, 2]

@@ -242,7 +242,7 @@ def test_a_rule_that_does_not_hold_for_the_vantage_never_speaks(seed: int) -> No
 def test_the_index_a_filter_and_a_view_find_the_same_as_the_diagnosis(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 1)
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 1)
     path = written(hostile(seed), tmp_path / "tap.jsonl")
     plain: Diagnosis = diagnose(open_log(path).records)
     assert len(plain) > 10 and {one.rule for one in plain} <= holding("tap")

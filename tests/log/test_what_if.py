@@ -80,7 +80,7 @@ def test_each_message_alone_is_judged_as_a_space_judges_it(
     stage = hostile(seed, 300)
     expected, judged = brute_force(stage.records, supposed)
     log = open_log(keep(stage.records, tmp_path / "j.jsonl", rotate_at=150_000))
-    monkeypatch.setattr("mew_lab.log.index.SIDE_CAR", 0)
+    monkeypatch.setattr("mew_lab.log.files.LARGE", 0)
     indexed = open_log(keep(stage.records, tmp_path / "indexed.jsonl", rotate_at=150_000))
     assert indexed.index.path is not None
     for one in (log, indexed, live(stage.records)):

@@ -1,6 +1,7 @@
 """Makes RE2 expressions of globs, words and the user's own expressions, and compiles them.
 
-The text of an expression means the same to this module and to DuckDB.
+The text of an expression means the same to this module and to DuckDB. Where google-re2 is not installed, globs and
+words run all the same, and the user's own expressions are refused: another engine could need endless time for one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import re2
+try:
+    import re2
+except ImportError:
+    re2 = None
 
 from mew_lab.protocol.text import mend_surrogates
 
@@ -36,6 +40,7 @@ _LITERAL = f"({_CHARACTER}*)"
 _WHOLE = re.compile(rf"\(\?s\)\^{_LITERAL}(\.\*)?\$", re.DOTALL)
 _GLOB = re.compile(rf"\(\?s\)\^((?:\.\*?|{_CHARACTER})*)\$", re.DOTALL)
 _PARTS = re.compile(rf"{_CHARACTER}+", re.DOTALL)
+_TOKENS = re.compile(r"\.\*|\\?.", re.DOTALL)
 _INNER = re.compile(rf"\(\?s\)\^\.\*({_CHARACTER}*)(\.\*)?\$", re.DOTALL)
 _WORD = re.compile(rf"\(\?is\){_LITERAL}", re.DOTALL)
 
@@ -83,6 +88,10 @@ def check_expression(expression: str) -> str:
     """The reason why a text is no regular expression of RE2; empty where it is one."""
     if len(expression) > MAX_EXPRESSION:
         return f"a regular expression has at most {MAX_EXPRESSION} characters"
+    if re2 is None:
+        return (
+            "google-re2 is not installed, which a regular expression needs; a glob such as a*b needs nothing"
+        )
     try:
         _compile(expression)
     except re2.error as fault:
@@ -92,9 +101,36 @@ def check_expression(expression: str) -> str:
 
 
 def _compile(expression: str | bytes) -> Any:
+    if re2 is None:
+        return re.compile(_without_backtracking(str(expression)))
     options = re2.Options()
     options.log_errors = False
     return re2.compile(expression, options)
+
+
+def _without_backtracking(expression: str) -> str:
+    """The expression of a glob or a word for the engine of Python, which then takes linear time.
+
+    Where a part between two `*` matches, the first match of it is as good as any other.
+    """
+    if not expression.startswith("(?s)^"):
+        return expression
+    parts = [""]
+    for token in _TOKENS.findall(expression[5:-1]):
+        if token == ".*":
+            parts.append("")
+        else:
+            parts[-1] += token
+    first, *inner = parts
+    return "".join(
+        [
+            r"(?s)\A",
+            first,
+            *(f"(?>.*?{part})" for part in inner[:-1]),
+            *(f".*{part}" for part in inner[-1:]),
+            r"\Z",
+        ]
+    )
 
 
 def compile_search(expression: str) -> Callable[[str], bool]:

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from mew_lab.log.entries import RecordedEntry
-from mew_lab.log.moment import MemberAt, Moment, OpenProposals, ProposalAt, RightAt
+from mew_lab.log.moments import MemberAt, Moment, OpenProposals, ProposalAt, RightAt
 from mew_lab.log.state_replay import ALWAYS
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line

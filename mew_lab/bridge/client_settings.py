@@ -86,7 +86,8 @@ def claude_entry(way: Mapping[str, Any]) -> dict[str, Any]:
 def _claude(gate: _Gate) -> ClientSettings:
     entry = claude_entry(gate.entry("${NAME}"))
     remark = (
-        "alwaysLoad has its first turn wait for the tools, up to 5 seconds, and have them without a search; what stands "
+        "alwaysLoad has its first turn wait for the tools, up to 5 seconds, and have them without a search; on a busy "
+        f"machine, MCP_CONNECT_TIMEOUT_MS={STARTS_WITHIN * 1000} in its environment has it wait longer; what stands "
         f"within {gate.name!a} is what `claude mcp add-json {gate.name} -` reads"
     )
     return ClientSettings(_json({"mcpServers": {gate.name: entry}}), ".mcp.json of the project", remark)

@@ -8,7 +8,8 @@ and the gate has no rights of its own to give.
 
 - `offers` names the tools of the other participants, `sdk/peer_lists` reads their resources and prompts, and
   `announcements` tells the client when a list has changed.
-- The first list has the tools of all participants that answer within `DISCOVER_WITHIN`. Where the gate before this one
+- The first list has the tools of all participants that answer within `DISCOVER_WITHIN` of their request or of the last
+  answer of another, as on a busy machine answers come one by one. Where the gate before this one
   has left its lists (`list_memory`), these stand in for the answers, so the first list waits for nobody. Over stdio,
   `early_answers` has answered the first requests before.
 - `waiting_calls` keeps the calls while they wait, `client_request` is one request of the client while it waits.
@@ -103,7 +104,9 @@ from mew_lab.version import VERSION
 __all__ = ["PENDING", "REFUSED", "McpGate"]
 
 logger = logging.getLogger(__name__)
-DISCOVER_WITHIN = 2.0  # seconds that a list waits for a participant that was not asked before
+DISCOVER_WITHIN = (
+    2.0  # seconds without an answer that a list waits for a participant that was not asked before
+)
 KEEP_AFTER = 2.0  # seconds after a change before the lists are kept
 COMPLETE_WITHIN = 5.0  # seconds for the completions of an argument
 MAX_SHOWN = 300  # characters of a peer's words in one of our sentences
@@ -856,8 +859,10 @@ def _make_server(gate: McpGate, *, ttl: float) -> Server[Any]:
 
     async def hold_handshake(ctx: Any, call_next: Any) -> Any:
         # Some clients begin their turn with what the server offers soon after the handshake, and list only once.
+        # They wait longer for an answer to the list than for the handshake.
         if ctx.method == "initialize":
-            await gate.wait_for_first_list()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(gate.wait_for_first_list(), DISCOVER_WITHIN)
         return await call_next(ctx)
 
     server.middleware.append(hold_handshake)

@@ -80,6 +80,7 @@ BEYOND = f"beyond {MAX_TOOLS}"
 AT_MOST_EVERY = 1.0  # seconds between two attempts that notifications of one participant cause
 MAX_PAGES = 100  # bounds a list without an end
 PAGES_WITHIN = 6  # times the timeout of one page, for all pages
+TIMES_LONGER = 5  # than usual that first answers are waited for, while they come one after the other
 
 
 class DiscoveredTool(NamedTuple):
@@ -166,6 +167,7 @@ class Discovery:
         self._asked: dict[str, asyncio.Task[list[dict[str, Any]]]] = {}
         self._running = RunningTasks()
         self._settled = asyncio.Event()
+        self._answered_at = float("-inf")
         self._schedule = KeyedScheduler(
             self._step, wait=wait, on_settled=self._settled.set, on_fault=client.report
         )
@@ -202,38 +204,47 @@ class Discovery:
 
     async def wait_for_pending_discoveries(self, max_wait: float) -> bool:
         """Waits until nothing is in progress, at most `max_wait` seconds; returns whether that is so."""
-        await self._wait_while(self.has_discoveries_in_progress, max_wait)
+        end = self._clock() + max_wait
+        await self._wait_as_long_as(
+            lambda: end - self._clock() if self.has_discoveries_in_progress() else 0.0
+        )
         return not self.has_discoveries_in_progress()
 
     async def wait_for_first_answers(self, max_wait: float) -> None:
-        """Waits until each participant that may be asked has answered or failed once, at most `max_wait` seconds.
+        """Waits until each participant that may be asked has answered or failed once.
 
-        A participant whose request has waited for `max_wait` seconds already is not waited for.
+        A participant is waited for until `max_wait` seconds have passed since its request and since the last answer of
+        another, and `TIMES_LONGER` times as long at most. So the call takes no longer than that either.
         """
+        begun = self._clock()
 
-        def is_awaited(name: str) -> bool:
-            known = self._known.get(name)
-            if known is None:  # it is about to be asked
-                return True
-            is_first = known.status.state == "in_progress" and known.status.attempts <= 1
-            return is_first and self._clock() < known.asked_at + max_wait
+        def until(name: str) -> float:
+            known, asked_at = self._known.get(name), begun
+            if known is not None:
+                if known.status.state != "in_progress" or known.status.attempts > 1:
+                    return begun
+                asked_at = known.asked_at
+            # On a busy machine answers come late and one by one; one that waits for its turn is no silence.
+            longest = min(asked_at, begun) + TIMES_LONGER * max_wait
+            return min(max(asked_at, self._answered_at) + max_wait, longest)
 
-        await self._wait_while(
-            lambda: any(is_awaited(name) for name in (*self._schedule.unsettled, *self._asked)), max_wait
-        )
+        def left() -> float:
+            awaited = map(until, (*self._schedule.unsettled, *self._asked))
+            return max(awaited, default=begun) - self._clock()
 
-    async def _wait_while(self, holds: Callable[[], bool], max_wait: float) -> None:
-        """Waits until the condition, which changes where an attempt ends, does not hold, at most `max_wait` seconds."""
+        await self._wait_as_long_as(left)
+
+    async def _wait_as_long_as(self, left: Callable[[], float]) -> None:
+        """Waits for so many seconds; how many are left is asked again wherever an attempt ends, and at their end."""
         self._client.check_loop()
-        limit = asyncio.ensure_future(self._wait(max_wait))
-        try:
-            while holds() and not limit.done():
-                self._settled.clear()
-                settled = asyncio.ensure_future(self._settled.wait())
-                await asyncio.wait({limit, settled}, return_when=asyncio.FIRST_COMPLETED)
-                settled.cancel()
-        finally:
-            limit.cancel()
+        while (seconds := left()) > 0:
+            self._settled.clear()
+            ends = [asyncio.ensure_future(each) for each in (self._wait(seconds), self._settled.wait())]
+            try:
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for end in ends:
+                    end.cancel()
 
     def on_tools_changed(self, handler: Callable[[ToolsChange], object]) -> Callable[[], None]:
         """Calls `handler` with each list that changed, also by a leave. Returns a function that removes it."""
@@ -402,6 +413,7 @@ class Discovery:
         attempt.cancelled() or attempt.exception()  # marks it as retrieved: it need not be awaited
         if self._asked.get(name) is attempt:
             del self._asked[name]
+        self._answered_at = self._clock()
         self._settled.set()
 
     async def _ask(self, name: str) -> list[dict[str, Any]]:

@@ -94,6 +94,18 @@ async def test_silent_participants_keep_no_tool_of_another_out_of_the_first_list
             assert time.perf_counter() - begun < gate.DISCOVER_WITHIN / 2
 
 
+async def test_answers_that_come_one_after_the_other_are_all_in_the_first_list_and_hold_no_handshake(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "DISCOVER_WITHIN", 0.5)
+    Lister.asked_now = 0
+    offered = await seat_all(site, [0.2 * n for n in range(8)])
+    async with gate.McpGate(MEWParticipant(site.client("coder", PROPOSER))) as made:
+        async with Client(made.server, mode="legacy") as client:
+            assert Lister.asked_now, "the handshake has been answered before all answers came"
+            assert {tool.name for tool in (await client.list_tools()).tools} == OWN | offered
+
+
 async def test_only_so_many_participants_are_asked_at_once(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,8 +161,8 @@ class Plain(Notebook):
 
     def close(self) -> None:
         self.tab.close()
+        close_views()  # while the loop of the labs is there, on which the workshop ends its servers
         close_all()
-        close_views()
         if "mew_lab" in self.shell.extension_manager.loaded:
             mew_lab.unload_ipython_extension(self.shell)
         Widget.close_all()

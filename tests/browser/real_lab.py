@@ -84,6 +84,7 @@ TIDY = """async before => {
   return [...left.names.filter(name => !before.names.includes(name) && !['ends', 'MathJax', 'axe'].includes(name)),
     ...left.body.filter(node => !before.body.includes(node) && !node.startsWith('JP-TOOLBAR '))];
 }""".replace("STATE", f"({STATE})")
+LOADING = 90_000  # milliseconds for JupyterLab itself, megabytes of script, on a busy machine; a view answers in less
 VIEWPORT: ViewportSize = {"width": 1360, "height": 1000}
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM_ARGUMENTS = [
@@ -146,7 +147,7 @@ class Page:
     def load_empty(self) -> None:
         """Loads JupyterLab without a notebook, and remembers what the page holds, for `tidy`."""
         self.load()
-        self.tab.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+        self.tab.wait_for_function("() => window.jupyterapp?.restored.then(() => true)", timeout=LOADING)
         self._before = self.tab.evaluate(STATE)
 
     def tidy(self) -> bool:
@@ -260,6 +261,7 @@ class Notebook:
                  return w?.context?.path === path && w?.content?.widgets?.length > 0 && k
                      && states.includes(k.status); }""",
             arg=[self.path, list(states)],
+            timeout=LOADING,
         )
 
     def in_cell(self, script: str, index: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -109,6 +110,8 @@ def test_claude_code_waits_for_the_tools_before_its_first_turn() -> None:
     for way in ({"command": ["x"]}, {"url": "http://127.0.0.1:9/mcp", "variable": "TOKEN"}):
         settings = write_settings("claude", space="demo", answer_after=45, **way)  # type: ignore[arg-type]
         assert entry_of("claude", settings.text)["alwaysLoad"] is True
+        [longer] = re.findall(r"MCP_CONNECT_TIMEOUT_MS=(\d+)", settings.remark)
+        assert int(longer) > 5000  # milliseconds that it waits by itself
 
 
 def test_openai_agents_is_given_more_than_its_five_seconds_and_no_second_try() -> None:

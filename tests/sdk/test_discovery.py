@@ -441,6 +441,47 @@ async def test_what_is_scheduled_can_be_waited_for_and_not_for_ever(
     assert known(human) == ["git/diff", "git/log"]
 
 
+async def test_first_answers_are_waited_for_while_they_come_and_a_silent_participant_has_its_time_once(
+    room: Room, hours: Hours, git: Service, human: MEWParticipant
+) -> None:
+    late = [Service("x") for _ in range(3)]
+    services = [git, *late]
+    for n, service in enumerate(late):
+        await room.seat(f"late{n}", "tool", tools=service)
+    for service in services:
+        service.hold = asyncio.Event()
+    human.discovery.enable_auto_discovery(AT_ONCE)
+    begin = hours.now
+    waiting = asyncio.ensure_future(human.discovery.wait_for_first_answers(2.0))
+    for service in late:  # 1.5 s apart: the last one answers after 4.5 s
+        await hours.go(1.5)
+        assert not waiting.done()
+        assert service.hold is not None
+        service.hold.set()
+    await hours.go(1.9)
+    assert not waiting.done() and hours.now - begin == pytest.approx(6.4)
+    await hours.go(0.2)
+    assert waiting.done(), "nothing came for 2 s"
+    again = asyncio.ensure_future(human.discovery.wait_for_first_answers(2.0))
+    await settle()
+    assert again.done()
+
+
+async def test_no_first_answer_is_waited_for_longer_however_many_others_come_one_after_the_other(
+    room: Room, hours: Hours, git: Service, human: MEWParticipant
+) -> None:
+    git.hold = asyncio.Event()
+    human.discovery.enable_auto_discovery(AT_ONCE)
+    begin = hours.now
+    waiting = asyncio.ensure_future(human.discovery.wait_for_first_answers(2.0))
+    for n in range(12):
+        await hours.go(1.0)
+        await room.seat(f"more{n}", "tool", tools=Service("x"))
+        if waiting.done():
+            break
+    assert 10.0 <= hours.now - begin <= 11.0
+
+
 async def test_switched_off_nobody_is_asked_and_what_is_known_stays(
     room: Room, hours: Hours, git: Service, human: MEWParticipant
 ) -> None:
@@ -580,8 +621,8 @@ async def test_pages_that_trickle_in_are_given_up(room: Room, hours: Hours) -> N
 
     await room.seat("slow", "tool", tools=Trickle())
     human = await room.seat("human")
-    human.discovery.pace = Pace(timeout=0.05)
-    with pytest.raises(NoReply, match=r"slow has not listed all of its tools within 0\.3 s"):
+    human.discovery.pace = Pace(timeout=0.2)
+    with pytest.raises(NoReply, match=r"slow has not listed all of its tools within 1\.2 s"):
         await human.discovery.discover_tools("slow")
     assert states(human)["slow"] == "failed"
 

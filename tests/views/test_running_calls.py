@@ -191,12 +191,51 @@ def test_the_tools_view_ends_its_call_in_the_way_that_it_may(
 
 @pytest.mark.usefixtures("listed")
 def test_the_tools_view_has_no_cancel_where_none_may_be_sent(lab: Lab, browser: Callable[[Any], Any]) -> None:
-    from mew_lab.lab.labs import connect
-
     lab.enrol("guest", can=[{"kind": "mcp/request", "payload": {"method": "tools/*"}}, {"kind": "chat"}])
     guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
     page = browser(guest.view.tools)
     page.appear()
     begin(page, "call")
     assert stop_word(page) == ""
+    guest.down()
+
+
+@pytest.mark.usefixtures("listed")
+@pytest.mark.ruling("R13")
+def test_each_view_renews_its_cancel_when_a_permission_to_send_it_comes_or_goes(
+    lab: Lab, browser: Callable[[Any], Any]
+) -> None:
+    lab.enrol("guest", can=[{"kind": "mcp/request", "payload": {"method": "tools/*"}}])
+    guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
+    tools, cards = browser(guest.view.tools), browser(guest.view.approvals)
+    for page in (tools, cards):
+        page.appear()
+    begin(tools, "call")
+    cards.until(lambda: [one["cancel"] for one in told(cards) or ()] == [False])
+    assert stop_word(tools) == ""
+    grant = lab.me.participant.rights.grant
+    given = lab.me.run(grant("guest", [{"kind": "mcp/request", "payload": {"method": "notifications/*"}}]))
+    tools.until(lambda: stop_word(tools) == "Cancel")
+    cards.until(lambda: [one["cancel"] for one in told(cards)] == [True])
+    lab.me.run(lab.me.participant.rights.revoke("guest", grant_id=given.id))
+    tools.until(lambda: stop_word(tools) == "")
+    cards.until(lambda: [one["cancel"] for one in told(cards)] == [False])
+    guest.down()
+
+
+@pytest.mark.usefixtures("listed")
+def test_the_rows_and_the_form_of_the_tools_view_are_asked_for_anew_with_other_permissions(
+    lab: Lab, browser: Callable[[Any], Any]
+) -> None:
+    listing = {"kind": "mcp/request", "payload": {"method": "tools/list"}}
+    lab.enrol("guest", can=[listing])
+    guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
+    page = browser(guest.view.tools)
+    page.appear()
+    page.until(lambda: page.act("find", query="push")["value"]["total"])
+    assert page.act("find", query="push")["value"]["rows"][0]["may"] == "neither"
+    assert not page.of("rights")
+    lab.me.run(lab.me.participant.rights.grant("guest", [{"kind": "mcp/proposal"}]))
+    page.until(lambda: page.of("rights"))
+    assert page.act("find", query="push")["value"]["rows"][0]["may"] == "propose"
     guest.down()

@@ -60,6 +60,7 @@ class RunningCalls:
         self._since: BoundedDict[int, float] = BoundedDict(MAX_CALLS)  # by the places of the requests
         self.changed: Signal[None] = Signal(on_fault=me.client.report)
         me.client.on_message(self._observe, kinds=TELLING)
+        me.rights.on_capabilities_changed(lambda _: self.changed(None))  # which cancels may be sent
 
     def all(self) -> list[RunningCall]:
         """The calls that run and may have an effect, the oldest first; any thread.

@@ -141,7 +141,12 @@ function render({ model, el }) {
       }
       if (item.t === "snapshot" || item.t === "catalogue") catalogue = item;
       if (item.t === "offers") offers.set(item.tab, item);
-      if (item.t === "snapshot" || item.t === "catalogue" || item.t === "offers") paintCatalogue();
+      // Each row tells what may be done with it, and so does the form.
+      if (item.t === "rights") {
+        version = "";
+        if (chosen?.form) checkSoon(chosen, 0);
+      }
+      if (["snapshot", "catalogue", "offers", "rights"].includes(item.t)) paintCatalogue();
       if (item.t === "run") {
         const old = runs.get(item.run.number);
         runs.set(item.run.number, item.run);

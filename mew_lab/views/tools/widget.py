@@ -26,6 +26,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.kept_results import KeptAnswer
+from mew_lab.sdk.rights import CapabilitiesChange
 from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools, words_of
 from mew_lab.views.tools.offers import TABS, Offer, OfferList, Tab, find_offers
 from mew_lab.views.tools.runs import ToolRun
@@ -91,10 +92,16 @@ class ToolsView(ActingWidget):
         self._version = -1
         self._runs: SentRows[int, ToolRun] = SentRows()
         self._offers: Mapping[Tab, OfferList] = catalog.offers.listed
+        self._has_other_rights = False
         self._loads = KeptLoads(catalog.me.results, post=self.post)
         super().__init__(submit=submit, **traits)
+        self.on_close(catalog.me.rights.on_capabilities_changed(self._renew_rights))
         self.on_close(catalog.subscribe(self.wake))
         self.on_close(self._close_catalog)
+
+    def _renew_rights(self, change: CapabilitiesChange) -> None:
+        self._has_other_rights = True
+        self.wake()
 
     def _close_catalog(self) -> None:
         with contextlib.suppress(Exception):  # without the loop nothing is left to close
@@ -152,8 +159,18 @@ class ToolsView(ActingWidget):
             if offers[tab] is not self._offers[tab]:
                 items.append({"t": "offers", "tab": tab} | _pack_offers(offers[tab]))
         self._offers = offers
-        runs = self._runs.take({run.number: run for run in self._catalog.runs.all}).changed
-        return [*items, *({"t": "run", "run": self._pack_run(run)} for run, _ in runs)]
+        # Taken before the rows are read: a change from now on counts again.
+        renewed, self._has_other_rights = self._has_other_rights, False
+        if renewed:
+            items.append({"t": "rights"})
+        runs = self._catalog.runs.all
+        changed = {run.number for run, _ in self._runs.take({run.number: run for run in runs}).changed}
+        items += [
+            {"t": "run", "run": self._pack_run(run)}
+            for run in runs
+            if run.number in changed or (renewed and run.waits)
+        ]
+        return items
 
     def _pack_run(self, run: ToolRun) -> dict[str, Any]:
         return _pack_run(run) | {"stop": self._catalog.stop_word(run)}

@@ -24,7 +24,21 @@ export function keptText(kept, now) {
   return `This result has ${kept.size}, too large for a message. ${kept.by} keeps it${until}${holds}`;
 }
 
-// The same where nothing can load it.
+// Writes that into an element, and once more when the time is over; returns the function that ends this.
+/** @type {(about: HTMLElement, kept: Kept) => () => void} */
+export function tellKept(about, kept) {
+  let timer = null;
+  const tell = () => {
+    const now = Date.now() / 1000;
+    write(about, keptText(kept, now));
+    // A timer may come a moment early, and one that is set for longer than it takes comes at once.
+    if (kept.expires > now) timer = setTimeout(tell, Math.min(Math.ceil((kept.expires - now) * 1000), NEVER));
+  };
+  tell();
+  return () => clearTimeout(timer);
+}
+
+// The same where nothing can load it; such a line is drawn anew whenever its message is opened.
 /** @type {(kept: Kept) => HTMLElement} */
 export function keptLine(kept) {
   return make(
@@ -72,7 +86,7 @@ export function keptResults(link) {
       make("div", { class: "mew-kept-line" }, about, load, bar, stop, said),
       blocks,
     );
-    write(about, keptText(kept, Date.now() / 1000));
+    const endTelling = tellKept(about, kept);
     let loads = 0;
 
     function settle(text) {
@@ -115,7 +129,10 @@ export function keptResults(link) {
     const entry = {
       key,
       node,
-      viewer,
+      end() {
+        endTelling();
+        viewer.end();
+      },
       leave: () => {},
       report(item) {
         if (bar.hidden) return;
@@ -132,10 +149,10 @@ export function keptResults(link) {
         entry = shown.get(place) ?? element(kept, names);
       shown.delete(place);
       shown.set(place, entry);
-      for (const [old, { node, viewer }] of shown) {
+      for (const [old, { node, end }] of shown) {
         if (shown.size <= SHOWN_KEPT) break;
         if (node.isConnected) continue;
-        viewer.end();
+        end();
         shown.delete(old);
       }
       return entry.node;
@@ -147,7 +164,7 @@ export function keptResults(link) {
       if (link.isOff()) for (const { leave } of shown.values()) leave();
     },
     end() {
-      for (const { viewer } of shown.values()) viewer.end();
+      for (const { end } of shown.values()) end();
     },
   };
 }

@@ -177,7 +177,7 @@ class KeptResults:
         text: str | UnreadResult
         if isinstance(result, UnreadResult):
             if result.size <= most and not result.is_costly:
-                return _without_head(await in_slices(parse_result(await asyncio.to_thread(result.read))))
+                return await in_slices(parse_result(await asyncio.to_thread(result.read)))
             text, size, kinds, is_error = result, result.size, result.kinds, result.is_error
         else:
             result = _without_head(result)
@@ -465,7 +465,7 @@ def _piece(answer: Mapping[str, Any], what: str) -> bytes:
 
 
 def parse_result(data: bytes | bytearray) -> Steps[dict[str, Any]]:
-    """The result in JSON text.
+    """The result in JSON text, without what would make it the head of another one.
 
     Raises:
         MewError: it is no JSON object.
@@ -476,7 +476,7 @@ def parse_result(data: bytes | bytearray) -> Steps[dict[str, Any]]:
         raise MewError(f"A kept result is no JSON: {one_line(str(fault), 200)}") from None
     if not isinstance(value, dict):
         raise MewError("A kept result is no JSON object")
-    return value
+    return _without_head(value)
 
 
 def _without_head(result: dict[str, Any]) -> dict[str, Any]:

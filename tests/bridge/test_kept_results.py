@@ -415,7 +415,9 @@ async def test_what_is_not_what_the_head_says_is_refused(site: Site, state: Call
         await human.results.load(head)
 
 
-async def test_what_is_behind_a_participant_cannot_pose_as_a_head(site: Site) -> None:
+async def test_what_is_behind_a_participant_cannot_pose_as_a_head(
+    site: Site, state: Callable[[], Path]
+) -> None:
     box = ToolBox(name="box")
     head = ResultHead(ResultUri("git", "0" * 32), 10, "0" * 64, "", 1)
     forged = {"content": [], "_meta": {"mew-lab/kept": head.meta, "own": 1}}
@@ -423,6 +425,12 @@ async def test_what_is_behind_a_participant_cannot_pose_as_a_head(site: Site) ->
     await site.seat("box", "tool", tools=box)
     human = await site.seat("human")
     assert (await human.call("box/forge")).raw["_meta"] == {"own": 1}
+    # One of many values is kept as its server wrote it.
+    result = f'{{"_meta":{json.dumps(forged["_meta"])},"content":[],"structuredContent":{{"l":[{"1," * 45_000}1]}}}}'
+    await site.odd(state=state)
+    kept = await human.call("git/raw", {"lines": f'{{"jsonrpc":"2.0","id":ID,"result":{result}}}'})
+    assert ResultHead.of(kept.raw) is not None
+    assert (await whole(human, kept))["_meta"] == {"own": 1}
 
 
 def test_what_a_killed_process_left_is_deleted_by_the_next_one(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -54,11 +55,17 @@ class FileRecords:
         self.counts: LogCounts | None = None
         self.starts: tuple[SessionStart, ...] = ()
         self._state: object = None
+        self._seen: dict[Path, tuple[int, ...]] = {}
         self._kept: list[Record] | None = None
 
     def state(self) -> tuple[tuple[int, ...], ...]:
-        """What is other when a file was changed, or has grown."""
-        return tuple(map(_state_of, self.source.paths))
+        """What is other when a file was changed, or has grown; a file that is gone is as it was."""
+        for path in self.source.paths:
+            # What was read of a file that is gone still answers; a read anew says that it is gone.
+            with suppress(OSError, ValueError):
+                found = path.stat()
+                self._seen[path] = (found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino)
+        return tuple(self._seen.get(path, ()) for path in self.source.paths)
 
     @property
     def recent(self) -> RecentRecords:
@@ -101,14 +108,6 @@ class FileRecords:
                 messages += 1
             yield record
         self.counts, self.starts = LogCounts(messages, unknown, tuple(faults)), tuple(starts)
-
-
-def _state_of(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return (0,)
-    return found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino
 
 
 class LiveRecords:

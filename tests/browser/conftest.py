@@ -140,11 +140,13 @@ def notebook(page: Page, lab_server: LabServer) -> Iterator[Callable[..., Notebo
 
 
 @pytest.fixture
-def plain(window: BrowserContext) -> Iterator[Callable[..., Plain]]:
+def plain(window: BrowserContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Plain]]:
     opened: list[Plain] = []
 
     def make(cells: Sequence[str]) -> Plain:
         opened.append(Plain(window, cells))
+        # A cell that changes what is of the process leaves it so to every later test, unless it does it by this.
+        opened[-1].shell.push({"monkeypatch": monkeypatch})
         return opened[-1]
 
     yield make

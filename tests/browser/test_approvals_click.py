@@ -446,5 +446,6 @@ def test_a_card_that_its_client_cancels_is_off_and_one_whose_client_is_gone_is_a
         lambda: "approve it once more to run it all the same" in notice.inner_text(), "the question"
     )
     approve(book, 1)
+    card(book, 1).locator(".mew-outcome").wait_for()
     book.run(6)
     assert "it is 3" in book.text(6)

@@ -131,7 +131,7 @@ def test_a_preset_of_approve_is_a_permission_that_is_seen_holds_and_is_revoked(
 PLAIN = """%load_ext mew_lab
 import mew_lab, json, time
 from mew_lab.space import membership
-membership.PATTERNS = ()  # as another gateway, which does not know closed permissions
+monkeypatch.setattr(membership, "PATTERNS", ())  # as another gateway, which does not know closed permissions
 lab = mew_lab.up(journal=None)
 @lab.tool
 def write_note(path: str, force: bool = False) -> str:

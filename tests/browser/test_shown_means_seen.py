@@ -202,7 +202,7 @@ def test_the_kernel_refuses_a_click_in_a_view_that_has_not_shown_the_card_for_lo
     notices = it.page.tab.locator(".mew-notice:visible")
     it.page.until(lambda: notices.count(), "a sentence")
     assert it.seat.fulfilled == []
-    it.page.until(lambda: "Nothing was decided" in notices.last.inner_text(), "what was decided")
+    it.page.until(lambda: "nothing was decided" in notices.last.inner_text().lower(), "what was decided")
     assert it.seat.fulfilled == []
 
 

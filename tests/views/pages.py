@@ -10,6 +10,8 @@ from typing import Any
 
 from IPython.core.formatters import MimeBundleFormatter
 
+from mew_lab.views.ui.pictures import NO_ERROR
+
 
 def deliver(view: Any, message: Any) -> None:
     """Hands a view a message from its page as Jupyter does, through its comm; a closed view has none."""
@@ -25,8 +27,8 @@ def bundle(view: Any) -> dict[str, Any]:
 
 
 def picture(view: Any) -> str:
-    """The page that a saved notebook holds in place of a view."""
-    return str(bundle(view)["text/html"])
+    """The page that a saved notebook holds in place of a view, without the one style of ours in it."""
+    return str(bundle(view)["text/html"]).replace(NO_ERROR, "", 1)
 
 
 class Page:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 
-__all__ = ["MOST_ROWS", "box", "clock_time", "element", "picture", "snapshot"]
+__all__ = ["MOST_ROWS", "NO_ERROR", "box", "clock_time", "element", "picture", "snapshot"]
 
 MOST_ROWS = 200
 # Characters beyond which a word may be broken: were short ones broken too, their columns would shrink to a letter.
@@ -21,7 +21,7 @@ _CODE = f"{_CELL};font-family:monospace;white-space:pre-wrap"
 _NOTE = "padding:4px 8px;font-size:11px;opacity:.75"
 # A notebook that is opened again has no model for the live view, and JupyterLab says so in a line of text alone.
 _ERROR = ".jp-OutputArea:has(.mew-stored)>.jp-OutputArea-child>.jupyter-widgets:not(:has(*))"
-_NO_ERROR = f"<style>{_ERROR}{{display:none}}</style>"
+NO_ERROR = f"<style>{_ERROR}{{display:none}}</style>"
 
 
 def picture(
@@ -81,11 +81,11 @@ def snapshot(drawn: str, moment: datetime, *, ended: bool = False, hidden: bool 
     """A drawn view as a notebook stores it, under one line that says when it was and how to get the live view.
 
     The style sheet of a live view in the same cell hides it, by its class. `ended` says that the space has stopped.
-    A sanitizer of HTML may leave `_NO_ERROR` out.
+    A sanitizer of HTML may leave `NO_ERROR` out.
     """
     over = " · the space has stopped" if ended else ""
     line = box(f"Snapshot of {_clock(moment, '%H:%M')} · run this cell for the live view{over}", _NOTE, "div")
-    return f'<div class="mew-stored"{" hidden" if hidden else ""}>{_NO_ERROR}{line}{drawn}</div>'
+    return f'<div class="mew-stored"{" hidden" if hidden else ""}>{NO_ERROR}{line}{drawn}</div>'
 
 
 def clock_time(seconds: float | datetime) -> str:

@@ -116,9 +116,12 @@ async def test_it_writes_a_backlog_at_a_low_priority_and_a_new_line_at_that_of_t
         await until(lambda: f'"m-{one.said}"' in one.text())
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert priorities(one.logs.pid) == {own}
-    one.say(3000)
-    await until(lambda: f'"m-{one.said}"' in one.text())
-    assert priorities(one.logs.pid) == {own, min(19, own + 10)}
+    # A machine that is busy may feed it so slowly that nothing is behind: then more is said.
+    seen = set[int]()
+    while seen != {own, min(19, own + 10)}:
+        one.say(3000)
+        await until(lambda: seen.update(priorities(one.logs.pid)) or f'"m-{one.said}"' in one.text())
+        seen.update(priorities(one.logs.pid))
     assert os.getpriority(os.PRIO_PROCESS, one.logs.pid) == own
     await one.end()
     one.check()

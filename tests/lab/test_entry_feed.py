@@ -300,3 +300,27 @@ def test_an_envelope_that_the_ledger_cannot_take_harms_nobody(monkeypatch: pytes
     following.add(reader)
     observe(log, following, PROPOSED, record(2))
     assert [entry.id for entry in reader.heard] == ["p", "e-2"] and not reader.changes
+
+
+@pytest.mark.ruling("R35", "R42")
+def test_who_reads_the_ledger_is_told_what_a_person_found_out() -> None:
+    """A view would show a call as unknown for as long as no further message came about it."""
+    told: list[str] = []
+
+    class Reader:
+        def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
+            told.extend(change.what for change in changes if isinstance(change, Change))
+
+    log = Log.live(space="demo")
+    following = EntryFeed(log)
+    following.add(Reader())
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "pay", "arguments": {}}}
+    error = {"code": -32000, "message": "its server ended", "data": {"code": "outcome_unknown"}}
+    asked = {"from": "human", "to": ["till"], "kind": "mcp/request", "payload": call}
+    lost = {"from": "till", "to": ["human"], "kind": "mcp/response", "correlation_id": ["e-1"]}
+    observe(log, following, record(1, **asked))
+    observe(log, following, record(2, **lost, payload={"jsonrpc": "2.0", "id": 1, "error": error}))
+    assert told[-1] == "unknown"
+    found = json.dumps({"request": "e-1", "to": ["till"], "happened": True})
+    observe(log, following, Record(3, START, "reported", "demo", "human", detail=found))
+    assert told[-1] == "resolved"

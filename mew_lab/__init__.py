@@ -120,7 +120,9 @@ def __dir__() -> list[str]:
 # and the order of imports changes nothing. A row that names a library applies only when that library is loaded.
 _ABOVE: dict[str, tuple[str, str]] = {
     "Views": ("views.views", ""),  # makes `lab.view`
+    "report_log": ("lab.html_report", ""),  # writes the page of a log
     "LogViews": ("views.views", ""),  # makes `log.view`
+    "PageServer": ("views.page.server", ""),  # serves `lab.view.panel` to a browser
     "prepare": ("views.views", "ipykernel"),  # loads the widgets early; a script shows none
     "before_wait": (
         "notebook.waiting",
@@ -143,8 +145,9 @@ def find_above(name: str) -> Any:
 # What an installation may lack: what each extra of pyproject.toml serves, and the modules that it brings.
 _EXTRAS: dict[str, tuple[str, str]] = {
     "notebook": (
-        "what a notebook shows",
-        "IPython anywidget comm ipykernel ipywidgets jupyter_core markdown_it nest_asyncio2 nh3 traitlets",
+        "what a notebook or a page shows, or the hook of a lab,",
+        "IPython anywidget comm ipykernel ipywidgets jupyter_core markdown_it nest_asyncio2 nh3 segno standardwebhooks "
+        "traitlets",
     ),
     "frames": ("the frames and the index of a log", "duckdb numpy pandas"),
     "models": ("a language model", "openai"),

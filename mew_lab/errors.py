@@ -128,7 +128,7 @@ class NotApproved(MewError):
     """An approval was refused because its proposal was not shown in full, or because its client waits no more.
 
     Nothing was sent. `code` is `being_read`, `not_shown`, `not_opened`, `too_fast`, `never_seen`, `digest_mismatch`,
-    `rows_mismatch`, `cancelled_by_client`, or `client_gone`, after which the same approval is taken.
+    `rows_mismatch`, `stopped`, `cancelled_by_client`, or `client_gone`, after which the same approval is taken.
     """
 
     def __init__(self, message: str, *, code: str) -> None:

@@ -11,7 +11,6 @@ the others in the second.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import shutil
@@ -26,13 +25,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from mew_lab.protocol import token
+
 HERE = Path(__file__).parent
 LONG = ("tests/notebooks/", "tests/browser/", "tests/test_")
 PURE = ("protocol", "space", "ledger", "settings")  # rooms whose tests start nothing
 # The settings of the one who runs the tests are neither read nor changed.
+SETTINGS = tempfile.mkdtemp(prefix="mew-lab-settings-")
 for variable in ("JUPYTER_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
-    os.environ[variable] = tempfile.mkdtemp(prefix="mew-lab-settings-")
-    atexit.register(shutil.rmtree, os.environ[variable], ignore_errors=True)
+    os.environ[variable] = tempfile.mkdtemp(dir=SETTINGS)
 
 # Whether all that the tests need is there: `.ci/run` has installed it, beside the specifications and captures.
 COMPLETE = bool(os.environ.get("MEW_LAB_PINNED") and os.environ.get("MEW_LAB_SHARED"))
@@ -50,9 +51,10 @@ settings.register_profile("few", BASE, max_examples=FEW)
 settings.register_profile("all", BASE, max_examples=ALL)
 
 
-def examples(count: int) -> int:
-    """The number of examples to draw in this run, where the second tier draws `count`; ten at least."""
-    return min(count, max(10, count * settings().max_examples // ALL))
+def examples(count: int, *, at_length: int = 0) -> int:
+    """The number of examples to draw in this run, ten at least: `count`, or `at_length`, is that of the second tier."""
+    few = min(count, max(10, count * settings().max_examples // ALL))
+    return at_length if at_length and settings().max_examples == ALL else few
 
 
 def seeds(count: int) -> list[Any]:
@@ -88,6 +90,15 @@ def _stand_outside(current_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.chdir(current_folder)
     yield
     shutil.rmtree(current_folder / ".mew", ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets() -> Iterator[None]:
+    """What a test masks is no secret of the next, whose long texts would be masked in its middle."""
+    before = set(token.known)
+    yield
+    for secret in set(token.known) - before:
+        token.forget(token.Token(secret, remember=False))
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -160,7 +171,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         if cases[test] % each:
             item.add_marker("slow")
         cases[test] += 1
-    if item.path.relative_to(HERE).parts[0] in PURE and not item.get_closest_marker("slow"):
+    room = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+    if room in PURE and not item.get_closest_marker("slow"):
         item.add_marker("fast")
 
 
@@ -195,3 +207,4 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()
+    shutil.rmtree(SETTINGS, ignore_errors=True)  # a worker ends without what atexit would do

@@ -1,6 +1,6 @@
 """The words of mew_lab: one word for one thing, wherever a person reads it, and the rivals that are not used for it.
 
-A newcomer can read this page first: eight words name all that a space is made of. `test_glossary.py` reads every
+A newcomer can read this page first: eight words name all that a space is made of, and three more its log. `test_glossary.py` reads every
 sentence of the rooms in `PARTS`, and the prose of `DOCUMENTS`, and fails on a rival. The specification and the code may say it in other words: a
 `capability` is the JSON of a permission, a `fulfilment` the request by which an approval is sent, and an `envelope` the
 JSON of a message. Only the sentences on a screen are held to this page. What the gateway
@@ -40,6 +40,11 @@ TERMS = (
         "A pattern of the messages that a participant may send. It is allowed, and it is revoked.",
         "capabilit(?:y|ies)(?!/)|privileges?|entitlements?|(?:a|an|the|this|your|last|no) grants?",
     ),
+    Term(
+        "record", "A line of the log: a message with what the gateway said of it, or an event such as a join."
+    ),
+    Term("receipt", "What says who decided a request, when and how, and what was shown to them."),
+    Term("seen as", "Who wrote a log: a gateway sees all, a participant what it received.", "vantages?"),
 )
 
 # The rooms whose sentences a person reads on a screen.

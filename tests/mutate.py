@@ -32,7 +32,11 @@ COPIED = (
     "tests/space",
     "tests/protocol",
     "tests/conversations",
-    "tests/conftest.py",
+    *(
+        f"tests/{path.name}"
+        for path in Path(__file__).parent.glob("*.py")
+        if not path.name.startswith("test_")
+    ),
     "pyproject.toml",
 )
 SECONDS = 240  # a mutant that is not done by then hangs, and is caught

@@ -54,22 +54,23 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
-    "httpx2": ("bridge.http_client", "bridge.session"),  # mcp brings it
+    "httpx2": ("bridge.http_client", "bridge.session", "lab.notification"),  # mcp brings it
+    "standardwebhooks": ("lab.notification",),
     "pydantic_ai": ("bridge.frameworks.pydantic_ai",),
     "agents": ("bridge.frameworks.openai_agents",),
     "langgraph": ("bridge.frameworks.langgraph",),
-    "pandas": ("log.log", "log.answers", "log.table", "log.payloads", "log.frames", "log.charts", "log.moments", "log.filter.filtered", "log.line_frame", "log.shown_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
+    "pandas": ("log.log", "log.answers", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered", "log.line_frame", "log.shown_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
     # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
     "numpy": ("log.payloads", "log.parquet", "log.table", "log.facts", "log.index", "log.build", "log.line_frame", "log.links", "log.filter.indexed"),
     "duckdb": ("log.fact_process", "log.facts", "log.index", "log.build", "log.parquet"),
     "pyarrow": ("log.payloads",),
     "zstandard": ("log.unpacked",),
-    "IPython": ("notebook.*", "views.ui.live"),
-    "ipykernel": ("views.ui.live",),
-    "ipywidgets": ("views.*",),
-    "anywidget": ("views.ui.live",),
+    "IPython": ("notebook.*", "views.ui.notebook_host"),
+    "ipykernel": ("views.ui.notebook_host",),
+    "anywidget": ("views.ui.notebook_host",),
+    "segno": ("views.page.link",),
     "jupyter_core": ("views.ui.preferences",),
-    "traitlets": ("notebook.*", "views.*"),
+    "traitlets": ("notebook.*", "views.ui.notebook_host"),
     "markdown_it": ("views.ui.markdown",),
     "nh3": ("views.ui.markdown",),
 }  # fmt: skip
@@ -296,7 +297,7 @@ def test_nothing_but_the_facade_and_the_magics_takes_a_whole_lab() -> None:
 
 
 CLIENT_LAYER = {
-    "sdk.client", "sdk.connection", "sdk.options", "sdk.settings", "sdk.signal",
+    "sdk.arguments", "sdk.client", "sdk.connection", "sdk.options", "sdk.settings", "sdk.signal",
 }  # fmt: skip
 
 

@@ -320,6 +320,8 @@ def test_the_readme_points_to_no_address_that_may_not_exist() -> None:
     assert set(re.findall(r"https?://[\w.-]+(?::\d+)?", README)) == {
         "http://localhost:8080",
         "http://127.0.0.1:8000",
+        "http://127.0.0.1:8765",
+        "https://lab.example.org",  # a name that nobody can have
     }
 
 

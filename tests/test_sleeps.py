@@ -67,6 +67,9 @@ def test_nothing_sleeps_a_fixed_time_without_a_reason_beside_it() -> None:
     found = [
         f"{path.relative_to(HERE).as_posix()}:{line}"
         for path in sorted(HERE.rglob("*.py"))
+        if not path.relative_to(HERE)
+        .parts[0]
+        .startswith(".")  # kernels of other versions, installed by tests
         for line in fixed_sleeps(path)
     ]
     rooms = Counter(place.split("/")[0] for place in found)

@@ -8,12 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .waiting import alive, eventually
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_")} | {
@@ -67,15 +68,6 @@ with connect(f"ws://localhost:{port}", proxy=None) as link:
 """
 
 
-def until(holds: Callable[[], Any], *, within: float = 40.0) -> Any:
-    """What `holds()` gives once it gives something."""
-    end = time.monotonic() + within
-    while not (found := holds()):
-        assert time.monotonic() < end, "never happened"
-        time.sleep(0.02)
-    return found
-
-
 def descendants(pid: int) -> list[int]:
     """Every process below this one."""
     parents: dict[int, list[int]] = {}
@@ -91,14 +83,6 @@ def descendants(pid: int) -> list[int]:
         level = [child for one in level for child in parents.get(one, [])]
         found += level
     return found
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 class Served:
@@ -117,7 +101,7 @@ class Served:
         return self.out.read_text()
 
     def line(self, start: str) -> str:
-        found: str = until(
+        found: str = eventually(
             lambda: next((one for one in self.said().splitlines() if one.startswith(start)), "")
         )
         return found
@@ -180,10 +164,10 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on
 @pytest.mark.req("P-5.3-1", "P-5.1-2")
 def test_an_agent_and_an_mcp_server_of_a_space_yaml_answer_to_curl(serve: Callable[..., Served]) -> None:
     one = serve()
-    until(lambda: {"echo", "clock"} <= one.here())
+    eventually(lambda: {"echo", "clock"} <= one.here())
     sent = one.post(kind="chat", payload={"text": "hello"})
     assert sent["status"] == "accepted"
-    reply = until(lambda: one.heard(kind="chat", **{"from": "echo"}))[0]
+    reply = eventually(lambda: one.heard(kind="chat", **{"from": "echo"}))[0]
     assert (reply["payload"], reply["correlation_id"]) == ({"text": "you said hello"}, [sent["id"]])
     call = {
         "name": "convert_time",
@@ -194,7 +178,7 @@ def test_an_agent_and_an_mcp_server_of_a_space_yaml_answer_to_curl(serve: Callab
         to=["clock"],
         payload={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
     )
-    answer = until(lambda: one.heard(kind="mcp/response", correlation_id=[asked["id"]]))[0]
+    answer = eventually(lambda: one.heard(kind="mcp/response", correlation_id=[asked["id"]]))[0]
     assert "21:00:00+09:00" in answer["payload"]["result"]["content"][0]["text"]
 
     environment = (
@@ -220,7 +204,7 @@ def test_an_agent_and_an_mcp_server_of_a_space_yaml_answer_to_curl(serve: Callab
     )
     lines = [f'"event":"received","id":"{sent["id"]}"', f'"envelope_id":"{sent["id"]}","participant":"human"']
     for path, line in zip((history, decisions), lines, strict=True):
-        until(lambda path=path, line=line: line in path.read_text())  # written by a process of its own
+        eventually(lambda path=path, line=line: line in path.read_text())  # written by a process of its own
         journal += path.read_text()
     secrets = [path.read_text().strip() for path in (one.folder / ".mew/tokens/office").iterdir()]
     assert len(secrets) >= 3
@@ -230,7 +214,7 @@ def test_an_agent_and_an_mcp_server_of_a_space_yaml_answer_to_curl(serve: Callab
     one.process.send_signal(signal.SIGTERM)
     assert one.process.wait(30) == 0
     assert one.said().splitlines()[-1].startswith("space office is down")
-    until(lambda: not any(map(alive, below)))
+    eventually(lambda: not any(map(alive, below)))
 
 
 @needs_curl
@@ -238,25 +222,25 @@ def test_an_agent_and_an_mcp_server_of_a_space_yaml_answer_to_curl(serve: Callab
 @pytest.mark.threat(28)
 def test_when_the_gateway_is_killed_no_process_of_the_space_is_left(serve: Callable[..., Served]) -> None:
     one = serve()
-    until(lambda: {"echo", "clock"} <= one.here())
+    eventually(lambda: {"echo", "clock"} <= one.here())
     below = descendants(one.process.pid)
     assert len(below) >= 5  # two keepers, the agent, the bridge and its MCP server
     one.process.kill()
     one.process.wait(10)
-    until(lambda: not any(map(alive, below)))
+    eventually(lambda: not any(map(alive, below)))
 
 
 @needs_curl
 @pytest.mark.timeout(120)
 def test_an_agent_that_crashes_is_started_again(serve: Callable[..., Served]) -> None:
     one = serve()
-    until(lambda: "echo" in one.here())
+    eventually(lambda: "echo" in one.here())
     one.post(kind="chat", payload={"text": "crash"})
     assert one.line("echo: ended").startswith("echo: ended (exit 3); restart 1 of 5 in 1 s")
-    until(lambda: one.log("echo").count("my token is") == 2)
-    until(lambda: "echo" in one.here())
+    eventually(lambda: one.log("echo").count("my token is") == 2)
+    eventually(lambda: "echo" in one.here())
     one.post(kind="chat", payload={"text": "again"})
-    until(lambda: one.heard(kind="chat", payload={"text": "you said again"}))
+    eventually(lambda: one.heard(kind="chat", payload={"text": "you said again"}))
 
 
 @needs_curl

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mew_lab.agent import prompts
@@ -30,23 +30,26 @@ from mew_lab.agent.attention import (
     tells_outcome,
 )
 from mew_lab.agent.contents import PeerContents
-from mew_lab.agent.context_window import ContextWindow, Memory
+from mew_lab.agent.context_window import ContextWindow, Freed, Memory, Remembered
 from mew_lab.agent.delivery import deliver
 from mew_lab.agent.model import Model, ToolCall, ToolSpec
 from mew_lab.agent.models import model_of, with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.react import Move, Thought
-from mew_lab.agent.run import Run, RunOutcome, list_callable_tools
-from mew_lab.errors import ModelFailed
+from mew_lab.agent.run import Run, RunOutcome, call_hook, current_run, list_callable_tools
+from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.arguments import explains_arguments
+from mew_lab.sdk.delegates import SpecificationNames
+from mew_lab.sdk.group import RunningTasks
+from mew_lab.sdk.participant import PARTICIPANT_OPTIONS, MEWParticipant
 from mew_lab.sdk.settings import Settings
-from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.signal import Signal, begins_unawaited
 
-__all__ = ["BackgroundTasks", "MEWAgent"]
+__all__ = ["MEWAgent"]
 
 logger = logging.getLogger(__name__)
 MAX_QUEUED = 100  # requests that wait while `max_concurrent` are worked on
@@ -56,14 +59,16 @@ ENDING = ("participant/clear", "participant/restart", "participant/shutdown")
 OBSERVED = ("chat", "chat/acknowledge", "chat/cancel", "reasoning/start", "reasoning/cancel", *ENDING)
 
 
-class MEWAgent:
+@explains_arguments
+class MEWAgent(SpecificationNames, adds_handlers=True):
     """One agent in one space; `async with` starts it, and stops it for good.
 
     It sends through `participant`, reasons with `model`, and follows `options`. `memory` is the conversation that it
-    remembers, `runs` are the requests in work.
+    remembers, `runs` are the requests in work. It has the names and hooks of its participant (`SpecificationNames`).
 
     Args:
-        participant: its participant in the space; None makes one from `gateway`, `space`, `token`, `participant_id`.
+        participant: its participant in the space; None makes one from `gateway`, `space`, `token`, `participant_id` and
+            further arguments of `MEWParticipant`, such as `request_timeout` or `reconnect`.
         model: a Model, `"offline"` for the built-in one that follows rules, or the name of a model at a server of the
             chat completions API.
         base_url: the address of that server; None is the default of the `openai` package.
@@ -77,6 +82,7 @@ class MEWAgent:
     Spec: SDK "MEWAgent".
     """
 
+    @explains_arguments
     def __init__(
         self,
         participant: MEWParticipant | None = None,
@@ -91,8 +97,15 @@ class MEWAgent:
         options: AgentOptions | None = None,
         **more: Any,
     ) -> None:
+        lower = {name: more.pop(name) for name in PARTICIPANT_OPTIONS.intersection(more)}
+        if participant is not None and lower:
+            which = next(iter(lower))
+            raise ConfigError(
+                f"Cannot make an agent with both participant= and {which}=: give that to the participant",
+                key=which,
+            )
         self.participant = participant or MEWParticipant(
-            gateway=gateway, space=space, token=token, participant_id=participant_id
+            gateway=gateway, space=space, token=token, participant_id=participant_id, **lower
         )
         self.model = model_of(model, base_url=base_url, api_key=api_key)
         self.owns_model = model is None or isinstance(model, str)
@@ -102,7 +115,7 @@ class MEWAgent:
         self.askers = Askers(self.participant, lambda: self.options.obeys)
         self.memory = Memory(mark=self.askers.mark)
         self.runs: dict[asyncio.Task[Any], Run] = {}
-        self.tasks = BackgroundTasks(report=self.participant.client.report)
+        self.tasks = RunningTasks(report=self.participant.client.report)
         self.contents = PeerContents(self.participant)
         self._takers = ChatTakers()
         self._answer_depths = AnswerDepths()
@@ -115,9 +128,12 @@ class MEWAgent:
             stop_work=self.cancel_all,
         )
         self._free = asyncio.Semaphore(self.options.max_concurrent)
+        self.reasoning_cancelled = False
+        """Whether a participant cancelled its last request."""
         self._started = False
         self._unsubscribe: list[Callable[[], None]] = []
         self._answers: Signal[RunOutcome] = Signal(on_fault=self.participant.client.report)
+        self._add_hooks()
 
     @classmethod
     def from_settings(cls, settings: Settings, **more: Any) -> MEWAgent:
@@ -125,7 +141,8 @@ class MEWAgent:
 
         Spec: SDK "Configuration".
         """
-        participant = more.pop("participant", None) or MEWParticipant.from_settings(settings)
+        lower = {name: more.pop(name) for name in PARTICIPANT_OPTIONS.intersection(more)}
+        participant = more.pop("participant", None) or MEWParticipant.from_settings(settings, **lower)
         return cls(participant, **{**settings.agent, **more})
 
     def __repr__(self) -> str:
@@ -148,6 +165,25 @@ class MEWAgent:
         """The name by which chat addresses it: the option `name`, or its id."""
         return self.options.name or self.id
 
+    @property
+    def conversation_history(self) -> Sequence[Remembered]:
+        """The messages of `memory`, the oldest first."""
+        return self.memory.entries
+
+    def remember(self, envelopes: Iterable[Envelope]) -> None:
+        """Takes the conversation of earlier messages of the space, in their order, such as those of its journal.
+
+        To be called once it has joined: what it remembers already stays behind them. Tools of others it asks for anew.
+
+        Spec: SDK "Persistence".
+        """
+        self.memory.restore(envelopes, me=self.id)
+        self.context_window.update_telemetry()
+
+    def ensure_context_headroom(self) -> Freed:
+        """Frees 30 % of the context of the model, where the conversation takes more than the rest of it."""
+        return self.context_window.ensure_context_headroom()
+
     def configure(self, **more: Any) -> None:
         """Changes options; running requests keep the old ones.
 
@@ -155,10 +191,7 @@ class MEWAgent:
             ConfigError: an option is unknown, or does not take its value; then nothing is changed.
         """
         before = self.options
-        if more:
-            now = {name: getattr(self.options, name) for name in self.options.__dataclass_fields__}
-            habits = now.pop("habits")._asdict()
-            self.options = AgentOptions.of({**now, **habits, **more})
+        self.options = before.changed(more)
         if self.options.questions_per_minute != before.questions_per_minute:
             self._rate = self._questions_rate()
         if self.options.log_level is not None:
@@ -171,17 +204,22 @@ class MEWAgent:
 
     # --- the hooks that a subclass may replace ---
 
-    def prepare_llm_tools(self) -> Sequence[ToolSpec]:
+    def prepare_llm_tools(self, tools: Sequence[Any] | None = None) -> Sequence[ToolSpec]:
         """The tools that the model is shown in the next step. It can call no others.
 
         By default these are the tools of others that this agent may call or propose, by `participant/tool`, and
         `read_resource` and `get_prompt`, where others have resources or prompts that it may read.
 
+        Args:
+            tools: those of others, as `get_available_tools` gives them; None takes all of these.
+
         Spec: SDK "Tool Preparation and Namespacing" (`prepareLLMTools`).
         """
-        return list_callable_tools(self.participant, contents=self.contents)
+        return list_callable_tools(self.participant, contents=self.contents, tools=tools)
 
-    async def reason(self, request: str, previous_thoughts: Sequence[Thought], *, run: Run) -> Move:
+    async def reason(
+        self, request: str, previous_thoughts: Sequence[Thought], *, run: Run | None = None
+    ) -> Move:
         """The next move: `CallTools`, `Think`, `FinalAnswer` or `GiveUp` of `mew_lab.agent.react`.
 
         It asks the model once, with the tools of `prepare_llm_tools`. Spec: SDK "MEWAgent" (`reason`).
@@ -189,14 +227,15 @@ class MEWAgent:
         Args:
             request: the text to work on.
             previous_thoughts: the steps so far, each with its calls and their observations.
-            run: the work on this request; `run.trace` shows thoughts in the space.
+            run: the work on this request; `run.trace` shows thoughts in the space. A method that replaces this one, or
+                one of the two below, may leave it out; None is the work that calls it.
 
         Raises:
             ModelFailed: the model gave no reply. The sender of the request gets that as the answer.
         """
-        return await run.reason(request, previous_thoughts)
+        return await (run or current_run()).reason(request, previous_thoughts)
 
-    async def act(self, action: str, action_input: Mapping[str, Any], *, run: Run) -> str:
+    async def act(self, action: str, action_input: Mapping[str, Any], *, run: Run | None = None) -> str:
         """Carries out one action of a move, and returns the observation for the model.
 
         It is awaited once for each call of a move, for all of them at once. An exception becomes an observation.
@@ -206,21 +245,24 @@ class MEWAgent:
             action: "tool_call".
             action_input: `tool` is the `participant/tool`, `arguments` the object of its arguments.
         """
-        return await self.execute_llm_tool_call(action_input["tool"], action_input["arguments"], run=run)
+        execute = call_hook(self.execute_llm_tool_call, run or current_run())
+        observation: str = await execute(action_input["tool"], action_input["arguments"])
+        return observation
 
     async def execute_llm_tool_call(
-        self, namespaced_tool: str, arguments: Mapping[str, Any], *, run: Run
+        self, namespaced_tool: str, arguments: Mapping[str, Any], *, run: Run | None = None
     ) -> str:
         """Calls `participant/tool` for the model, by request or by proposal, and returns its result as text.
 
         Spec: SDK "MEWAgent" (`executeLLMToolCall`).
         """
-        return await run.execute_tool_call(ToolCall("", namespaced_tool, arguments))
+        return await (run or current_run()).execute_tool_call(ToolCall("", namespaced_tool, arguments))
 
     # --- start and stop ---
 
     async def start(self) -> None:
-        """Joins the space, unless it has joined, and starts to handle messages. A second call does nothing.
+        """Joins the space, unless it has joined, and starts to handle messages. A second call does nothing; `connect` is
+        the same.
 
         It also restarts an agent that was shut down, or that lost its connection for good.
 
@@ -243,14 +285,18 @@ class MEWAgent:
             self._detach()
             raise
 
+    @begins_unawaited
     async def stop(self) -> None:
-        """Ends all work and leaves the space; `start` joins again. A second call does nothing."""
+        """Ends all work and leaves the space; `start` joins again. A second call does nothing. `disconnect` is
+        the same."""
         # No message begins new work; then the runs end, whose withdraws need the connection that is closed last.
         self._detach()
         await self.cancel_all("shutdown")
         await self.tasks.end(within=ENDS_WITHIN)
         await self.contents.close()
         await self.participant.stop()
+
+    connect, disconnect = start, stop
 
     async def aclose(self) -> None:
         """Stops for good, and closes a model that the agent made from a name. A second call does nothing."""
@@ -284,7 +330,7 @@ class MEWAgent:
         """Offers a tool to others; see `MEWParticipant.register_tool`."""
         self.participant.register_tool(tool, **options)
 
-    def add_resource(self, uri: str, content: Any, **options: Any) -> None:
+    def add_resource(self, uri: str | Mapping[str, Any], content: Any = None, **options: Any) -> None:
         """Offers a resource to others; see `MEWParticipant.register_resource`."""
         self.participant.register_resource(uri, content, **options)
 
@@ -343,6 +389,7 @@ class MEWAgent:
         """Runs it as a task of its own and returns the outcome; None when another participant stopped it."""
         task = asyncio.get_running_loop().create_task(self._work(run))
         self.runs[task] = run
+        self.reasoning_cancelled = False
         task.add_done_callback(self._discard_run)
         try:
             await asyncio.wait({task})
@@ -393,6 +440,7 @@ class MEWAgent:
     def _cancel_runs(self, *, by: Envelope) -> None:
         for task, run in tuple(self.runs.items()):
             if self._is_cancelled(run, by):
+                self.reasoning_cancelled = True
                 run.stop_by(by)
                 task.cancel(f"{by.kind} of {by.sender}")
 
@@ -410,11 +458,11 @@ class MEWAgent:
         full = len(self.tasks) >= self.options.max_concurrent + MAX_QUEUED
         if attention.verdict == "classify":
             if not full and self._judged.take(envelope.sender, now=now):
-                self.tasks.begin(self._classify(envelope))
+                self.tasks.start(self._classify(envelope))
         elif full or not self._rate.take(envelope.sender, now=now):
             self._refuse(envelope, now=now)
         else:
-            self.tasks.begin(self._respond(envelope))
+            self.tasks.start(self._respond(envelope))
 
     # --- answering ---
 
@@ -484,39 +532,3 @@ class MEWAgent:
             "messages_in_context": len(self.memory),
             "tokens": self.memory.tokens,
         }
-
-
-class BackgroundTasks:
-    """The background tasks of one agent. `report` is called with an exception that a task raises."""
-
-    def __init__(self, *, report: Callable[[Exception], object]) -> None:
-        self._report = report
-        self._running: set[asyncio.Task[Any]] = set()
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Starts one task, beside the others."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._on_done)
-
-    def cancel(self) -> set[asyncio.Task[Any]]:
-        """Cancels all tasks but the calling one, and returns them."""
-        others = self._running - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        return others
-
-    async def end(self, *, within: float) -> None:
-        """Cancels all tasks but the calling one, and waits for their end for at most so many seconds."""
-        others = self.cancel()
-        if others:
-            await asyncio.wait(others, timeout=within)
-
-    def _on_done(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        fault = None if task.cancelled() else task.exception()
-        if isinstance(fault, Exception):
-            self._report(fault)

@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ModelFailed
+from mew_lab.protocol.coerce import json_of
 from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
 
@@ -167,11 +168,7 @@ def _quoted(message: str) -> str:
 
 def _complaint(text: str) -> tuple[str, str]:
     """The text of an error, and its code. Servers nest it in `error`, `message` or `detail`, or write plain text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text.strip(), ""
-    code = ""
+    value, code = json_of(text, text.strip()), ""
     for _ in range(3):
         if not isinstance(value, dict):
             break

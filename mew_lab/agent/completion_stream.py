@@ -27,6 +27,7 @@ from typing import Any
 from mew_lab.agent.completion_errors import CompletionFailure, Redaction, failure_of_error
 from mew_lab.agent.model import Reply, ToolCall, Usage
 from mew_lab.agent.reply_text import TextCall, split_calls, split_reasoning
+from mew_lab.protocol.coerce import json_of, list_of, member, text_of
 from mew_lab.protocol.text import ToolNames, mend_surrogates
 from mew_lab.protocol.visible import one_line
 
@@ -134,8 +135,7 @@ class ReplyAssembly:
             TooLong: the reply exceeds a bound.
         """
         self._usage = _usage(chunk.get("usage")) or self._usage
-        choices = chunk.get("choices")
-        for choice in choices if isinstance(choices, list) else []:
+        for choice in list_of(chunk.get("choices")):
             if not isinstance(choice, dict) or choice.get("index") not in (0, None):
                 continue
             delta = choice.get("delta") or choice.get("message")
@@ -171,8 +171,7 @@ class ReplyAssembly:
         if reasoning := _text(delta.get("reasoning_content")) or _text(delta.get("reasoning")):
             self._count(reasoning)
             self._reasoning.append(reasoning)
-        calls = delta.get("tool_calls")
-        for place, part in enumerate(calls if isinstance(calls, list) else []):
+        for place, part in enumerate(list_of(delta.get("tool_calls"))):
             if isinstance(part, dict):
                 self._add_call(part, place)
 
@@ -188,8 +187,7 @@ class ReplyAssembly:
             self._on_text(piece)
 
     def _add_call(self, part: dict[str, Any], place: int) -> None:
-        index, id = part.get("index"), part.get("id")
-        id = id if isinstance(id, str) else ""
+        index, id = part.get("index"), text_of(part.get("id"))
         key = index if isinstance(index, int) else place
         call = self._at.get(key)
         if call is None or (id and call.id and id != call.id):  # some servers give each call the index 0
@@ -282,13 +280,11 @@ def _text(value: Any) -> str:
     """A text, or the texts of its parts."""
     if isinstance(value, list):
         return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
-    return value if isinstance(value, str) else ""
+    return text_of(value)
 
 
 def _usage(value: Any) -> Usage | None:
-    if not isinstance(value, dict):
-        return None
-    read, written = value.get("prompt_tokens"), value.get("completion_tokens")
+    read, written = member(value, "prompt_tokens"), member(value, "completion_tokens")
     if type(read) is int and type(written) is int and min(read, written) >= 0:
         return Usage(read, written)
     return None
@@ -347,12 +343,9 @@ class CompletionReader:
 
     def _add_chunk(self, data: str, *, cut: bool = False) -> None:
         """Adds the chunk of one event. With `cut` it may be a part of an event, and is ignored if it is not JSON."""
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
-            if cut:
-                return
-            chunk = None
+        chunk = json_of(data)
+        if chunk is None and cut:
+            return
         if not isinstance(chunk, dict):
             self._fail(self._describe_nonsense(data[:200].encode("utf-8", "replace")))
         elif chunk.get("error"):

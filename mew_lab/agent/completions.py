@@ -25,7 +25,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from mew_lab.agent.completion_errors import SECRET, CompletionFailure, Redaction, failure_of_status
@@ -33,6 +32,8 @@ from mew_lab.agent.completion_request import SAMPLING, ServerSupport, ask_for_le
 from mew_lab.agent.completion_stream import CompletionReader, ReplyAssembly, failure_of_break
 from mew_lab.agent.model import Message, Reply, ReplySettings, ToolSpec, estimate_prompt
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.address import read_host
+from mew_lab.protocol.coerce import list_of, mapping_of, member
 from mew_lab.protocol.text import ToolNames
 from mew_lab.protocol.token import SecretFilter, Token
 from mew_lab.protocol.visible import one_line
@@ -378,13 +379,11 @@ def context_length(listing: Any, model: str) -> int | None:
     Each server has its own name for it. The length with which a server was started takes precedence over the
     length with which the model was trained.
     """
-    entries = listing.get("data") if isinstance(listing, dict) else None
-    known = [entry for entry in (entries if isinstance(entries, list) else []) if isinstance(entry, dict)]
+    known = [entry for entry in list_of(member(listing, "data")) if isinstance(entry, dict)]
     named = [entry for entry in known if entry.get("id") == model]
     # A server of one model accepts any name of a model.
     for entry in named or (known if len(known) == 1 else []):
-        meta = entry.get("meta")
-        for source in (entry, meta if isinstance(meta, dict) else {}):
+        for source in (entry, mapping_of(entry.get("meta"))):
             for key in CONTEXT_KEYS:
                 value = source.get(key)
                 if type(value) is int and LEAST_CONTEXT <= value <= MOST_CONTEXT:
@@ -421,15 +420,13 @@ def _check_key(key: Token | None, *, needed: bool) -> Token | None:
 def _read_host(base_url: str) -> str:
     """The host and port of an address, the only parts that are ever shown."""
     try:
-        parts = urlsplit(base_url)
-        host, port = parts.hostname, parts.port
+        return read_host(base_url).text
     except ValueError:
-        host = port = None
-    if not host or parts.scheme not in ("http", "https"):
-        raise ConfigError("base_url= must be an address like http://127.0.0.1:8000/v1", key="base_url")
-    if "@" in parts.netloc:
-        raise ConfigError("base_url= holds a secret before its host: give it as api_key=", key="base_url")
-    return f"{host}:{port}" if port else host
+        raise ConfigError(
+            "base_url= must be an address like http://127.0.0.1:8000/v1, without a user or password before its host: "
+            "give the key as api_key=",
+            key="base_url",
+        ) from None
 
 
 def _make_client(base_url: str | None, key: Token | None) -> Any:

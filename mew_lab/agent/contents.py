@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mew_lab.agent.model import ToolSpec
+from mew_lab.protocol.coerce import list_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.participant import MEWParticipant
@@ -123,10 +124,9 @@ def _list_entries(title: str, key: str, peers: list[PeerEntry]) -> list[str]:
     lines = []
     for peer in peers[:MAX_LISTED]:
         about = peer.entry.get("description") or (peer.entry.get("name") if key != "name" else "")
-        arguments = peer.entry.get("arguments")
         names = [
             f"{argument.get('name')}{'*' if argument.get('required') is True else ''}"
-            for argument in (arguments if isinstance(arguments, list) else ())
+            for argument in list_of(peer.entry.get("arguments"))
             if isinstance(argument, Mapping)
         ]
         takes = f" ({', '.join(names)})" if names else ""

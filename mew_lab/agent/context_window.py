@@ -13,11 +13,12 @@ Spec: §3.5.6, §3.9.5 to §3.9.10, SDK "Conversation History", "Automatic Conte
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from mew_lab.agent.model import Message, estimate_prompt, estimate_tokens
 from mew_lab.protocol.envelope import Envelope
+from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.text import abridge
 from mew_lab.sdk.controls import Compacted
 from mew_lab.sdk.participant import MEWParticipant
@@ -79,6 +80,27 @@ class Memory:
         if len(self._entries) > MAX_ENTRIES:
             self._drop(slice(0, 1))
         return True
+
+    def restore(self, envelopes: Iterable[Envelope], *, me: str) -> None:
+        """Puts the conversation of these earlier messages before what is remembered, as the agent `me` kept it then.
+
+        What it was told to forget or to clear stays forgotten.
+        """
+        recent = self._entries
+        known = {entry.id for entry in recent}
+        self._entries, self._tokens = [], 0
+        for envelope in envelopes:
+            if envelope.id not in known:
+                self.observe(envelope)
+            if me not in envelope.to or malformed(envelope):
+                continue
+            if envelope.kind in ("participant/clear", "participant/restart"):
+                self.clear()
+            elif envelope.kind == "participant/forget":
+                self.forget(envelope.payload["direction"], envelope.payload.get("entries"))
+        self._entries += recent
+        self._drop(slice(0, max(0, len(self._entries) - MAX_ENTRIES)))
+        self._tokens = sum(entry.tokens for entry in self._entries)
 
     def before(self, id: str, *, length: int, me: str) -> list[Message]:
         """The last `length` messages before the message `id`, as prompt messages; those of `me` as the assistant's."""
@@ -156,11 +178,11 @@ class ContextWindow:
         telemetry.automatic = False
         telemetry.max_tokens = self._max_tokens
         return [
-            controls.on_forget(self._forget),
-            controls.on_compact(self._compact),
-            controls.on_clear(self._clear),
-            controls.on_restart(self._restart),
-            controls.on_shutdown(self._shutdown),
+            controls.keep_context("participant/forget", self._forget),
+            controls.keep_context("participant/compact", self._compact),
+            controls.keep_context("participant/clear", lambda: self._clear("cleared")),
+            controls.keep_context("participant/restart", lambda: self._clear("restart")),
+            controls.keep_context("participant/shutdown", lambda: self._stop_work("shutdown")),
         ]
 
     # --- counting ---
@@ -183,8 +205,17 @@ class ContextWindow:
 
     # --- trimming ---
 
-    def ensure_context_headroom(self, target: int) -> Freed:
-        """Drops the oldest conversation until at most `target` tokens are left; announces and reports it."""
+    def ensure_context_headroom(self, target: int | None = None) -> Freed:
+        """Drops the oldest conversation until at most `target` tokens are left; announces and reports it.
+
+        None is the context less its free part, where its length is known and the conversation takes more.
+        """
+        if target is None:
+            target = (
+                self._memory.tokens if self._max_tokens is None else int(self._max_tokens * (1 - HEADROOM))
+            )
+            if self._memory.tokens <= target:
+                return Freed(0, 0)
         telemetry = self._participant.telemetry
         telemetry.tell("compacting")
         freed = self._report_freed(self._memory.compact(target))
@@ -223,16 +254,9 @@ class ContextWindow:
         freed = self._report_freed(self._memory.compact(target))
         return Compacted(freed.tokens, freed.messages) if freed.messages else None
 
-    async def _clear(self) -> None:
-        await self._stop_work("cleared")
+    async def _clear(self, why: str) -> None:
+        await self._stop_work(why)
         self._report_freed(self._memory.clear())
-
-    async def _restart(self, payload: object) -> None:
-        await self._stop_work("restart")
-        self._report_freed(self._memory.clear())
-
-    async def _shutdown(self, payload: object) -> None:
-        await self._stop_work("shutdown")
 
 
 def _size(messages: list[Message]) -> int:

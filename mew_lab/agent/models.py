@@ -22,7 +22,7 @@ from mew_lab.agent.turn import CurrentTurn, format_reply, read_turn
 from mew_lab.errors import ConfigError, ModelFailed
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.settings.documents import read_yaml
+from mew_lab.settings.documents import read_file, read_yaml
 
 __all__ = ["OFFLINE", "FunctionModel", "ScriptedModel", "model_of", "with_settings"]
 
@@ -144,12 +144,8 @@ class ScriptedModel:
         Raises:
             ConfigError: it cannot be read, or holds no script.
         """
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as fault:
-            raise ConfigError(f"The script {path.name} cannot be read: {fault}", path=str(path)) from None
-        return cls(read_yaml(text, path=str(path)), name=path.stem)  # type: ignore[arg-type]
+        text = read_file(path, what="script")
+        return cls(read_yaml(text, path=str(path)), name=Path(path).stem)  # type: ignore[arg-type]
 
     async def reply(
         self,

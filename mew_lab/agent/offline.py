@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.agent.model import Message, Reply, ToolCall, ToolSpec
 from mew_lab.agent.turn import CurrentTurn, MadeCall, format_reply, read_turn
+from mew_lab.protocol.coerce import json_of, mapping_of, texts_of
 from mew_lab.protocol.text import cut
 
 __all__ = ["OfflineModel"]
@@ -306,14 +307,12 @@ def _stems(text: str, *, keep: bool = False) -> list[str]:
 
 
 def _properties(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    properties = schema.get("properties")
-    items = list(properties.items())[:24] if isinstance(properties, Mapping) else []
+    items = list(mapping_of(schema.get("properties")).items())[:24]
     return {str(key): shape for key, shape in items if isinstance(shape, Mapping)}
 
 
 def _required(schema: Mapping[str, Any]) -> list[str]:
-    required = schema.get("required")
-    return [key for key in required if isinstance(key, str)][:24] if isinstance(required, list) else []
+    return list(texts_of(schema.get("required"))[:24])
 
 
 def _type(shape: Mapping[str, Any]) -> str:
@@ -506,12 +505,7 @@ def _quote_answer(call: MadeCall, clause: str = "") -> str:
 
 def _tell(text: str, clause: str) -> str:
     """What a tool answered: a time, commits, a number for what was asked for, pairs of a small object, or a quote."""
-    value: Any = None
-    if text[:1] == "{" and len(text) <= MAX_SEEN:
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = None
+    value = json_of(text) if text[:1] == "{" and len(text) <= MAX_SEEN else None
     if isinstance(value, Mapping):
         if list(value) == ["result"] and not isinstance(value["result"], Mapping | list):
             text = value["result"] if isinstance(value["result"], str) else json.dumps(value["result"])

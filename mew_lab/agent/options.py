@@ -1,4 +1,4 @@
-"""Holds the options of an agent, each with its default and its check; pure.
+"""Holds the options of an agent, each with its default; pure. `sdk.options` reads their values.
 
 The names are those of the specification in the spelling of Python. Spec: SDK "AgentConfig", "ChatResponseConfig".
 """
@@ -15,6 +15,7 @@ from mew_lab.agent.model import ReplySettings
 from mew_lab.agent.prompts import Prompts
 from mew_lab.agent.react import Format
 from mew_lab.errors import ConfigError
+from mew_lab.sdk.options import OPTIONS, value_of
 from mew_lab.settings.faults import did_you_mean
 
 __all__ = ["AgentOptions"]
@@ -89,24 +90,24 @@ class AgentOptions:
         Raises:
             ConfigError: a name is unknown, or an option does not take its value; `key` names it.
         """
-        habits = {key: value for key, value in values.items() if key in Habits._fields}
-        own = {key: value for key, value in values.items() if key not in habits}
-        known = {option.name for option in dataclasses.fields(cls)}
-        for key in own:
-            if key not in known:
-                hint = did_you_mean(key, [*sorted(known), *Habits._fields])
+        return cls().changed(values)
+
+    def changed(self, values: Mapping[str, Any]) -> AgentOptions:
+        """These options with others in place of some. Raises as `of`."""
+        defaults = {option.name: option.default for option in dataclasses.fields(self)} | Habits()._asdict()
+        own: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in defaults:
+                hint = did_you_mean(key, sorted({*defaults, *OPTIONS}))
                 message = f"An agent has no option {key[:80]!r}" + (f"; {hint}" if hint else "")
                 raise ConfigError(message, key=key)
-        if isinstance(own.get("prompts"), Mapping):
-            own["prompts"] = _prompts(own["prompts"])
-        if isinstance(own.get("obeys"), str | list):
-            named = own["obeys"]
-            own["obeys"] = tuple(map(str.strip, named.split(","))) if isinstance(named, str) else tuple(named)
-        if habits:
-            own["habits"] = Habits(**habits)
-        options = cls(**own)
-        options.check()
-        return options
+            is_read = isinstance(value, Prompts | Habits) or (value in (None, "") and value == defaults[key])
+            own[key] = value if is_read else value_of(key, value, source="The options of an agent")
+        if isinstance(own.get("prompts"), dict):
+            own["prompts"] = Prompts(**own["prompts"])
+        habits = {key: own.pop(key) for key in Habits._fields if key in own}
+        whole = dataclasses.replace(self, **own)
+        return dataclasses.replace(whole, habits=whole.habits._replace(**habits))
 
     @property
     def reply_settings(self) -> ReplySettings:
@@ -126,67 +127,3 @@ class AgentOptions:
         return (
             self.prompts if self.prompts.system else self.prompts._replace(system=self.system_prompt or None)
         )
-
-    def check(self) -> None:
-        """Raises the ConfigError of the first value that an option does not take."""
-        for key, low, high in (
-            ("max_iterations", 1, 1000),
-            ("conversation_history_length", 0, 1000),
-            ("max_concurrent", 1, 1000),
-            ("max_observation", 100, 10_000_000),
-            ("questions_per_minute", 1, 100_000),
-        ):
-            _number(key, getattr(self, key), low, high, whole=True)
-        _number("discovery_wait", self.discovery_wait, 0, 3600)
-        for key in ("max_tokens", "max_reply_tokens", "call_timeout", "model_timeout", "silence_notice"):
-            if getattr(self, key) is not None:
-                _number(key, getattr(self, key), 0.001, 1e9, whole=key in ("max_tokens", "max_reply_tokens"))
-        if self.temperature is not None:
-            _number("temperature", self.temperature, 0, 2)
-        choice = self.tool_choice
-        if choice is not None and not (
-            isinstance(choice, str) and (choice in ("auto", "none", "required") or "/" in choice)
-        ):
-            raise _unfit("tool_choice", choice, "auto, none, required or the participant/tool to call")
-        _number("confidence_threshold", self.habits.confidence_threshold, 0, 1)
-        _number("context_window", self.habits.context_window, 0, 1000, whole=True)
-        switches = {key: getattr(self.habits, key) for key in Habits._fields[:4]}
-        switches |= {key: getattr(self, key) for key in ("reasoning_enabled", "reasoning_stream")}
-        optional = {"images": self.images, "text_calls": self.text_calls}
-        switches |= {key: value for key, value in optional.items() if value is not None}
-        for key, value in switches.items():
-            if not isinstance(value, bool):
-                raise _unfit(key, value, "true or false")
-        texts = {"name": self.name, "system_prompt": self.system_prompt, **self.prompts._asdict()}
-        for key, value in texts.items():
-            if not isinstance(value, str | None):
-                raise _unfit(key, value, "text")
-        obeys = self.obeys
-        if obeys is not None and not (
-            isinstance(obeys, tuple) and all(isinstance(name, str) and name for name in obeys)
-        ):
-            raise _unfit("obeys", obeys, "a list of participants' ids")
-        if self.reasoning_format not in ("native", "scratchpad"):
-            raise _unfit("reasoning_format", self.reasoning_format, "native or scratchpad")
-        if self.log_level is not None and self.log_level not in ("debug", "info", "warn", "error"):
-            raise _unfit("log_level", self.log_level, "debug, info, warn or error")
-
-
-def _prompts(templates: Mapping[str, Any]) -> Prompts:
-    for key in templates:
-        if key not in Prompts._fields:
-            raise ConfigError(
-                f"There is no prompt {str(key)[:80]!r}; there are {', '.join(Prompts._fields)}",
-                key=f"prompts.{key}",
-            )
-    return Prompts(**templates)
-
-
-def _number(key: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
-    kinds = (int,) if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
-        raise _unfit(key, value, f"a {'whole ' if whole else ''}number from {low:g} to {high:g}")
-
-
-def _unfit(key: str, value: object, takes: str) -> ConfigError:
-    return ConfigError(f"The option {key} of an agent takes {takes}, not {value!r:.80}", key=key)

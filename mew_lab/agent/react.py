@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.agent.model import Reply, ToolCall
+from mew_lab.protocol.coerce import json_of, mapping_of, text_of
 from mew_lab.protocol.content import CheckedPicture
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.visible import one_line
@@ -74,6 +75,21 @@ class Thought:
     reasoning: str
     calls: tuple[ToolCall, ...] = ()
     observations: tuple[str, ...] = ()
+
+    @property
+    def action(self) -> str:
+        """`tool_call`, or `continue` for a step without a call."""
+        return "tool_call" if self.calls else "continue"
+
+    @property
+    def action_input(self) -> dict[str, Any]:
+        """The `tool` and `arguments` of its first call; empty where it has none."""
+        return {"tool": self.calls[0].name, "arguments": self.calls[0].arguments} if self.calls else {}
+
+    @property
+    def observation(self) -> str:
+        """Its observations as one text."""
+        return "\n".join(self.observations)
 
 
 class Think(NamedTuple):
@@ -160,8 +176,7 @@ def _scratchpad(reply: Reply) -> Move:
     if step is None:
         return Think("", f"{FAULTY}: it is not one JSON object.")
     reasoning, action, action_input = step.get("reasoning"), step.get("action"), step.get("actionInput")
-    why = reasoning.strip() if isinstance(reasoning, str) else ""
-    inputs: Mapping[str, Any] = action_input if isinstance(action_input, dict) else {}
+    why, inputs = text_of(reasoning).strip(), mapping_of(action_input)
     if action == "continue":
         return Think(why)
     if action == "respond":
@@ -258,7 +273,8 @@ def read_scratchpad(text: str) -> tuple[Thought, ...]:
     def end() -> None:
         if "Observation" in values:
             name = values.get("Tool used", "")
-            calls = (ToolCall("", name, _arguments(values.get("Arguments", ""))),) if name else ()
+            arguments = mapping_of(json_of(values.get("Arguments", "")))
+            calls = (ToolCall("", name, arguments),) if name else ()
             observation = values["Observation"]
             thoughts.append(
                 Thought(values.get("Reasoning", ""), calls, (observation,) if calls or observation else ())
@@ -278,11 +294,3 @@ def read_scratchpad(text: str) -> tuple[Thought, ...]:
             label = ""
     end()
     return tuple(thoughts)
-
-
-def _arguments(text: str) -> dict[str, object]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

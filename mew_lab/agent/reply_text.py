@@ -13,11 +13,11 @@ Spec: SDK "LLM Tool Preparation"; threat 29.
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from mew_lab.protocol.coerce import json_of, mapping_of, text_of
 from mew_lab.protocol.difference import are_equal
 
 __all__ = ["TextCall", "is_quoted", "split_calls", "split_reasoning"]
@@ -59,9 +59,8 @@ def split_calls(text: str) -> tuple[str, tuple[TextCall, ...]]:
             break
         calls.append(_read_call(inner))
         before = rest[:start]
-        rest = (
-            before.rstrip() if before.rstrip().endswith(_CLOSE) else before
-        )  # the indent before the first one stays
+        # the indent before the first one stays
+        rest = before.rstrip() if before.rstrip().endswith(_CLOSE) else before
     if not calls or _is_code(rest):
         return text, ()
     return rest.rstrip(), tuple(reversed(calls))
@@ -81,19 +80,11 @@ def _is_code(before: str) -> bool:
 
 
 def _read_call(inner: str) -> TextCall:
-    try:
-        value = json.loads(inner)
-    except (ValueError, RecursionError):
-        value = None
-    members = value if isinstance(value, dict) else {}
-    name = members.get("name")
+    members = mapping_of(json_of(inner))
     arguments = members.get("arguments", members.get("parameters", {}))
     if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            pass
-    return TextCall(name if isinstance(name, str) else "", arguments, inner)
+        arguments = json_of(arguments, arguments)
+    return TextCall(text_of(members.get("name")), arguments, inner)
 
 
 def is_quoted(call: str, texts: Iterable[str]) -> bool:

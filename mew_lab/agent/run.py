@@ -22,12 +22,13 @@ in ReAct Loop".
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mew_lab.agent import prompts
@@ -53,6 +54,7 @@ from mew_lab.sdk.kept_results import KeptAnswer, holds_more_values, parse_result
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.slices import in_slices
+from mew_lab.settings.faults import kind_of
 
 __all__ = [
     "CUT_NOTE",
@@ -64,6 +66,8 @@ __all__ = [
     "Run",
     "RunOutcome",
     "SilenceNotice",
+    "call_hook",
+    "current_run",
     "list_callable_tools",
 ]
 
@@ -83,6 +87,7 @@ QUOTED = (
 )
 # Whether the call in work stood in a text.
 _FROM_TEXT: ContextVar[bool] = ContextVar("from_text", default=False)
+_CURRENT: ContextVar[Run] = ContextVar("run")
 UNKNOWN = "Outcome unknown: "
 MAX_TOOLS = 128  # what the usual APIs take
 MAX_DESCRIPTION = 2000
@@ -145,14 +150,39 @@ class RunOutcome(NamedTuple):
     text: str
 
 
+def current_run() -> Run:
+    """The run that works in this task.
+
+    Raises:
+        LookupError: none does.
+    """
+    try:
+        return _CURRENT.get()
+    except LookupError:
+        raise LookupError("no run of an agent works here; it is given as run=") from None
+
+
+def call_hook(hook: Callable[..., Any], run: Run) -> Callable[..., Any]:
+    """The hook with `run` where it takes that; the specification's own signatures have none."""
+    return partial(hook, run=run) if _takes_run(getattr(hook, "__func__", hook)) else hook
+
+
+@lru_cache
+def _takes_run(hook: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(hook).parameters
+    return "run" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+
+
 class Hooks(Protocol):
     """The parts of a run that an agent may replace; see the methods of `MEWAgent`. Spec: SDK "MEWAgent"."""
 
     def prepare_llm_tools(self) -> Sequence[ToolSpec]: ...
 
-    async def reason(self, request: str, previous_thoughts: Sequence[Thought], *, run: Run) -> Move: ...
+    async def reason(
+        self, request: str, previous_thoughts: Sequence[Thought], *, run: Run | None = None
+    ) -> Move: ...
 
-    async def act(self, action: str, action_input: Mapping[str, Any], *, run: Run) -> str: ...
+    async def act(self, action: str, action_input: Mapping[str, Any], *, run: Run | None = None) -> str: ...
 
 
 class Run:
@@ -208,6 +238,7 @@ class Run:
         self._gate = gate
         self._context_window = context_window
         self.stopped = ""  # why it was stopped; empty while it was not
+        self.final_response = ""  # once there is an answer
         self.excuse = ""  # the answer to the participant that asked, where it was stopped; may be empty
         self._numbers = itertools.count(1)
         self._free = asyncio.Semaphore(MAX_CALLS)
@@ -216,6 +247,18 @@ class Run:
     def context(self) -> str:
         """The id of its `reasoning/start`; empty before it, and where reasoning is off."""
         return self.trace.id
+
+    # The names of the specification's context of a loop, `ReActContext`.
+
+    @property
+    def original_envelope(self) -> Envelope | None:
+        """The message of the request; None for work without one."""
+        return self.trigger
+
+    @property
+    def iteration(self) -> int:
+        """The number of steps so far."""
+        return len(self.thoughts)
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -273,7 +316,8 @@ class Run:
         await run_all(waits)
 
     async def _loop(self) -> RunOutcome:
-        reason = self.reason if self._hooks is None else partial(self._hooks.reason, run=self)
+        _CURRENT.set(self)
+        reason = self.reason if self._hooks is None else call_hook(self._hooks.reason, self)
         try:
             while True:
                 move = await reason(self.request, self.thoughts)
@@ -381,7 +425,8 @@ class Run:
             return await self.execute_tool_call(call)
         try:
             action_input = {"tool": call.name, "arguments": call.arguments}
-            return await self._hooks.act("tool_call", action_input, run=self)
+            observation: str = await call_hook(self._hooks.act, self)("tool_call", action_input)
+            return observation
         except Exception as fault:  # of an overridden method: an observation like any other
             logger.exception("an overridden step of %s failed", self._participant.client.id)
             return f"{ERROR}{one_line(call.name, 120)}: {one_line(mask(str(fault)), 300)}"
@@ -402,8 +447,11 @@ class Run:
         """The observation, the id of the message, and its result; empty and None where nothing was sent or came."""
         participant, limit = self._participant, self._options.max_observation
         names = [tool.name for tool in self._tools]
-        if call.fault:
-            return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(call.fault, 500)}", "", None
+        unfit = call.fault
+        if not isinstance(call.arguments, Mapping):  # of a custom model
+            unfit = f"its arguments are {kind_of(call.arguments)}, and no object"
+        if unfit:
+            return f"{ERROR}{one_line(call.name, 120)} was not called: {one_line(unfit, 500)}", "", None
         if call.name not in names:
             some = ", ".join(names[:20]) or "none"
             return f"{ERROR}there is no tool {one_line(call.name, 120)}. Tools here: {some}", "", None
@@ -550,6 +598,7 @@ class Run:
         steps = sum(len(thought.calls) for thought in self.thoughts)
         used = f"after {steps} tool call{'s' if steps != 1 else ''}" if steps else "without a tool"
         self.trace.conclude(move.reasoning or f"Ready to respond, {used}.")
+        self.final_response = text
         return RunOutcome("answered", text)
 
     async def _give_up(self, move: GiveUp) -> RunOutcome:
@@ -565,17 +614,22 @@ class Run:
 
 
 def list_callable_tools(
-    participant: MEWParticipant, *, gate: Gate | None = None, contents: PeerContents | None = None
+    participant: MEWParticipant,
+    *,
+    gate: Gate | None = None,
+    contents: PeerContents | None = None,
+    tools: Sequence[Any] | None = None,
 ) -> list[ToolSpec]:
     """Lists the tools that a model is shown: tools of others that may be called or proposed, and pass the gate.
 
     Args:
         contents: adds the tools that read the resources and prompts of others; None adds none.
+        tools: the tools of others, as discovery gives them; None takes all of these.
 
     Spec: SDK "Tool Preparation and Namespacing".
     """
     specs = []
-    for tool in participant.discovery.get_available_tools():
+    for tool in participant.discovery.get_available_tools() if tools is None else tools:
         payload = {"method": "tools/call", "params": {"name": tool.name}}
         if (
             not tool.is_for_models

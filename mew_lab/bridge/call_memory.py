@@ -125,9 +125,8 @@ class CallMemory:
         self._sizes: dict[str, int] = {}  # of the outcomes on the disk, the oldest first
         # Of the entries, their lines, the index and the place. The sizes are the affair of the thread of the outcomes.
         self._lock = threading.Lock()
-        self._worker = ThreadPoolExecutor(
-            1, thread_name_prefix="call-memory"
-        )  # starts with its first outcome
+        # starts with its first outcome
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="call-memory")
         self._unknown: set[str] = set()  # ids of calls of which it is not known whether they took effect
         self._told: set[str] = set()
         self._is_closed = False

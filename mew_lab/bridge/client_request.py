@@ -32,6 +32,7 @@ from mew_lab.bridge.offers import ANSWER_AFTER_KEY, APPS
 from mew_lab.bridge.waiting_calls import WaitingCall, WaitingCalls
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import is_number, mapping_of, member
 from mew_lab.sdk.progress import Progress, token_of
 from mew_lab.sdk.tools import INVALID_PARAMS
 from mew_lab.settings.waiting import check_seconds
@@ -259,11 +260,11 @@ def _session_of(context: Any) -> ClientSession | None:
 
 
 def _answer_after(params: Mapping[str, Any] | None) -> float | None:
-    meta = (params or {}).get("_meta")
-    if not isinstance(meta, Mapping) or ANSWER_AFTER_KEY not in meta:
+    meta = mapping_of(member(params, "_meta"))
+    if ANSWER_AFTER_KEY not in meta:
         return None
     seconds = meta[ANSWER_AFTER_KEY]
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+    if is_number(seconds):
         with contextlib.suppress(ConfigError):
             return check_seconds(seconds, key=ANSWER_AFTER_KEY)
     why = f"{ANSWER_AFTER_KEY} in _meta is no number of seconds above 0, up to 30 days"

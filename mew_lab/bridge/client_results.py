@@ -23,6 +23,7 @@ from mcp.types.methods import serialize_server_result
 from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
 from mew_lab.bridge.offers import PENDING_LINE, RESULT, offered_link, offered_meta
+from mew_lab.protocol.coerce import member, text_of
 from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.text import letters
 from mew_lab.protocol.visible import one_line
@@ -162,9 +163,7 @@ _SHOWN = (("text",), ("resource", "text"), ("title",), ("name",), ("description"
 
 def _text_at(block: Any, path: tuple[str, ...]) -> str:
     """The text at that place of a block; empty where there is none."""
-    for name in path:
-        block = block.get(name) if isinstance(block, dict) else None
-    return block if isinstance(block, str) else ""
+    return text_of(member(block, *path))
 
 
 def as_offered(value: Any, participant: str) -> Any:

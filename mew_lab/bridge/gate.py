@@ -79,6 +79,7 @@ from mew_lab.bridge.waiting_calls import CallOutcome, WaitingCall, WaitingCalls,
 from mew_lab.errors import MewError, ProtocolError, ToolFailed
 from mew_lab.ledger.unknown_calls import has_effect, may_repeat
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import list_of, member
 from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.json_schema import Validator
@@ -586,11 +587,10 @@ class McpGate:
         asked = params.model_dump(
             by_alias=True, mode="json", exclude_none=True, include={"argument", "context"}
         )
-        what = f"{participant}/completion/complete"
         payload = {"method": "completion/complete", "params": {"ref": ref, **asked}}
         try:
             result = await self.participant.correlations.call(
-                (participant,), payload, what=what, timeout=COMPLETE_WITHIN, kind="mcp/request"
+                (participant,), payload, timeout=COMPLETE_WITHIN, kind="mcp/request"
             )
         except MewError as fault:
             if isinstance(fault, ToolFailed) and fault.code == METHOD_NOT_FOUND:
@@ -621,13 +621,12 @@ class McpGate:
             result = await self.request(request, own[0], "resources/read", {"uri": own[1]})
         if isinstance(result, types.InputRequiredResult):
             return result
-        contents = result.get("contents")
         return {
             **result,
             "contents": [
                 {**content, "uri": offered_uri(own[0], content["uri"])}
-                for content in (contents if isinstance(contents, list) else ())
-                if isinstance(content, dict) and isinstance(content.get("uri"), str)
+                for content in list_of(result.get("contents"))
+                if isinstance(member(content, "uri"), str)
             ],
         }
 
@@ -711,9 +710,8 @@ class McpGate:
         """
         if not has_effect(payload["method"]):
             return None
-        first = self.calls.find_unknown(
-            key
-        )  # also of before a crash, and those that only this gate gave up on
+        # also of before a crash, and those that only this gate gave up on
+        first = self.calls.find_unknown(key)
         if not first:
             found = self.participant.unknown_calls.find((participant,), payload, time.time())
             first = found.request.id if found is not None else ""

@@ -27,6 +27,7 @@ from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.transport.line_judge import answered_id
 
 __all__ = ["EventBody", "connect"]
 
@@ -220,12 +221,17 @@ class _Answer(httpx2.AsyncByteStream):
             texts = await self._reader.read_texts(line.take(), self._server.unread)
             if not texts:
                 raise httpx2.StreamError(f"it has {size} bytes, and is no answer of MCP")
-            yield texts[0]
+            # The library takes one message here. Of a batch that is the answer.
+            yield texts[0] if len(texts) == 1 else max(texts, key=_is_answer)
         finally:
             line.drop()
 
     async def aclose(self) -> None:
         await self._body.aclose()
+
+
+def _is_answer(text: bytes) -> bool:
+    return answered_id(json.loads(text)) is not None
 
 
 class EventBody(httpx2.AsyncByteStream):

@@ -39,9 +39,8 @@ def quiet_library() -> None:
         logging.getLogger(name).addFilter(_is_of_others)  # the same filter counts once
 
 
-_told: BoundedDict[str, tuple[float, int]] = BoundedDict(
-    MAX_KEYS
-)  # the time of the last line, left out since
+# the time of the last line, left out since
+_told: BoundedDict[str, tuple[float, int]] = BoundedDict(MAX_KEYS)
 
 
 def warn_rarely(about: str, sentence: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -24,15 +24,18 @@ from mew_lab.bridge.remote import RemoteServer, is_lost_answer
 from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
 from mew_lab.bridge.subscriptions import ChangeLimit, LogLimit, Subscriptions
+from mew_lab.bridge.written_files import WRITING_TOOLS, FileWrite, check_writes, find_written
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.ledger.unknown_calls import DAY, UnknownCall, check_repeats_within, has_effect
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import member, text_of
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovery import CHANGED, ToolReader, ToolReading
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
+from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.request_server import ASKED
 from mew_lab.sdk.result_store import ResultLimits, ResultStore
 from mew_lab.sdk.slices import in_slices
@@ -109,14 +112,18 @@ class McpBridge:
         elicitation: whether the server may ask the person who decided a call for more, by a form or an address.
         sampling: whether the server may ask for replies of the owner's model; she approves each.
         roots: the folders that the server is told of, if it asks; None offers none.
+        writes: the tools that write a file, besides those known by the name of the server: for each, the names of its
+            arguments with the path and the content.
         state: as `MEWParticipant` has it; None is the user's folder, where the server is not given that.
-        strict_unknown, repeats_within: as `MEWParticipant` has them.
+        strict_unknown, repeats_within, logical: as `MEWParticipant` has them.
+        quorum, deciders: how many of which participants must have said yes to a call, as `ToolBox` has them.
         results: as `MEWParticipant` has them.
         unknown: the calls of unknown outcome in the journal of its space; None where nobody here has that.
 
     Raises:
-        ConfigError: when there is no command, a named variable is not set, a root does not exist, `repeats_within`
-            is no number of seconds, or as `RemoteServer`.
+        ConfigError: when there is no command, a named variable is not set, a root does not exist, `writes` names no
+            pair of arguments or is given for a URL, `repeats_within` is no number of seconds, `quorum` is no count of
+            the deciders, or as `RemoteServer`.
     """
 
     def __init__(
@@ -136,15 +143,21 @@ class McpBridge:
         elicitation: bool = True,
         sampling: bool = False,
         roots: Sequence[str | Path] | None = None,
+        writes: Mapping[str, Sequence[str]] | None = None,
         state: Callable[[], Path | None] | None = None,
         strict_unknown: bool = False,
         repeats_within: float = DAY,
         unknown: Iterable[UnknownCall] | None = None,
         results: ResultLimits | None = None,
+        quorum: int | None = None,
+        deciders: Collection[str] = (),
+        logical: Callable[[str], str] = str,
     ) -> None:
         self.name = name
         within = check_repeats_within(repeats_within)
         self._on_repeat: dict[str, Any] = {"strict_unknown": strict_unknown, "repeats_within": within}
+        self.quorum = Quorum.of(quorum, deciders)
+        self._logical = logical
         self._unknown = None if unknown is None else tuple(unknown)
         self._state = state or (lambda: state_folder(outside=self.folders))
         self._results = ResultStore(self._state, results)
@@ -186,6 +199,7 @@ class McpBridge:
             subscribe=lambda uri: self._opened().subscribe(uri),
             unsubscribe=lambda uri: self._opened().unsubscribe(uri),
         )
+        self._writes = check_writes(name, writes, runs_here=self.cwd is not None)
         self._own: dict[str, Callable[[McpSession, Mapping[str, Any]], Awaitable[None]]] = {
             "logging/setLevel": self._set_log_level,
             "resources/subscribe": lambda _, params: self._change_subscription(params, subscribes=True),
@@ -203,8 +217,12 @@ class McpBridge:
     @property
     def folders(self) -> list[Path]:
         """The folders to which the server is given access: its roots, and those that its command names."""
+        return [*self._named, *self._rooted]
+
+    @property
+    def _rooted(self) -> list[Path]:
         uris = [root["uri"] for root in self._requests.roots or ()]
-        return [*self._named, *(Path(url2pathname(urlsplit(uri).path)) for uri in uris)]
+        return [Path(url2pathname(urlsplit(uri).path)) for uri in uris]
 
     @property
     def pid(self) -> int:
@@ -214,6 +232,23 @@ class McpBridge:
     def hints_of(self, tool: str) -> Mapping[str, Any]:
         """The annotations that the server gave of a tool; empty where it gave none."""
         return next((known.annotations for known in self.listed.tools if known.name == tool), {})
+
+    def find_write(self, tool: str, arguments: Mapping[str, Any]) -> FileWrite | None:
+        """The file that a call of a server in this process' care would write; None where none is known.
+
+        A server that knows roots takes these in place of the folders that its command names. Of several such folders one
+        may be there for another reason, so a relative path then means no known file.
+        """
+        if self.cwd is None:
+            return None
+        if (marked := self._writes.get(tool)) is not None:
+            return find_written(marked, arguments, roots=[self.cwd, *self.folders], base=self.cwd)
+        session = self._run.session
+        name = "" if session is None else text_of(member(session.initialized, "serverInfo", "name"))
+        known = WRITING_TOOLS.get(name, {}).get(tool)
+        rooted, named = self._rooted, self._named
+        base = rooted[0] if rooted else named[0] if len(named) == 1 else None
+        return known and find_written(known, arguments, roots=rooted or named, base=base)
 
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the server, then joins the space with it; returns the participant.
@@ -225,7 +260,12 @@ class McpBridge:
         try:
             await self._open()
             self.participant = self._requests.participant = MEWParticipant(
-                client, tools=self, state=self._state, results=self._results, **self._on_repeat
+                client,
+                tools=self,
+                state=self._state,
+                results=self._results,
+                logical=self._logical,
+                **self._on_repeat,
             )
             if self._unknown is not None:
                 self.participant.adopt_unknown(self._unknown)

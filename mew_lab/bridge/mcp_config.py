@@ -33,6 +33,7 @@ from mew_lab.bridge.secrets import HIDDEN, hide_arguments, names_secret, remembe
 from mew_lab.bridge.server_entries import TRANSPORTS, ServerEntry, ServerReader
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.address import Address, read_host
+from mew_lab.protocol.coerce import list_of
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line, visible
@@ -357,9 +358,8 @@ class _ConfigReader(ServerReader):
         if not isinstance(value, Mapping):
             self.fault(at, f"a server must be a mapping, not {kind_of(value)}")
             return None
-        if (
-            self.flag(value, "disabled", at, False) or value.get("enabled") is False
-        ):  # its other members are nobody's business
+        # its other members are nobody's business
+        if self.flag(value, "disabled", at, False) or value.get("enabled") is False:
             entry = ServerEntry(name=name, type="stdio")
             return ConfiguredServer(entry, self.folder, at=at, disabled=True)
         entry = self._entry(name, value, at)
@@ -453,7 +453,7 @@ class _ConfigReader(ServerReader):
     def _inputs(self, value: object) -> dict[str, Input | str]:
         """The inputs by id; a sentence for one that cannot be asked for."""
         inputs: dict[str, Input | str] = {}
-        for n, item in enumerate(value if isinstance(value, list) else ()):
+        for n, item in enumerate(list_of(value)):
             at = place("inputs", n)
             if not isinstance(item, Mapping) or not isinstance(id := item.get("id"), str) or not id:
                 continue

@@ -14,7 +14,6 @@ Spec: tools-agent.md "MCP Server Project", TA-51 to TA-54; threat 40.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections import Counter, deque
@@ -28,7 +27,7 @@ from mew_lab.bridge.delivery import ANSWER_DELIVERY, SESSION_HEADER, AnswerDeliv
 from mew_lab.bridge.mcp_server import MAX_REQUEST
 from mew_lab.bridge.message_reader import may_be_costly
 from mew_lab.gateway.admission import MISSING_BEARER, Hosts, bearer
-from mew_lab.gateway.http_server import HttpServer, admit
+from mew_lab.gateway.http_server import HttpServer, admit, refuse
 from mew_lab.protocol.token import Token
 from mew_lab.transport.line_judge import MAX_CONTAINERS, MAX_VALUES
 from mew_lab.transport.listener import SPARE, LimitedLog, descriptor_limit
@@ -143,12 +142,10 @@ class McpHttpServer:
         self._bytes = 0  # of their bodies
         self._turns = _Turns()
         self._opening = 0  # requests that open a session
-        self._reading: dict[
-            asyncio.Event, float
-        ] = {}  # when each body began, by what ends it; the oldest first
-        self._streams: dict[
-            AnswerDelivery, float
-        ] = {}  # when those without a session began; the oldest first
+        # when each body began, by what ends it; the oldest first
+        self._reading: dict[asyncio.Event, float] = {}
+        # when those without a session began; the oldest first
+        self._streams: dict[AnswerDelivery, float] = {}
         # The lifespan holds the sessions of the library.
         self._server = HttpServer(self, frame_bytes=MAX_REQUEST, lifespan=True)
 
@@ -181,7 +178,7 @@ class McpHttpServer:
             id = id if id in self._sessions else LISTEN if listens else ""
             refusal = self._find_excess(id, body) if body is not None else UNREAD
         if refusal is not None:
-            await _refuse(send, *refusal)
+            await refuse(send, *refusal)
             return
         admit(scope, None)
         opens = SESSION_HEADER not in headers and body is not None and b'"initialize"' in body
@@ -254,23 +251,15 @@ class McpHttpServer:
         if id == LISTEN and len(self._streams) >= STREAMS:
             age = asyncio.get_running_loop().time() - next(iter(self._streams.values()))
             if age < STREAM or self._requests[id] > STREAMS:
-                return 503, "limit_exceeded", f"{STREAMS} streams are open; try again later"
+                return _full(f"{STREAMS} streams are open")
         most = min(REQUESTS, (descriptor_limit() - SPARE) * 3 // 4)
         if self._requests.total() >= most:
-            return 503, "limit_exceeded", f"{most} requests wait for their answer; try again later"
+            return _full(f"{most} requests wait for their answer")
         if size > SMALL and self._bytes + size > WAITING:
-            return (
-                503,
-                "limit_exceeded",
-                f"requests of {WAITING} bytes wait for their answer; try again later",
-            )
+            return _full(f"requests of {WAITING} bytes wait for their answer")
         if self._requests[id] >= most // 2:
             what = "of this session" if id else "without a session"
-            return (
-                503,
-                "limit_exceeded",
-                f"{most // 2} requests {what} wait for their answer; try again later",
-            )
+            return _full(f"{most // 2} requests {what} wait for their answer")
         return None
 
     async def _make_room(self, scope: Any) -> None:
@@ -316,6 +305,10 @@ class McpHttpServer:
         await self._server.stop(within=LAST_REQUESTS)
 
 
+def _full(why: str) -> tuple[int, str, str]:
+    return 503, "limit_exceeded", f"{why}; try again later"
+
+
 def _replay(body: bytes | None, receive: Any) -> Any:
     """A `receive` (ASGI) that gives a body that was read, and then what comes behind it."""
     waiting = [{"type": "http.request", "body": body or b"", "more_body": False}]
@@ -328,15 +321,3 @@ def _replay(body: bytes | None, receive: Any) -> Any:
 
 async def _never() -> Any:
     await asyncio.Event().wait()
-
-
-async def _refuse(send: Any, status: int, error: str, message: str) -> None:
-    body = json.dumps({"error": error, "message": message}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-        *([(b"www-authenticate", b"Bearer")] if status == 401 else []),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

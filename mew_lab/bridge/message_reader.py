@@ -56,9 +56,8 @@ class MessageReader:
         self._server = server
         self._judge = judge
         self._waiting: dict[str | int, None] = {}  # ids of requests that the server has not answered
-        self._unnamed: list[
-            tuple[set[str | int], str]
-        ] = []  # whose answers lines may have been, and what these were
+        # whose answers lines may have been, and what these were
+        self._unnamed: list[tuple[set[str | int], str]] = []
 
     def note_sent(self, message: Any) -> None:
         """Records a message to the server."""
@@ -68,16 +67,14 @@ class MessageReader:
             self._waiting.pop((message.params or {}).get("requestId", ""), None)  # it need not be answered
 
     async def read(self, line: bytes | LongLine) -> list[Any]:
-        """The message of a line, and the ends of requests that are known with it."""
-        if isinstance(line, LongLine):
-            message = await self._read_long(line)
-        else:
-            message = await self._read_short(line)
-        messages = [] if message is None else [message]
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
-            self._waiting.pop(message.id, None)
-            for candidates, _ in self._unnamed:
-                candidates.discard(message.id)
+        """The message of a line, or those of a batch, and the ends of requests that are known with them."""
+        read = [await self._read_long(line)] if isinstance(line, LongLine) else await self._read_short(line)
+        messages = [message for message in read if message is not None]
+        for message in messages:
+            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+                self._waiting.pop(message.id, None)
+                for candidates, _ in self._unnamed:
+                    candidates.discard(message.id)
         return messages + self._end_unnamed()
 
     async def read_texts(
@@ -96,7 +93,11 @@ class MessageReader:
                 key = secrets.token_hex(16)
                 unread[key] = message.result
                 message = types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result={UNREAD: key})
-            elif isinstance(line, bytes) and not isinstance(message, types.JSONRPCError):
+            elif (
+                isinstance(line, bytes)
+                and not _is_batch(line)
+                and not isinstance(message, types.JSONRPCError)
+            ):
                 texts.append(line)
                 continue
             texts.append(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
@@ -121,31 +122,31 @@ class MessageReader:
                 return set(lost)
         return set()
 
-    async def _read_short(self, line: bytes) -> Any:
+    async def _read_short(self, line: bytes) -> list[Any]:
         if _is_large(line):
             found = await self._judge.judge(line)
             if found is None and may_be_costly(line):
-                return self._refuse(LongLine(line[:ENDS], line[-ENDS:]), "could not be looked at in time")
+                return [self._refuse(LongLine(line[:ENDS], line[-ENDS:]), "could not be looked at in time")]
             if found is not None and not found.is_json:
-                return self._answer_no_json(line)
+                return [self._answer_no_json(line)]
             if found is not None and (found.values > MAX_VALUES or found.containers > MAX_CONTAINERS):
-                return await self._read_costly(line, found.answers)
+                return [await self._read_costly(line, found.answers)]
         try:
             plain = json.loads(line, parse_int=_read_int)
             if b"\\ud" in line or b"\\uD" in line:  # a lone surrogate cannot be sent on
                 json.dumps(plain, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
-            return self._answer_no_json(line)
-        try:
-            return types.jsonrpc_message_adapter.validate_python(plain, by_name=False)
-        except ValueError:
-            return _failed_answer(plain)
+            return [self._answer_no_json(line)]
+        # A server of MCP 2025-03-26 may send several messages as one, and each client of it has to take them.
+        return [_read_message(one) for one in plain] if isinstance(plain, list) else [_read_message(plain)]
 
     async def _read_costly(self, line: bytes, answers: int | str | None) -> Any:
         """The response of a line of many values, with its result unread; None for one that answers no request."""
         why = f"has more than {MAX_VALUES} values and names, or {MAX_CONTAINERS} lists and objects"
         if answers is None:
-            logger.debug("a message of %s that %s is left out", self._server, why)
+            if _is_batch(line):
+                return self._refuse(LongLine(line[:ENDS], line[-ENDS:]), why)
+            self._leave_out(why)
             return None
         if self._spool is None:
             return _unknown_answer(answers, f"The MCP server sent an answer that {why}")
@@ -182,7 +183,7 @@ class MessageReader:
     def _answer_no_json(self, line: bytes) -> types.JSONRPCError | None:
         """The end of the request that a whole line answers, although it cannot be read."""
         ends = LongLine(line[:ENDS], line[-ENDS:])
-        if ends.answers is None or not ends.is_object:
+        if ends.answers is None or not ends.may_answer:
             logger.debug("a line of %s is no JSON-RPC message", self._server)
             return None
         why = f"it is no JSON, or has an integer of more than {MOST_DIGITS} digits"
@@ -191,10 +192,13 @@ class MessageReader:
     def _refuse(self, line: LongLine, why: str) -> types.JSONRPCError | None:
         if (id := line.answers) is not None:
             return _unknown_answer(id, f"The MCP server sent an answer that {why}")
-        if not line.is_request and line.is_object and self._waiting:
+        if not line.is_request and line.may_answer and self._waiting:
             self._unnamed.append((set(self._waiting), why))
-        logger.debug("a message of %s that %s is left out", self._server, why)
+        self._leave_out(why)
         return None
+
+    def _leave_out(self, why: str) -> None:
+        logger.debug("a message of %s that %s is left out", self._server, why)
 
 
 def find_unread(result: Mapping[str, Any], unread: MutableMapping[str, UnreadResult]) -> UnreadResult | None:
@@ -215,9 +219,20 @@ def may_be_costly(line: bytes) -> bool:
     return brackets > MAX_CONTAINERS or names > MAX_VALUES
 
 
+def _is_batch(line: bytes) -> bool:
+    return line.lstrip()[:1] == b"["
+
+
 def _is_large(line: bytes) -> bool:
     """Whether another process looks at a line before it is parsed."""
     return len(line) > LARGE or may_be_costly(line)
+
+
+def _read_message(value: Any) -> Any:
+    try:
+        return types.jsonrpc_message_adapter.validate_python(value, by_name=False)
+    except ValueError:
+        return _failed_answer(value)
 
 
 def _failed_answer(answer: Any) -> types.JSONRPCError | None:

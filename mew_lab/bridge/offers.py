@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from mew_lab.protocol.coerce import line_of
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.text import client_names, letters
 from mew_lab.protocol.visible import one_line
@@ -184,7 +185,7 @@ class OfferedTool(NamedTuple):
 
     def _title(self, title: object) -> str:
         """A title for clients, which show it in place of the name: so it says its participant as well."""
-        shown = one_line(title, _MAX_TITLE) if isinstance(title, str) else ""
+        shown = line_of(title, _MAX_TITLE)
         return f"{self.tool.participant}: {shown}" if shown.strip() else ""
 
 

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from mew_lab.bridge.secrets import hide_arguments, remember_variables
 from mew_lab.errors import ConfigError, MewError
+from mew_lab.protocol.coerce import json_of
 from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
@@ -66,9 +67,8 @@ GRACE = 1.0  # seconds between the close of its input, SIGTERM, and SIGKILL
 _FETCHERS = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "uv", "uvx", "pipx", "deno", "docker", "podman"}
 )
-_FRAME = re.compile(
-    rb"\s|Traceback \(most recent call last\)"
-)  # a line of a stack, beside which the reason stands
+# a line of a stack, beside which the reason stands
+_FRAME = re.compile(rb"\s|Traceback \(most recent call last\)")
 
 
 def may_fetch(command: Sequence[str]) -> bool:
@@ -147,9 +147,9 @@ class LongLine(NamedTuple):
     why: str = ""
 
     @property
-    def is_object(self) -> bool:
-        """Whether it may be a JSON object, as its ends say."""
-        return self.head.lstrip()[:1] == b"{" and self.tail.rstrip()[-1:] == b"}"
+    def may_answer(self) -> bool:
+        """Whether it may be a JSON object, or a batch of them, as its ends say."""
+        return _BEGIN.match(self.head) is not None and _END.search(self.tail) is not None
 
     @property
     def answers(self) -> int | str | None:
@@ -157,10 +157,7 @@ class LongLine(NamedTuple):
         found = _HEAD_ID.match(self.head) or _TAIL_ID.search(self.tail)
         if found is None or self.is_request:
             return None
-        try:
-            id = json.loads(found[1])
-        except ValueError:
-            return None
+        id = json_of(found[1])
         return id if isinstance(id, str | int) and not isinstance(id, bool) else None
 
     @property
@@ -169,6 +166,7 @@ class LongLine(NamedTuple):
         return _METHOD.match(self.head) is not None
 
 
+_BEGIN, _END = re.compile(rb"\s*(?:\[\s*)?\{"), re.compile(rb"\}(?:\s*\])?\s*$")
 _ID = rb'"id"\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,256}")\s*'
 _RPC = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _HEAD_ID = re.compile(rb"\s*\{\s*(?:" + _RPC + rb",\s*)?" + _ID + rb",")
@@ -428,9 +426,8 @@ class ServerProcess:
         async def read_reports() -> None:
             while line := await reader.readline():
                 self._code = _parse_report(line).get("exit", self._code)
-            if (
-                self._code is None
-            ):  # the keeper is lost; all its processes are in the process group with its number
+            # the keeper is lost; all its processes are in the process group with its number
+            if self._code is None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
                 self._code = await process.wait()

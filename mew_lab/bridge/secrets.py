@@ -19,6 +19,7 @@ __all__ = [
     "HIDDEN",
     "SECRET_LENGTH",
     "hide_arguments",
+    "hide_in_lines",
     "names_secret",
     "remember_secret",
     "remember_variables",
@@ -65,6 +66,13 @@ _PLAIN = re.compile(r"[\w.~+/=@:%,-]+")  # one word: neither a command for a she
 _CREDENTIAL = re.compile(r"\b(Bearer|Basic|token)(\s+)([A-Za-z0-9._~+/=-]+)(?![^\s\"',])", re.IGNORECASE)
 _VARIABLES = re.compile(r"(?:\$\{[^{}]*\})+")
 _DEFAULT = re.compile(r"\$\{([^{}:]*):-([^{}]*)\}")
+# A value behind a name that says so, as a file of settings has it. The value is one word, and no call or expression.
+_SETTING = re.compile(
+    r"(?i)(?<![\w-])([\w.-]{0,40}(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|"
+    r"credential)[\w.-]{0,40})([\"']?\s{0,9}[:=]\s{0,9})([\"']?)([^\s\"'(){}\[\]<>,;$]{4,512}+)(?![(\[])"
+)
+_IN_ADDRESS = re.compile(r"(?<=://)([^\s/@:]{0,128}:)([^\s/@]{1,256})(?=@)")
+_PRIVATE_KEY = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY-----")
 _NAME = re.compile(r"[\w.-]{1,128}")  # of a variable or an option; the padding of base64 follows no name
 _HEADER = re.compile(r"([\w-]{1,128})(:\s*)(.+)", re.DOTALL)
 
@@ -107,6 +115,30 @@ def hide_arguments(words: Sequence[str]) -> list[str]:
         shown.append(_hide(word, before))
         before = word
     return [mask(word) for word in shown]
+
+
+def hide_in_lines(lines: Sequence[str]) -> list[str]:
+    """The lines of a file as they may be shown: secrets that are known by their name or form are `…`.
+
+    None of them is remembered. A private key is hidden from its first line to its last.
+    """
+    shown, in_key = [], False
+    for line in lines:
+        if border := _PRIVATE_KEY.search(line):
+            in_key = border[1] == "BEGIN" and not _PRIVATE_KEY.search(line, border.end())
+            shown.append(border[0] if border.span() == (0, len(line)) else f"{border[0]}{HIDDEN}")
+        elif in_key:
+            shown.append(HIDDEN)
+        else:
+            line = _KNOWN.sub(HIDDEN, mask(line))
+            line = _SETTING.sub(_hide_setting, line)
+            shown.append(_IN_ADDRESS.sub(rf"\1{HIDDEN}", line))
+    return shown
+
+
+def _hide_setting(match: re.Match[str]) -> str:
+    name, sign, quote, _ = match.groups()
+    return f"{name}{sign}{quote}{HIDDEN}" if names_secret(name) else match[0]
 
 
 def _hide(word: str, before: str) -> str:

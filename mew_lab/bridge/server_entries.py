@@ -18,11 +18,8 @@ from mew_lab.settings.members import MemberReader
 
 __all__ = ["STARTED", "TRANSPORTS", "ServerEntry", "ServerReader"]
 
-TRANSPORTS: Mapping[str, str] = {
-    "streamable-http": "http",
-    "http": "http",
-    "sse": "sse",
-}  # of servers at a URL, by their type
+# of servers at a URL, by their type
+TRANSPORTS: Mapping[str, str] = {"streamable-http": "http", "http": "http", "sse": "sse"}
 STARTED = ("stdio", *TRANSPORTS)  # the types of servers that are started
 
 

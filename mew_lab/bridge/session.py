@@ -31,6 +31,7 @@ from mew_lab.bridge.offers import APPS, GATE, PENDING, PROPOSAL, RESULT, STATE
 from mew_lab.bridge.process import LineJudge, ServerProcess
 from mew_lab.bridge.remote import RemoteServer
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import mapping_of, member
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
@@ -209,8 +210,7 @@ class McpSession:
     @property
     def _is_gate(self) -> bool:
         """Whether the server says that it is a gate of ours: then a call that is pending there has no result yet."""
-        about = self.initialized.get("serverInfo")
-        return isinstance(about, Mapping) and about.get("name") == GATE
+        return bool(member(self.initialized, "serverInfo", "name") == GATE)
 
     async def _complete(
         self, method: str, params: Mapping[str, Any], on_progress: OnProgress | None
@@ -251,8 +251,7 @@ class McpSession:
         except asyncio.CancelledError:
             self._cancelling.start(self._cancel_unnamed_task(making))
             raise
-        task = None if isinstance(made, UnreadResult) else made.get("task")
-        id = task.get("taskId") if isinstance(task, Mapping) else None
+        id = None if isinstance(made, UnreadResult) else member(made, "task", "taskId")
         if not isinstance(id, str):
             return made  # it has run at once
         try:
@@ -275,9 +274,7 @@ class McpSession:
 
     def _take_tasks(self, listed: dict[str, Any]) -> dict[str, Any]:
         """A list of tools in which none requires a task: those are run as tasks here, where the server can run tasks."""
-        declared: Any = self.initialized.get("capabilities")
-        for name in ("tasks", "requests", "tools", "call"):
-            declared = declared.get(name) if isinstance(declared, Mapping) else None
+        declared = member(self.initialized, "capabilities", "tasks", "requests", "tools", "call")
         tools = listed.get("tools")
         if not isinstance(declared, Mapping) or not isinstance(tools, list):
             return listed
@@ -306,15 +303,14 @@ class McpSession:
             )
         asked: dict[str, tuple[str, Mapping[str, Any]]] = {}
         for key, request in inputs.items():
-            name = request.get("method") if isinstance(request, Mapping) else None
+            name = member(request, "method")
             if not isinstance(name, str) or name not in self._on_request.methods:
                 wanted = one_line(str(name), 80)
                 raise RpcError(
                     INTERNAL_ERROR,
                     f"The MCP server asks for {wanted} to answer {method}, which it was not offered",
                 )
-            given = request.get("params")
-            asked[key] = name, given if isinstance(given, Mapping) else {}
+            asked[key] = name, mapping_of(request.get("params"))
         about = ASKED.get()
         async with asyncio.TaskGroup() as group:
             tasks = {
@@ -341,11 +337,7 @@ class McpSession:
         """Sends one request; its result as the server sent it. Raises as `request`."""
         own = dict(params)
         if self._log_level:
-            meta = own.get("_meta")
-            own["_meta"] = {
-                **(meta if isinstance(meta, Mapping) else {}),
-                f"{MODERN_META}logLevel": self._log_level,
-            }
+            own["_meta"] = {**mapping_of(own.get("_meta")), f"{MODERN_META}logLevel": self._log_level}
         request = types.Request[dict[str, Any], str](method=method, params=own)
         results: list[dict[str, Any]] = []
         kept = _results.set(results)
@@ -523,11 +515,9 @@ def _parse_list(lines: list[bytes], member: str) -> Steps[dict[str, Any]]:
 
 def _pending_at_gate(result: Mapping[str, Any]) -> str | None:
     """The id of the proposal for which a result of a gate of ours says that it is pending; None for any other."""
-    meta = result.get("_meta")
-    if not isinstance(meta, Mapping) or meta.get(STATE) != "pending":
-        return None
+    meta = mapping_of(result.get("_meta"))
     proposal = meta.get(PROPOSAL)
-    return proposal if isinstance(proposal, str) else None
+    return proposal if isinstance(proposal, str) and meta.get(STATE) == "pending" else None
 
 
 def _without_modern_members(result: Mapping[str, Any]) -> dict[str, Any]:

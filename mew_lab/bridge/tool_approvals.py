@@ -81,9 +81,8 @@ class ToolApprovals:
         self._on_loop = on_loop
         self._proposer = proposer
         self._host = host
-        self._open: dict[
-            str, tuple[str, dict[str, Any] | None]
-        ] = {}  # a proposal -> tool, arguments once approved
+        # a proposal -> tool, arguments once approved
+        self._open: dict[str, tuple[str, dict[str, Any] | None]] = {}
         self._offered: dict[str, tuple[str, Mapping[str, Any]]] = {}  # a tool -> its description and schema
 
     async def decide(

@@ -57,6 +57,7 @@ from mew_lab.errors import MewError, OutcomeUnknown, ProposalWithdrawn, StillRun
 from mew_lab.ledger.calls import CallerState, CallLedger, Change
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import mapping_of, member
 from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.difference import equality_key
 from mew_lab.protocol.envelope import Envelope
@@ -211,9 +212,8 @@ class WaitingCalls:
         self._by_key: dict[str, dict[str, WaitingCall]] = {}  # waiting, or ended and not delivered, by id
         self._by_id: dict[str, WaitingCall] = {}
         self._ended: dict[str, WaitingCall] = {}  # by id, the oldest first
-        self._unknown: BoundedDict[str, tuple[str, float]] = BoundedDict(
-            MAX_UNKNOWN
-        )  # by id: key, since when
+        # by id: key, since when
+        self._unknown: BoundedDict[str, tuple[str, float]] = BoundedDict(MAX_UNKNOWN)
         self._tasks = RunningTasks()
 
     @property
@@ -331,6 +331,9 @@ class WaitingCalls:
             self._set_timer(waiting, "run", self.run_within, self._give_up)
             if waiting.caller == "cancelled" and not waiting.attached:
                 self._tasks.start(self._cancel(waiting))
+        elif change.what == "reopened":  # a quorum was missing, so it waits again (R39)
+            self._clear_timer(waiting, "run")
+            self._set_timer(waiting, "decide", self.decide_within, self._expire)
         if change.what != "rejected" or waiting.why:
             return
         by, reason = change.proposal.rejections[-1]
@@ -539,7 +542,7 @@ class WaitingCalls:
         That stands in its `_meta`, too, where no participant can write it.
         """
         proposal = self._ledger.proposals.get(id)
-        content = result.get("content") if isinstance(result, dict) else None
+        content = member(result, "content")
         if (
             proposal is None
             or proposal.request is None
@@ -547,14 +550,12 @@ class WaitingCalls:
             or not isinstance(content, list)
         ):
             return result
-        params = proposal.request.payload.get("params")
-        arguments = params.get("arguments") if isinstance(params, dict) else None
+        arguments = member(proposal.request.payload, "params", "arguments")
         text = f"{one_line(proposal.by, MAX_REASON)} approved this call with other arguments: {raw_text(arguments)[0]}"
-        meta = result.get("_meta")
         return {
             **result,
             "content": [*content, {"type": "text", "text": text}],
-            "_meta": {**(meta if isinstance(meta, dict) else {}), EDITED: text},
+            "_meta": {**mapping_of(result.get("_meta")), EDITED: text},
         }
 
     def _expire(self, waiting: WaitingCall) -> None:

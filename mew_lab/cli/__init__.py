@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {  # each with what its help says, in the order of
     "audit": "reports the sender of a message, and why it was accepted or refused",
     "verify": "checks that a journal is unchanged and that somebody decided each call that was executed for a proposal",
     "diagnose": "reports the faults and oddities of a log, the worst first",
+    "report": "writes a recorded session as one HTML page for a colleague",
     "export": "writes the log files of a TypeScript gateway from a journal",
     "journal": "verifies a journal, or deletes its older files",
     "bridge": "connects an MCP server to a running space as a participant",
@@ -114,38 +115,35 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 def _load_program(name: str, command: argparse.ArgumentParser) -> None:
-    """Loads the program of a command, which adds its options, and as `run` the function that takes their values."""
+    """Loads the program of a command, which adds its options; `run` takes their values."""
     match name:
         case "serve":
-            from mew_lab.cli.serve import add_options
+            from mew_lab.cli.serve import add_options, run
         case "join":
-            from mew_lab.cli.join import add_options
+            from mew_lab.cli.join import add_options, run
         case "tail":
-            from mew_lab.cli.tail import add_options
-        case "replay":
-            from mew_lab.cli.journal import add_replay as add_options
-        case "audit":
-            from mew_lab.cli.journal import add_audit as add_options
-        case "verify":
-            from mew_lab.cli.journal import add_verify as add_options
-        case "diagnose":
-            from mew_lab.cli.journal import add_diagnose as add_options
-        case "export":
-            from mew_lab.cli.journal import add_export as add_options
+            from mew_lab.cli.tail import add_options, run
+        case "report":
+            from mew_lab.cli.report import add_options, run
+        case "replay" | "audit" | "verify" | "diagnose" | "export":
+            from mew_lab.cli.journal import add_program
+
+            return add_program(name, command)
         case "journal":
-            from mew_lab.cli.journal import add_options
+            from mew_lab.cli.journal import add_options, run
         case "bridge":
-            from mew_lab.cli.bridge import add_options
+            from mew_lab.cli.bridge import add_options, run
         case "mcp":
-            from mew_lab.cli.mcp import add_options
+            from mew_lab.cli.mcp import add_options, run
         case "tap":
-            from mew_lab.cli.tap import add_options
+            from mew_lab.cli.tap import add_options, run
         case "agent":
-            from mew_lab.cli.agent import add_options
+            from mew_lab.cli.agent import add_options, run
         case "tools-agent":
-            from mew_lab.cli.tools_agent import add_options
+            from mew_lab.cli.tools_agent import add_options, run
         case "conform":
-            from mew_lab.cli.conform import add_options
+            from mew_lab.cli.conform import add_options, run
         case "demo":
-            from mew_lab.cli.demo import add_options
+            from mew_lab.cli.demo import add_options, run
     add_options(command)
+    return command.set_defaults(run=run)

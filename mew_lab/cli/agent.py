@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.cli import shell
-from mew_lab.errors import ConfigError, MewError
+from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import token_from
 from mew_lab.sdk.settings import Settings, read_settings
 
@@ -22,18 +21,13 @@ __all__ = ["add_options", "read_agent_settings", "run", "run_agent"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     about = "the settings, YAML or JSON; MEW_GATEWAY, MEW_SPACE, MEW_TOKEN and options override them"
     parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help=about)
     parser.add_argument("--gateway", metavar="URL", help="ws://… of the gateway")
     shell.add_elsewhere(parser)
     parser.add_argument("--model", metavar="M", help="offline (the built-in model), or the name of a model")
-    parser.add_argument(
-        "--base-url", metavar="URL", help="the address of a server of the chat completions API"
-    )
-    about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
-    parser.add_argument("--key-env", metavar="NAME", help=about)
+    shell.add_model_server(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -70,11 +64,7 @@ def read_agent_settings(file: Path | None, *, key_env: str | None, **options: An
     Raises:
         ConfigError: As `read_settings`, or the variable is not set.
     """
-    if key_env is not None:
-        if not os.environ.get(key_env):
-            raise ConfigError(f"The environment variable {key_env[:80]} is not set", key="key_env")
-        options["api_key"] = os.environ[key_env]
-    return read_settings(file, **options)
+    return read_settings(file, api_key=shell.read_key(key_env), **options)
 
 
 async def run_agent(settings: Settings, *, ended: asyncio.Event, say: Callable[[str], object]) -> None:
@@ -89,21 +79,10 @@ async def run_agent(settings: Settings, *, ended: asyncio.Event, say: Callable[[
             "No gateway is named: give its address with --gateway, or set MEW_GATEWAY", key="gateway"
         )
     agent = MEWAgent.from_settings(settings)
-    lost = asyncio.Event()
-
-    def check_connection(_: object) -> None:
-        if agent.participant.client.state == "disconnected":
-            lost.set()
-
-    agent.participant.client.on_disconnected(check_connection)
+    shell.end_when_lost(agent.participant.client, ended)
     async with agent:
         say(
             f"{agent.id} is in {settings.space or 'the space'} at {settings.gateway}, with {agent.model.name}"
         )
-        waits = [asyncio.ensure_future(event.wait()) for event in (ended, lost)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-    failure = agent.participant.client.failure
-    if lost.is_set() and not ended.is_set() and isinstance(failure, MewError):
-        raise failure
+        await ended.wait()
+    shell.raise_failure(agent.participant.client)

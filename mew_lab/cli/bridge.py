@@ -18,6 +18,7 @@ from mew_lab.cli import shell
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import token_from, token_path
 from mew_lab.lab.config_bridges import admit_file
+from mew_lab.lab.shared_options import EXECUTOR, RESULTS, add_shared, executor_arguments
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.text import count_of
@@ -33,8 +34,7 @@ Say = Callable[[str], object]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
     shell.add_elsewhere(parser)
     about = "an environment variable to pass to the server; may be repeated"
@@ -62,12 +62,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shell.add_mcp_config(parser)
     about = "with --mcp-config: a server of the file; default: all; may be repeated"
     parser.add_argument("--server", action="append", default=[], metavar="NAME", help=about)
-    about = "the bytes of the largest result that is kept where no message can hold it; default: 64 MiB"
-    parser.add_argument("--result-bytes", type=int, metavar="N", help=about)
-    about = "the bytes of all such results together; default: 256 MiB"
-    parser.add_argument("--results-bytes", type=int, metavar="N", help=about)
-    about = "how long such a result is kept; default: 24 hours"
-    parser.add_argument("--results-seconds", type=float, metavar="SECONDS", help=about)
+    add_shared(parser, EXECUTOR)
+    add_shared(parser, RESULTS)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
     words = parser.add_argument("words", nargs="+", metavar="-- COMMAND", help=about)
     words.required = False  # with "*", the address alone would fill it, and a command behind the options none
@@ -93,6 +89,7 @@ def run(options: argparse.Namespace) -> None:
         "strict_unknown": options.strict_unknown,
         "repeats_within": DAY if options.repeats_within is None else options.repeats_within,
         "results": ResultLimits.stated(options),
+        **executor_arguments(options),
         "say": shell.say,
     }
     if options.mcp_config is not None:

@@ -24,8 +24,7 @@ Say = Callable[[str], object]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     parser.add_argument("url", metavar="URL", nargs="?", help="ws://… of the gateway")
     files = {
         "--tokens": "the file with a token for each role, readable by you alone; --write-space makes it",

@@ -52,8 +52,7 @@ _GIT: Mapping[str, str] = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     parser.add_argument("--message", metavar="TEXT", help="the message of the one commit in the repository")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="an empty or new folder for repository and journal"

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from mew_lab.cli import shell
@@ -25,21 +25,7 @@ from mew_lab.log.verification import FLAW, NOT_VERIFIABLE
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible_json
 
-__all__ = [
-    "add_audit",
-    "add_diagnose",
-    "add_export",
-    "add_options",
-    "add_replay",
-    "add_verify",
-    "opened_plain",
-]
-
-
-def add_replay(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run_replay)
-    parser.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+__all__ = ["add_options", "add_program", "opened_plain", "run"]
 
 
 def run_replay(options: argparse.Namespace) -> None:
@@ -53,10 +39,7 @@ def run_replay(options: argparse.Namespace) -> None:
         shell.say(str(replay(options.file)))
 
 
-def add_audit(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run_audit)
-    parser.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway")
+def _add_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "id",
         metavar="ID",
@@ -77,12 +60,7 @@ def run_audit(options: argparse.Namespace) -> None:
             shell.warn(f"mew-lab audit: {fault}")
 
 
-def add_diagnose(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run_diagnose)
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a journal, or the folder of the log files of another gateway"
-    )
+def _add_diagnose(parser: argparse.ArgumentParser) -> None:
     about = "prints only findings of at least this severity: note (default), warn, error or fatal"
     parser.add_argument("--severity", choices=SEVERITIES, default="note", help=about)
     parser.add_argument("--json", action="store_true", help="prints each finding as a line of JSON")
@@ -158,8 +136,7 @@ def _verified_after(
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     actions = parser.add_subparsers(dest="action", required=True)
     abouts = {
         "verify": "checks the chain of the journal and names the first line that was changed",
@@ -231,10 +208,7 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-def add_verify(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run_verify)
-    parser.add_argument("file", type=Path, metavar="FILE", help="the journal of a gateway, or another log")
+def _add_verify(parser: argparse.ArgumentParser) -> None:
     about = "the heads that were kept elsewhere; default: those beside the tokens of the lab"
     parser.add_argument("--heads", type=Path, metavar="FILE", help=about)
     about = "accepts a log that nothing vouches for: 0 in place of 2"
@@ -266,12 +240,7 @@ def run_verify(options: argparse.Namespace) -> None:
         raise SystemExit(status)
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run_export)
-    parser.add_argument(
-        "journal", type=Path, metavar="JOURNAL", help="the first file of the journal of a gateway"
-    )
+def _add_export(parser: argparse.ArgumentParser) -> None:
     about = "the format: peers, for envelope-history.jsonl and capability-decisions.jsonl"
     parser.add_argument("--as", dest="as_format", choices=("peers",), required=True, help=about)
     about = "the folder for the files; default: the working directory"
@@ -285,12 +254,32 @@ def run_export(options: argparse.Namespace) -> None:
     Raises:
         MewError: The journal cannot be read, or a file exists already.
     """
-    record = first_record(options.journal)
-    above = (folder.parent for folder in options.journal.absolute().parents if folder.name == ".mew")
+    record = first_record(options.file)
+    above = (folder.parent for folder in options.file.absolute().parents if folder.name == ".mew")
     # A token of the space in a message is masked.
     known_tokens(next(above, Path.cwd()) / ".mew" / "tokens", record.space if record else "")
 
     def progress(sentence: str) -> None:
         shell.warn(f"mew-lab export: {sentence}")
 
-    shell.say(str(export_as_peers(options.journal, options.to, force=options.force, progress=progress)))
+    shell.say(str(export_as_peers(options.file, options.to, force=options.force, progress=progress)))
+
+
+# The commands that read one journal or log: what its file is, its further options, what runs it.
+_PROGRAMS: Mapping[
+    str, tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], None]]
+] = {
+    "replay": ("the journal of a gateway", lambda parser: None, run_replay),
+    "audit": ("the journal of a gateway", _add_audit, run_audit),
+    "verify": ("the journal of a gateway, or another log", _add_verify, run_verify),
+    "diagnose": ("a journal, or the folder of the log files of another gateway", _add_diagnose, run_diagnose),
+    "export": ("the first file of the journal of a gateway", _add_export, run_export),
+}
+
+
+def add_program(name: str, parser: argparse.ArgumentParser) -> None:
+    """Adds the options of one of the commands that read a journal, and what runs it."""
+    about, add_more, run = _PROGRAMS[name]
+    parser.add_argument("file", type=Path, metavar="FILE", help=about)
+    add_more(parser)
+    parser.set_defaults(run=run)

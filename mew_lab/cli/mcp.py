@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "run", "serve"]
 
+# The limits of a gate, in seconds: the default, and what comes after it.
 LIMITS = {
-    "answer_after": ANSWER_AFTER,
-    "decide_within": DECIDE_WITHIN,
-    "run_within": RUN_WITHIN,
-    "grace": GRACE,
-    "withdraw_after": WITHDRAW_AFTER,
+    "answer_after": (ANSWER_AFTER, "a call that still waits is answered as pending"),
+    "decide_within": (DECIDE_WITHIN, "a call that nobody decided is refused"),
+    "run_within": (RUN_WITHIN, "an approved call that its tool has not answered ends as unknown"),
+    "grace": (GRACE, "a call does not wait any longer for a client that is gone"),
+    "withdraw_after": (WITHDRAW_AFTER, "a call that its client cancelled is withdrawn"),
 }
 OFFERED = "mcp"  # the folder of the tokens of clients in `.mew`
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
     shell.add_elsewhere(parser)
     about = "instead of a run: prints what to paste into the settings of this client"
@@ -67,25 +67,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--client-token-file", metavar="PATH", type=Path, help=about)
     about = "the participant whose tools have their own names, without its name before them"
     parser.add_argument("--bare-names", metavar="PARTICIPANT", default="", help=about)
-    abouts = {
-        "--answer-after": (
-            ANSWER_AFTER,
-            "seconds after which a call that still waits is answered as pending",
-        ),
-        "--decide-within": (DECIDE_WITHIN, "seconds after which a call that nobody decided is refused"),
-        "--run-within": (
-            RUN_WITHIN,
-            "seconds after which an approved call that its tool has not answered ends as unknown",
-        ),
-        "--grace": (GRACE, "seconds that a call still waits for a client that is gone"),
-        "--withdraw-after": (
-            WITHDRAW_AFTER,
-            "seconds after which a call that its client cancelled is withdrawn",
-        ),
-    }
-    for flag, (seconds, about) in abouts.items():
-        about = f"{about}; default: {seconds:g}"
-        parser.add_argument(flag, type=_seconds, default=seconds, metavar="S", help=about)
+    for name, (seconds, then) in LIMITS.items():
+        about = f"seconds after which {then}; default: {seconds:g}"
+        parser.add_argument(_flag(name), type=_seconds, default=seconds, metavar="S", help=about)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _seconds(word: str) -> float:
@@ -128,11 +116,7 @@ def run(options: argparse.Namespace) -> None:
         )
         gate = McpGate(
             MEWParticipant(client, state=state_folder),
-            answer_after=options.answer_after,
-            decide_within=options.decide_within,
-            run_within=options.run_within,
-            grace=options.grace,
-            withdraw_after=options.withdraw_after,
+            **{name: getattr(options, name) for name in LIMITS},
             memory=memory,
             lists=ListMemory(state_folder, space=options.space or "", token=token, name=options.as_id or ""),
             bare_names=options.bare_names,
@@ -173,9 +157,9 @@ def _print_settings(options: argparse.Namespace) -> None:
         command += ["--token-env", options.token_env]
     command += ["--as", options.as_id] if options.as_id else []
     command += ["--bare-names", options.bare_names] if options.bare_names else []
-    for name, usual in LIMITS.items():
+    for name, (usual, _) in LIMITS.items():
         if name != "answer_after" and (seconds := getattr(options, name)) != usual:
-            command += [f"--{name.replace('_', '-')}", f"{seconds:g}"]
+            command += [_flag(name), f"{seconds:g}"]
     settings = write_settings(
         options.config,
         space=options.space,
@@ -217,7 +201,7 @@ async def serve(
     client, loop = gate.participant.client, asyncio.get_running_loop()
     if early is not None:
         early.on_difference = lambda listed: loop.call_soon_threadsafe(gate.note_other_list, listed)
-    client.on_disconnected(lambda _: ended.set() if client.state == "disconnected" else None)
+    shell.end_when_lost(client, ended)
     async with gate:
         if http is None:
             await serve_stdio(gate.server, ended=ended, early=early)
@@ -226,14 +210,13 @@ async def serve(
                 McpHttpServer,  # what it needs takes a client over stdio too long
             )
 
-            place = token_file or _token_file(client.id)
+            place = token_file or ensure_token_file(Path.cwd() / ".mew", OFFERED, client.id)
             token = read_token_file(place, short=short_allowed())
             named = "the token in the file that mew-lab mcp prints"
             async with McpHttpServer(gate.server, token=token, token_name=named, port=http) as server:
                 say(f"{client.space} is offered at {server.url} as {client.id}, with the token in {place}")
                 await ended.wait()
-    if isinstance(client.failure, MewError):
-        raise client.failure
+    shell.raise_failure(client)
 
 
 def _memory(url: str, space: str, token: Token, as_id: str | None) -> CallMemory:
@@ -247,11 +230,3 @@ def _memory(url: str, space: str, token: Token, as_id: str | None) -> CallMemory
     hide(folder)
     name = digest([identify_gateway(url), space, token.reveal(), as_id])[:16]
     return CallMemory(folder / OFFERED / "calls" / f"{name}.json")
-
-
-def _token_file(participant: str) -> Path:
-    """The token file of the clients of a participant; created where it is missing."""
-    folder = Path.cwd() / ".mew"
-    path = ensure_token_file(folder, OFFERED, participant)
-    hide(folder)
-    return path

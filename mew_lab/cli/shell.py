@@ -14,21 +14,30 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mew_lab.errors import MewError
+from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.visible import for_terminal
 from mew_lab.sdk.connection import address
+
+if TYPE_CHECKING:
+    from mew_lab.sdk.client import MEWClient
 
 __all__ = [
     "Formatter",
     "add_elsewhere",
     "add_mcp_config",
+    "add_model_server",
     "ask_yes_or_no",
     "check_address",
     "end_on_signal",
+    "end_when_lost",
     "log_to_stderr",
     "new_runner",
+    "raise_failure",
+    "read_key",
+    "ring",
     "say",
     "tell_error",
     "tell_failure",
@@ -40,6 +49,12 @@ __all__ = [
 def say(text: str) -> None:
     """Prints a text to stdout, with control characters made visible."""
     print(for_terminal(text), flush=True)
+
+
+def ring() -> None:
+    """Rings the bell of the terminal, once; nothing where the output goes elsewhere."""
+    if sys.stdout.isatty():
+        print("\a", end="", flush=True)
 
 
 def warn(text: str) -> None:
@@ -121,6 +136,27 @@ def add_mcp_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust-config", action="append", default=[], metavar="SHA256", help=about)
 
 
+def add_model_server(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the server of a model, whose key `read_key` reads."""
+    about = "the address of a server of the chat completions API that has the model"
+    parser.add_argument("--base-url", metavar="URL", help=about)
+    about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
+    parser.add_argument("--key-env", metavar="NAME", help=about)
+
+
+def read_key(variable: str | None) -> str | None:
+    """The key in an environment variable; None where no variable is named.
+
+    Raises:
+        ConfigError: The variable is not set.
+    """
+    if variable is None:
+        return None
+    if not os.environ.get(variable):
+        raise ConfigError(f"The environment variable {variable[:80]} is not set", key="key_env")
+    return os.environ[variable]
+
+
 def new_runner() -> asyncio.Runner:
     """Returns a runner of uvloop's event loop where that is installed, else of the standard one."""
     try:
@@ -141,3 +177,14 @@ def end_on_signal() -> asyncio.Event:
         except NotImplementedError:  # Windows
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(ended.set))
     return ended
+
+
+def end_when_lost(client: MEWClient, ended: asyncio.Event) -> None:
+    """Sets `ended` when the client's connection is lost for good; `raise_failure` then says why."""
+    client.on_disconnected(lambda _: ended.set() if client.state == "disconnected" else None)
+
+
+def raise_failure(client: MEWClient) -> None:
+    """Raises the error that disconnected the client for good, where there is one."""
+    if isinstance(client.failure, MewError):
+        raise client.failure

@@ -31,8 +31,7 @@ POLL = 0.2  # seconds between two readings of a followed file
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     parser.add_argument("source", metavar="FILE|URL", help="a log, or ws://… of a gateway")
     parser.add_argument(
         "--follow", "-f", action="store_true", help="waits for new records at the end of a file"

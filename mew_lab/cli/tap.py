@@ -179,8 +179,7 @@ class TapJournal:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     about = "the journal, a new file; default: a new one below .mew/tap"
     parser.add_argument("--journal", type=Path, metavar="PATH", help=about)
     about = (

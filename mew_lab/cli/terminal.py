@@ -17,13 +17,13 @@ from mew_lab.log.filter.fields import NO_FACTS
 from mew_lab.log.filter.predicate import compile_predicate
 from mew_lab.log.filter.tree import FilterTree
 from mew_lab.protocol.address import Address
-from mew_lab.protocol.kinds import family
+from mew_lab.protocol.families import family_of
 from mew_lab.protocol.visible import one_line, visible, visible_json
 from mew_lab.sdk.client import MEWClient
 
 __all__ = ["Console", "row_line"]
 
-# ANSI colours of the kind families, nearest to the accents of the notebook.
+# The ANSI colours nearest to the accents of the families of kinds; the others are grey.
 _ACCENTS = {
     "chat": 117,
     "mcp": 32,
@@ -32,14 +32,6 @@ _ACCENTS = {
     "reasoning": 176,
     "capability": 36,
     "stream": 178,
-}
-_FAMILIES = {
-    "mcp/proposal": "proposal",
-    "mcp/reject": "error",
-    "mcp/withdraw": "error",
-    "system/error": "error",
-    "space/invite": "capability",
-    "space/kick": "capability",
 }
 
 
@@ -52,7 +44,7 @@ def row_line(row: Row, *, start: float, colour: bool = False, sign: str = "#") -
     route = f"{one_line(row.sender, 32)} → {one_line(', '.join(row.to) or 'all', 32)}"
     shown = f"{one_line(kind, 28):<20}"
     if colour:
-        accent = _ACCENTS.get(_FAMILIES.get(kind, family(kind)), 245)
+        accent = _ACCENTS.get(family_of(kind).name, 245)
         shown = f"\x1b[38;5;{accent}m{shown}\x1b[0m"
     parts = [
         f"{sign + str(row.seq):>6}  {row.t - start:>7.2f}  {route:<28}  {shown}  {one_line(row.what, 160)}"

@@ -9,13 +9,12 @@ import argparse
 import asyncio
 import json
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mew_lab.cli import shell
-from mew_lab.errors import ConfigError, MewError
+from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed, token_from
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.visible import one_line
@@ -28,9 +27,8 @@ from mew_lab.tools_agent.home import Home, model_for
 from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.tools_agent.remarks import list_ignored, list_remarks
 from mew_lab.tools_agent.template import fill_prompt
-from mew_lab.transport.folder import hide
 
-__all__ = ["add_options", "call", "check", "join", "read_key", "run", "serve"]
+__all__ = ["add_options", "call", "check", "join", "run", "serve"]
 
 logger = logging.getLogger(__name__)
 Say = Callable[[str], object]
@@ -40,8 +38,7 @@ MAX_SHOWN = 300  # characters of the arguments or the result of a call, in one l
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command, and what runs it."""
-    parser.set_defaults(run=run)
+    """Adds the options of the command."""
     actions = parser.add_subparsers(dest="action", required=True)
     abouts = {
         "serve": "serves the agent to one client over stdio, or to several over HTTP on this machine",
@@ -70,10 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             action.add_argument("tool", metavar="TOOL", help="the name of the tool")
             action.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments")
         action.add_argument("--model", metavar="NAME", help="another model than that of the agent file")
-        about = "the address of a server of the chat completions API that has the agent's model"
-        action.add_argument("--base-url", metavar="URL", help=about)
-        about = "the environment variable that holds that server's key; default: OPENAI_API_KEY"
-        action.add_argument("--key-env", metavar="NAME", help=about)
+        shell.add_model_server(action)
         about = "runs an agent file that names supervisors, which review nothing here"
         action.add_argument("--without-supervisors", action="store_true", help=about)
 
@@ -92,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     how: dict[str, Any] = {
         "model": options.model,
         "base_url": options.base_url,
-        "api_key": read_key(options.key_env),
+        "api_key": shell.read_key(options.key_env),
         "without_supervisors": options.without_supervisors,
     }
 
@@ -121,19 +115,6 @@ def run(options: argparse.Namespace) -> None:
     if asyncio.run(work()):
         raise SystemExit(1)
     return None
-
-
-def read_key(variable: str | None) -> str | None:
-    """The key in an environment variable; None where no variable is named.
-
-    Raises:
-        ConfigError: The variable is not set.
-    """
-    if variable is None:
-        return None
-    if not os.environ.get(variable):
-        raise ConfigError(f"The environment variable {variable[:80]} is not set", key="key_env")
-    return os.environ[variable]
 
 
 def check(file: Path, *, say: Say) -> None:
@@ -236,20 +217,15 @@ async def join(
     """
     agent = _read(file).with_model(model)
     thinks = model_for(agent, base_url=base_url, api_key=api_key)
-    lost = asyncio.Event()
-    client.on_disconnected(lambda _: lost.set() if client.state == "disconnected" else None)
+    shell.end_when_lost(client, ended)
     try:
         async with ToolsAgent(agent, client, model=thinks, **limits) as member:
             sentence = f"{client.id} is in {client.space} as {agent.name}, with {thinks.name}, tools: "
             say(sentence + _names(member.agent.tools))
-            waits = [asyncio.ensure_future(event.wait()) for event in (ended, lost)]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for event in waits:
-                event.cancel()
+            await ended.wait()
     finally:
         await thinks.aclose()
-    if not ended.is_set() and isinstance(client.failure, MewError):
-        raise client.failure
+    shell.raise_failure(client)
 
 
 async def call(file: Path, tool: str, arguments: str, *, say: Say, **how: Any) -> Execution:
@@ -277,11 +253,8 @@ async def call(file: Path, tool: str, arguments: str, *, say: Say, **how: Any) -
 
 def _token_file(file: Path) -> Path:
     """The token file beside a served agent file; created where it is missing, readable by its owner alone."""
-    folder = file.resolve().parent / ".mew"
     name = file.stem if is_plain(file.stem) else folder_name(file.stem).replace("_space", "agent")
-    path = ensure_token_file(folder, SERVED, name)
-    hide(folder)
-    return path
+    return ensure_token_file(file.resolve().parent / ".mew", SERVED, name)
 
 
 def _home(file: Path, *, model: str | None = None, **how: Any) -> Home:

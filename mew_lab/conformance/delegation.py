@@ -18,19 +18,17 @@ async def check_a_grant_gives_the_right(session: CheckSession) -> None:
     admin, spare = await session.join_all("admin", "spare")
     kind = f"lent/{session.new_id()}"
     before = await spare.attempt(session.message(kind))
-    session.report("P-3.6.1-5", before.refused, "spare could send it before it was granted")
+    session.report(before.refused, "spare could send it before it was granted", "P-3.6.1-5")
     grant = session.grant("spare", {"kind": kind})
     outcome = await admin.attempt(grant)
-    session.report("P-3.6.1-5", not outcome.refused, f"admin's grant was refused ({outcome.code})")
+    session.report(not outcome.refused, f"admin's grant was refused ({outcome.code})", "P-3.6.1-5")
     await spare.settle()
     message = session.message(kind)
     used = await spare.attempt(message)
     arrived = not used.refused and await session.reaches(message["id"], admin)
-    session.report(
-        "P-3.6.1-5 P-3.6.1-8 P-4.1-13", arrived, f"the granted right could not be used ({used.code})"
-    )
+    session.report(arrived, f"the granted right could not be used ({used.code})")
     other = await spare.attempt(session.message(f"{kind}x"))
-    session.report("P-3.6.1-8", other.refused, "a grant gave more than it named")
+    session.report(other.refused, "a grant gave more than it named", "P-3.6.1-8")
 
 
 @checks.shows("P-3.6.1-9")
@@ -41,12 +39,10 @@ async def check_a_grant_brings_the_recipient_a_new_welcome(session: CheckSession
     await admin.attempt(session.grant("spare", {"kind": kind}))
     await spare.settle()
     news = [received for received in spare.inbox[mark:] if spare.is_my_welcome(received)]
-    session.report("P-3.6.1-9", bool(news), "the recipient of a grant got no new welcome")
+    session.report(bool(news), "the recipient of a grant got no new welcome")
     held = spare.capabilities
     combined = all_in([*session.configured("spare"), {"kind": kind}], held)
-    session.report(
-        "P-3.6.1-9", combined, f"the new welcome, which should hold old rights and new, lists {held}"
-    )
+    session.report(combined, f"the new welcome, which should hold old rights and new, lists {held}")
 
 
 @checks.shows("P-3.6.1-6")
@@ -58,7 +54,7 @@ async def check_grants_add_up(session: CheckSession) -> None:
     await spare.settle()
     for kind in kinds:
         used = await spare.attempt(session.message(kind))
-        session.report("P-3.6.1-6", not used.refused, f"of two grants not all could be used ({used.code})")
+        session.report(not used.refused, f"of two grants not all could be used ({used.code})")
 
 
 @checks.shows("P-3.6.1-1", "P-3.6.1-7", "P-3.6.8-1")
@@ -71,11 +67,11 @@ async def check_a_grant_needs_the_right_to_grant(session: CheckSession) -> None:
             peer, grant, *(other for other in (human, spare, observer) if other is not peer)
         )
         detail = f"{peer.role}, which may not grant, sent a grant that was accepted"
-        session.report("P-3.6.1-1 P-3.6.8-1", outcome.refused, detail)
+        session.report(outcome.refused, detail, "P-3.6.1-1 P-3.6.8-1")
     await spare.settle()
     used = await spare.attempt(session.message(kind))
     session.report(
-        "P-3.6.1-7", used.refused, "a right that was granted without the right to grant could be used"
+        used.refused, "a right that was granted without the right to grant could be used", "P-3.6.1-7"
     )
 
 
@@ -85,21 +81,17 @@ async def check_nobody_grants_what_it_does_not_possess(session: CheckSession) ->
     lent = f"lent/{session.new_id()}"
     foreign = f"foreign/{session.new_id()}"
     fine = await granter.attempt(session.grant("spare", {"kind": lent}))
-    session.report(
-        "P-3.6.8-2", not fine.refused, f"a grant of what the granter possesses was refused ({fine.code})"
-    )
+    session.report(not fine.refused, f"a grant of what the granter possesses was refused ({fine.code})")
     await spare.settle()
     used = await spare.attempt(session.message(lent))
-    session.report("P-3.6.8-2", not used.refused, "a grant of what the granter possesses had no effect")
+    session.report(not used.refused, "a grant of what the granter possesses had no effect")
     for recipient, peer in (("spare", spare), ("granter", granter)):
         outcome = await granter.attempt(session.grant(recipient, {"kind": foreign}))
         detail = f"granter, which may not send {foreign}, granted it to {recipient}"
-        session.report("P-3.6.8-2", outcome.refused, detail)
+        session.report(outcome.refused, detail)
         await peer.settle()
         used = await peer.attempt(session.message(foreign))
-        session.report(
-            "P-3.6.8-2", used.refused, f"{recipient} could use a right that its granter did not possess"
-        )
+        session.report(used.refused, f"{recipient} could use a right that its granter did not possess")
 
 
 @checks.shows("C-9")
@@ -115,7 +107,7 @@ async def check_possession_is_a_proved_cover(session: CheckSession) -> None:
     for capability in granted:
         outcome = await granter.attempt(session.grant("spare", capability))
         detail = f"a grant of {capability}, which lent/* covers, was refused ({outcome.code})"
-        session.report("C-9", not outcome.refused, detail)
+        session.report(not outcome.refused, detail)
     foreign = session.new_id("foreign")
     wider = (
         {"kind": "*"},
@@ -128,30 +120,22 @@ async def check_possession_is_a_proved_cover(session: CheckSession) -> None:
         outcome = await granter.attempt(session.grant("spare", capability))
         right = outcome.refused_with("cannot_grant")
         session.report(
-            "C-9",
-            right,
-            f"a grant of {capability} by a participant with lent/* was answered with {outcome.code!r}",
+            right, f"a grant of {capability} by a participant with lent/* was answered with {outcome.code!r}"
         )
     mixed = await granter.attempt(session.grant("spare", {"kind": f"{lent}-b"}, {"kind": foreign}))
     await spare.settle()
     used = await spare.attempt(session.message(f"{lent}-b"))
-    session.report(
-        "C-9", mixed.refused and used.refused, "a part of a grant that exceeded the right was given"
-    )
+    session.report(mixed.refused and used.refused, "a part of a grant that exceeded the right was given")
     name = session.new_name()
     invite = {"participant_id": name, "initial_capabilities": [{"kind": foreign}]}
     outcome = await granter.attempt(session.message("space/invite", invite))
     session.report(
-        "C-9",
-        outcome.refused_with("cannot_grant"),
-        f"an invite with too much was answered with {outcome.code!r}",
+        outcome.refused_with("cannot_grant"), f"an invite with too much was answered with {outcome.code!r}"
     )
     starter = [{"kind": kind} for kind in ("chat", "mcp/proposal", "mcp/withdraw", "mcp/response")]
     invite = {"participant_id": name, "initial_capabilities": starter}
     outcome = await granter.attempt(session.message("space/invite", invite))
-    session.report(
-        "C-9", not outcome.refused, f"an invite with the starter profile was refused ({outcome.code})"
-    )
+    session.report(not outcome.refused, f"an invite with the starter profile was refused ({outcome.code})")
 
 
 @checks.shows("P-3.6.1-3")
@@ -162,13 +146,11 @@ async def check_the_id_of_a_grant_is_its_name(session: CheckSession) -> None:
     for grant in grants:
         await admin.attempt(grant)
     unknown = await admin.attempt(session.revoke("spare", grant_id=session.new_id("no-such")))
-    session.report("P-3.6.1-3", unknown.refused, "a revoke of an unknown grant_id was accepted")
+    session.report(unknown.refused, "a revoke of an unknown grant_id was accepted")
     outcome = await admin.attempt(session.revoke("spare", grant_id=grants[0]["id"]))
-    session.report(
-        "P-3.6.1-3", not outcome.refused, f"a revoke by the grant's message id was refused ({outcome.code})"
-    )
+    session.report(not outcome.refused, f"a revoke by the grant's message id was refused ({outcome.code})")
     right = await try_revoked(session, spare, kinds[0], kept=kinds[1:])
-    session.report("P-3.6.1-3", right, "a revoke by one grant's id did not take just that grant")
+    session.report(right, "a revoke by one grant's id did not take just that grant")
 
 
 @checks.shows("C-15")
@@ -178,17 +160,17 @@ async def check_the_id_of_a_grant_is_never_taken_again(session: CheckSession) ->
     grant = session.grant("spare", {"kind": first})
     await admin.attempt(grant)
     again = await admin.attempt(session.grant("spare", {"kind": second}) | {"id": grant["id"]})
-    session.report("C-15", again.refused, "a second grant took the id of the first")
+    session.report(again.refused, "a second grant took the id of the first")
     other = await granter.attempt(session.grant("spare", {"kind": third}) | {"id": grant["id"]})
-    session.report("C-15", other.refused, "another participant's grant took the id of an earlier one")
+    session.report(other.refused, "another participant's grant took the id of an earlier one")
     await spare.settle()
     used = [not (await spare.attempt(session.message(kind))).refused for kind in (first, second, third)]
     right = used == [True, False, False]
-    session.report("C-15", right, f"of the first grant and two under its id, these could be used: {used}")
+    session.report(right, f"of the first grant and two under its id, these could be used: {used}")
     await admin.leave()
     admin = await session.join("admin")
     later = await admin.attempt(session.grant("spare", {"kind": second}) | {"id": grant["id"]})
-    session.report("C-15", later.refused, "after a new admission a grant took the id of an earlier one")
+    session.report(later.refused, "after a new admission a grant took the id of an earlier one")
 
 
 @checks.shows("P-3.9.9-3")
@@ -200,8 +182,6 @@ async def check_a_restart_leaves_grants_alone(session: CheckSession) -> None:
     await spare.settle()
     used = await spare.attempt(session.message(kind))
     if used.refused:
-        session.cannot_tell(
-            "P-3.9.9-3", "a granted right did not outlive a participant/restart, which is allowed"
-        )
+        session.cannot_tell("a granted right did not outlive a participant/restart, which is allowed")
     else:
-        session.report("P-3.9.9-3", True, "")
+        session.report(True, "")

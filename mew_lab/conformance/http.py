@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from mew_lab.conformance.membership import invite
 from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.wire import HttpAnswer
 from mew_lab.protocol.coerce import mapping_of
@@ -19,10 +20,11 @@ __all__ = ["checks"]
 checks = CheckGroup()
 
 
-def _report_missing(session: CheckSession, answer: HttpAnswer, rows: str, what: str) -> bool:
+def _report_missing(session: CheckSession, answer: HttpAnswer) -> bool:
+    """Reports a route that the gateway does not offer; returns whether it does not."""
     if answer.status in (404, 405, 501):
         session.cannot_tell(
-            rows, f"{what} was answered with HTTP {answer.status}: the gateway does not offer it"
+            f"{answer.route} was answered with HTTP {answer.status}: the gateway does not offer it"
         )
         return True
     return False
@@ -33,30 +35,30 @@ async def check_a_posted_message_is_delivered(session: CheckSession) -> None:
     admin, _human = await session.join_all("admin", "human")  # a poster may have to be present
     message = session.chat("by HTTP")
     answer = await session.post("human", message)
-    if _report_missing(session, answer, "P-5.3-1 P-5.3-4 C-16", "POST /participants/{id}/messages"):
+    if _report_missing(session, answer):
         return
     arrived = answer.taken and await session.reaches(message["id"], admin)
     session.report(
-        "P-5.3-1", arrived, f"a posted message was answered with {answer.status} and did not arrive"
+        arrived, f"a posted message was answered with {answer.status} and did not arrive", "P-5.3-1"
     )
     sender = [received.members.get("from") for received in admin.inbox if received.id == message["id"]]
-    session.report("P-5.3-1", sender == ["human"], f"a posted message arrived from {sender}")
+    session.report(sender == ["human"], f"a posted message arrived from {sender}", "P-5.3-1")
     body = mapping_of(answer.body)
     right = body.get("id") == message["id"] and body.get("status") == "accepted" and "timestamp" in body
     if answer.taken:
-        session.report("P-5.3-4", right, f"a posted message was answered with {answer.text[:200]}")
+        session.report(right, f"a posted message was answered with {answer.text[:200]}", "P-5.3-4")
     else:
-        session.cannot_tell("P-5.3-4", f"a posted message was answered with HTTP {answer.status}")
+        session.cannot_tell(f"a posted message was answered with HTTP {answer.status}", "P-5.3-4")
     text = session.new_id("text")
     answer = await session.post("human", json.dumps({"kind": "chat", "payload": {"text": text}}))
     await admin.settle()
     got = next((received.members for received in admin.inbox if received.payload.get("text") == text), {})
     whole = {"protocol", "id", "ts", "from"} <= got.keys() and got.get("from") == "human"
     session.report(
-        "C-16", whole, f"a posted message without id, ts and protocol arrived as {got or 'nothing'}"
+        whole, f"a posted message without id, ts and protocol arrived as {got or 'nothing'}", "C-16"
     )
     named = isinstance(answer.body, dict) and answer.body.get("id") == got.get("id")
-    session.report("C-16", named, f"the answer {answer.text[:200]} did not name the id that was filled in")
+    session.report(named, f"the answer {answer.text[:200]} did not name the id that was filled in", "C-16")
 
 
 @checks.shows("P-5.3-2")
@@ -76,18 +78,16 @@ async def check_http_has_the_same_rights(session: CheckSession) -> None:
     )
     for role, message in cases:
         answer = await session.post(role, message)
-        if _report_missing(session, answer, "P-5.3-2", "POST /participants/{id}/messages"):
+        if _report_missing(session, answer):
             return
         hidden = await session.hidden(message["id"], admin, observer)
         right = 400 <= answer.status < 500 and hidden
         detail = f"{message['kind']} of {role}, which may not send it, was answered with HTTP {answer.status}"
-        session.report("P-5.3-2", right, detail + ("" if hidden else ", and delivered"))
+        session.report(right, detail + ("" if hidden else ", and delivered"))
     allowed = await session.post(
         "reader", session.message("mcp/request", {"method": "tools/call", "params": {"name": "read_x"}})
     )
-    session.report(
-        "P-5.3-2", allowed.taken, f"a message that reader may send was answered with HTTP {allowed.status}"
-    )
+    session.report(allowed.taken, f"a message that reader may send was answered with HTTP {allowed.status}")
 
 
 @checks.shows("P-5.3-3")
@@ -101,27 +101,23 @@ async def check_the_token_must_be_that_of_the_path(session: CheckSession) -> Non
     for what, how in tries:
         message = session.chat(what)
         answer = await session.post("human", message, **how)
-        if what == "another's token" and _report_missing(
-            session, answer, "P-5.3-3", "POST /participants/{id}/messages"
-        ):
+        if what == "another's token" and _report_missing(session, answer):
             return
         hidden = await session.hidden(message["id"], admin)
         right = answer.status in (401, 403, 404) and hidden
-        session.report("P-5.3-3", right, f"a post with {what} was answered with HTTP {answer.status}")
+        session.report(right, f"a post with {what} was answered with HTTP {answer.status}")
     forged = session.chat("as another", from_="admin")
     answer = await session.post("human", forged)
     hidden = await session.hidden(forged["id"], admin)
     session.report(
-        "P-5.3-3",
-        hidden and answer.status >= 400,
-        f"a post by human as admin was answered with HTTP {answer.status}",
+        hidden and answer.status >= 400, f"a post by human as admin was answered with HTTP {answer.status}"
     )
     plain = session.chat("without from")
     await session.post("human", json.dumps(plain))
     await admin.settle()
     senders = {received.members.get("from") for received in admin.inbox if received.id == plain["id"]}
     detail = f"a post without `from` on human's path arrived from {senders}"
-    session.report("P-5.3-3", senders <= {"human"}, detail)
+    session.report(senders <= {"human"}, detail)
 
 
 def _messages(answer: HttpAnswer) -> list[dict[str, Any]] | None:
@@ -138,36 +134,30 @@ async def check_the_history_holds_only_visible_messages(session: CheckSession) -
     since = str(admin.welcome.members.get("ts", "1970-01-01T00:00:00Z"))
     message = session.chat("for the history", ts="2001-01-01T00:00:00Z")
     await human.attempt(message)
-    name = session.new_name()
-    invite = {"participant_id": name, "initial_capabilities": [{"kind": "chat"}]}
-    await admin.attempt(session.message("space/invite", invite))
+    await invite(session, admin)
     path = f"/participants/human/messages?space={session.profile.space}&since={since.replace('+', '%2B')}"
     answer = await session.get(path, role="human")
-    if _report_missing(session, answer, "P-5.3-5 P-5.3-6 P-5.3-7", "GET /participants/{id}/messages"):
+    if _report_missing(session, answer):
         return
     history = _messages(answer)
     session.report(
-        "P-5.3-5",
         answer.status == 200 and history is not None,
         f"the history was answered with {answer.status}",
+        "P-5.3-5",
     )
     mine = [entry for entry in history or () if entry.get("id") == message["id"]]
     whole = len(mine) == 1 and message.items() <= mine[0].items() and mine[0].get("from") == "human"
-    session.report("P-5.3-6", whole, f"a message stood in the history as {mine}")
+    session.report(whole, f"a message stood in the history as {mine}", "P-5.3-6")
     complete = all({"protocol", "id", "ts", "from", "kind"} <= entry.keys() for entry in history or ())
-    session.report("P-5.3-6", complete, "an envelope of the history was not complete")
-    kinds = [
+    session.report(complete, "an envelope of the history was not complete", "P-5.3-6")
+    private = [
         entry["kind"]
         for entry in history or ()
         if entry.get("kind") in ("space/invite-ack", "system/welcome", "system/error")
+        and "human" not in (entry.get("to") or ())
     ]
-    private = [
-        entry
-        for entry in history or ()
-        if entry.get("kind") in kinds and "human" not in (entry.get("to") or ())
-    ]
-    session.report("P-5.3-7", not private, f"human's history contains messages for others alone: {kinds}")
+    session.report(not private, f"human's history contains messages for others alone: {private}", "P-5.3-7")
     foreign = await session.get(path, role="observer")
     session.report(
-        "P-5.3-7", foreign.status in (401, 403), f"another's history was answered with {foreign.status}"
+        foreign.status in (401, 403), f"another's history was answered with {foreign.status}", "P-5.3-7"
     )

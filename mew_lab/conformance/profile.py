@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.token import Token
-from mew_lab.settings.documents import read_yaml
-from mew_lab.transport.scratch import path_beside
+from mew_lab.settings.documents import read_file, read_yaml
+from mew_lab.transport.scratch import written_beside
 
 __all__ = [
     "ROLES",
@@ -35,13 +35,18 @@ __all__ = [
 
 Capabilities = tuple[Mapping[str, Any], ...]
 
-_STREAMS: Capabilities = ({"kind": "stream/*"}, {"kind": "chat"}, {"kind": "capability/grant-ack"})
+
+def _kinds(*kinds: str) -> Capabilities:
+    return tuple({"kind": kind} for kind in kinds)
+
+
+_STREAMS = _kinds("stream/*", "chat", "capability/grant-ack")
 
 ROLES: Mapping[str, Capabilities] = {
     # The three example sets of §4.1, the read-only one of §9.3, and an empty one.
-    "admin": ({"kind": "*"},),
-    "human": ({"kind": "mcp/*"}, {"kind": "chat"}),
-    "proposer": ({"kind": "mcp/proposal"}, {"kind": "mcp/response"}, {"kind": "chat"}),
+    "admin": _kinds("*"),
+    "human": _kinds("mcp/*", "chat"),
+    "proposer": _kinds("mcp/proposal", "mcp/response", "chat"),
     "reader": (
         {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read_*"}}},
         {"kind": "mcp/response"},
@@ -71,34 +76,29 @@ ROLES: Mapping[str, Capabilities] = {
         {"kind": "one/*/end"},
     ),
     # Delegation: its own rights to grant.
-    "granter": (
-        {"kind": "capability/grant"},
-        {"kind": "space/invite"},
-        {"kind": "lent/*"},
-        {"kind": "chat"},
-    ),
+    "granter": _kinds("capability/grant", "space/invite", "lent/*", "chat"),
     "streamer": _STREAMS,
     "player": _STREAMS,
     "viewer": _STREAMS,
     # Targets of controls, grants and kicks.
-    "worker": (
-        {"kind": "chat"},
-        {"kind": "chat/*"},
-        {"kind": "mcp/*"},
-        {"kind": "reasoning/*"},
-        {"kind": "stream/*"},
-        {"kind": "participant/status"},
-        {"kind": "participant/resume"},
-        {"kind": "participant/compact-done"},
-        {"kind": "capability/grant-ack"},
+    "worker": _kinds(
+        "chat",
+        "chat/*",
+        "mcp/*",
+        "reasoning/*",
+        "stream/*",
+        "participant/status",
+        "participant/resume",
+        "participant/compact-done",
+        "capability/grant-ack",
     ),
-    "spare": ({"kind": "chat"}, {"kind": "capability/grant-ack"}, {"kind": "yielded/*"}),
+    "spare": _kinds("chat", "capability/grant-ack", "yielded/*"),
 }
 
 # The same names as in the first space, with other rights.
 SECOND_ROLES: Mapping[str, Capabilities] = {
-    "admin": ({"kind": "*"},),
-    "human": ({"kind": "chat"}, {"kind": "stream/*"}),
+    "admin": _kinds("*"),
+    "human": _kinds("chat", "stream/*"),
 }
 
 SPACE = "conformance"
@@ -156,16 +156,9 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         ConfigError: when it cannot be written.
     """
-    beside = path_beside(path)
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        with written_beside(path) as file:
+            file.write(text.encode())
     except OSError as fault:
         raise ConfigError(f"{path} could not be written: {fault.strerror}", path=str(path)) from None
 
@@ -179,13 +172,8 @@ def read_profile(path: Path | str) -> Profile:
         ConfigError: when it cannot be read, others than its owner may read it, or a role has no token.
     """
     path = Path(path)
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"the tokens file {path} could not be read: {reason}", path=str(path)) from None
-    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+    text = read_file(path, what="tokens file")
+    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(
             f"the tokens file {path} can be read by others than its owner; run: chmod 600 {path}",
             path=str(path),

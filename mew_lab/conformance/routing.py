@@ -35,13 +35,9 @@ async def check_all_see_one_stream_in_one_order(session: CheckSession) -> None:
         order = order or seen
         number, of = len(seen), len(ids - mine)
         complete = number == of and set(seen) == ids - mine
-        session.report(
-            "P-2.1-1", complete, f"{peer.role} received {number} of the {of} messages of the others"
-        )
+        session.report(complete, f"{peer.role} received {number} of the {of} messages of the others")
         same = seen == [id for id in order if id not in mine]
-        session.report(
-            "P-2.1-1", same, f"{peer.role} and admin received the same messages in different orders"
-        )
+        session.report(same, f"{peer.role} and admin received the same messages in different orders")
 
 
 @checks.shows("P-3-7")
@@ -50,7 +46,7 @@ async def check_no_addressee_means_everybody(session: CheckSession) -> None:
     for what, message in (("omitted", session.chat()), ("empty", session.chat(to=[]))):
         await human.attempt(message)
         reached = await session.reaches(message["id"], admin, reader)
-        session.report("P-3-7", reached, f"a message whose `to` is {what} did not reach everybody")
+        session.report(reached, f"a message whose `to` is {what} did not reach everybody")
 
 
 @checks.shows("C-1", "P-8.1-8")
@@ -60,9 +56,9 @@ async def check_to_addresses_and_does_not_hide(session: CheckSession) -> None:
         message = session.chat("to some", to=to)
         outcome = await human.attempt(message)
         reached = await session.arrivals(message["id"], admin, reader)
-        session.report("C-1 P-8.1-8", all(reached), f"a message to {to} did not reach everybody in the space")
-        session.report("C-1", outcome.echo is not None, "the sender of a message got no echo of it")
+        session.report(all(reached), f"a message to {to} did not reach everybody in the space")
+        session.report(outcome.echo is not None, "the sender of a message got no echo of it", "C-1")
         got = [received.members.get("to") for received in reader.inbox if received.id == message["id"]]
         session.report(
-            "P-8.1-8", got in ([to], []), f"`to` was {to} when it was sent, and {got} when it arrived"
+            got in ([to], []), f"`to` was {to} when it was sent, and {got} when it arrived", "P-8.1-8"
         )

@@ -19,9 +19,8 @@ __all__ = ["GROUPS", "MAY", "MUST", "REQUIREMENTS", "ROWS", "RULING", "SHOULD", 
 
 MUST, SHOULD, MAY, RULING = GROUPS = ("MUST", "SHOULD", "MAY", "ruling")
 REQUIREMENTS = Path(__file__).with_name("requirements.csv")
-_SECTION = re.compile(
-    r"§[\d.]+|R\d+[a-z]?|\w+$"
-)  # the first in a source; some sources name a chapter by its title
+# the first in a source; some sources name a chapter by its title
+_SECTION = re.compile(r"§[\d.]+|R\d+[a-z]?|\w+$")
 
 
 class SpecRow(NamedTuple):

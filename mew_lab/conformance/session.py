@@ -78,6 +78,7 @@ class CheckSession:
 
     def __init__(self, address: GatewayAddress, profile: Profile, *, timeout: float, run: str) -> None:
         self.profile = profile
+        self.rows: tuple[str, ...] = ()  # of the check that it runs
         self.transcript = WireTranscript()
         self.findings: list[Finding] = []
         self.timeout = timeout
@@ -89,15 +90,20 @@ class CheckSession:
 
     # --- findings ---
 
-    def report(self, rows: str, ok: bool, otherwise: str) -> bool:
-        """Reports whether these rows (ids between blanks) hold; if not, `otherwise` states what was observed."""
+    def report(self, ok: bool, otherwise: str, rows: str = "") -> bool:
+        """Reports whether these rows (ids between blanks) hold; if not, `otherwise` states what was observed.
+
+        Without `rows` it reports all rows that the check shows.
+        """
         exchange = "" if ok else str(self.transcript)
-        self.findings += [Finding(row, ok, "" if ok else otherwise, exchange) for row in rows.split()]
+        self.findings += [
+            Finding(row, ok, "" if ok else otherwise, exchange) for row in rows.split() or self.rows
+        ]
         return ok
 
-    def cannot_tell(self, rows: str, why: str) -> None:
-        """Reports that these rows cannot be tested from outside here."""
-        self.findings += [Finding(row, None, why, "") for row in rows.split()]
+    def cannot_tell(self, why: str, rows: str = "") -> None:
+        """Reports that these rows, or all rows that the check shows, cannot be tested from outside here."""
+        self.findings += [Finding(row, None, why, "") for row in rows.split() or self.rows]
 
     # --- names ---
 

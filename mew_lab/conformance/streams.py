@@ -11,7 +11,7 @@ from mew_lab.conformance.envelope import RFC3339
 from mew_lab.conformance.session import CheckGroup, CheckSession
 from mew_lab.conformance.wire import NotObserved, WireMessage, WirePeer
 
-__all__ = ["checks", "find_stream", "open_stream", "request_stream"]
+__all__ = ["checks", "collect_frames", "find_stream", "open_stream", "request_stream", "write"]
 
 checks = CheckGroup()
 
@@ -33,14 +33,8 @@ async def request_stream(session: CheckSession, by: WirePeer, /, **payload: Any)
     request = session.message("stream/request", {"direction": "upload", **payload}, to=["gateway"])
     mark = by.mark
     await by.attempt(request)
-    return next(
-        (
-            received
-            for received in by.inbox[mark:]
-            if received.kind == "stream/open" and request["id"] in received.related
-        ),
-        None,
-    )
+    opens = by.received("stream/open", since=mark)
+    return next((received for received in opens if request["id"] in received.related), None)
 
 
 async def open_stream(session: CheckSession, by: WirePeer, /, **payload: Any) -> str:
@@ -67,6 +61,20 @@ async def find_stream(session: CheckSession, id: str) -> dict[str, Any] | None:
     return matches[0] if matches else None
 
 
+async def write(writer: WirePeer, id: str, data: bytes, *readers: WirePeer) -> list[bool]:
+    """Writes one frame; returns for each reader whether it has arrived."""
+    frame = f"#{id}#".encode() + data
+    await writer.send(frame)
+    await writer.settle()
+    return [frame in await collect_frames(reader) for reader in readers]
+
+
+async def collect_frames(peer: WirePeer) -> list[bytes]:
+    """All frames that have reached the peer."""
+    await peer.settle()
+    return [message.data for message in peer.inbox if message.data is not None]
+
+
 @checks.shows(
     "P-3.10.1-7", "P-3.10.1-9", "P-3.10.2-1", "P-3.10.2-3", "P-3.10.2-4", "P-3.10.2-5", "C-4"
 )  # fmt: skip
@@ -78,28 +86,28 @@ async def check_a_request_is_answered_by_an_open(session: CheckSession) -> None:
         mark, seen = streamer.mark, human.mark
         await streamer.attempt(request)
         await human.settle()
-        opens = [received for received in streamer.inbox[mark:] if received.kind == "stream/open"]
+        opens = streamer.received("stream/open", since=mark)
         answer = opens[0] if len(opens) == 1 else None
         id = answer.payload.get("stream_id") if answer else None
         named = isinstance(id, str) and bool(id)
         session.report(
-            "P-3.10.1-7", named, f"a stream/request was answered by {len(opens)} stream/open, with id {id!r}"
+            named, f"a stream/request was answered by {len(opens)} stream/open, with id {id!r}", "P-3.10.1-7"
         )
-        session.report("P-3.10.1-9", named, f"a stream/request to {to} was not answered by the gateway")
+        session.report(named, f"a stream/request to {to} was not answered by the gateway", "P-3.10.1-9")
         ids.append(id)
         related = answer is not None and answer.related == [request["id"]]
-        session.report("P-3.10.2-5", related, "stream/open did not reference its stream/request")
+        session.report(related, "stream/open did not reference its stream/request", "P-3.10.2-5")
         reached = answer is not None and any(received.id == answer.id for received in human.inbox[seen:])
-        session.report("P-3.10.2-4", reached, "stream/open was not broadcast to all")
+        session.report(reached, "stream/open was not broadcast to all", "P-3.10.2-4")
         sender = answer.members.get("from") if answer else None
-        session.report("C-4", sender == "system:gateway", f"stream/open came from {sender!r}")
+        session.report(sender == "system:gateway", f"stream/open came from {sender!r}", "C-4")
         if answer is not None and "encoding" in answer.payload:
-            session.report("P-3.10.2-3", True, "")
+            session.report(True, "", "P-3.10.2-3")
         else:
-            session.cannot_tell("P-3.10.2-3", "stream/open names no encoding, which is allowed")
+            session.cannot_tell("stream/open names no encoding, which is allowed", "P-3.10.2-3")
     ids.append(await open_stream(session, player))
     session.report(
-        "P-3.10.2-1", len(set(ids)) == len(ids), f"streams that were open at once had the ids {ids}"
+        len(set(ids)) == len(ids), f"streams that were open at once had the ids {ids}", "P-3.10.2-1"
     )
 
 
@@ -114,43 +122,43 @@ async def check_late_joiners_learn_of_streams(session: CheckSession) -> None:
     stream = await find_stream(session, id)
     if stream is None:
         rows = "P-3.8.1-5 P-3.8.1-6 P-3.8.1-7 P-3.10.1-6 P-3.10.1-8 P-3.10.8-3"
-        session.report(rows, False, "the welcome of a late joiner did not name an active stream")
-        session.cannot_tell("P-3.10.8-1 C-18", "the welcome of a late joiner did not name an active stream")
+        session.report(False, "the welcome of a late joiner did not name an active stream", rows)
+        session.cannot_tell("the welcome of a late joiner did not name an active stream", "P-3.10.8-1 C-18")
         return
     right = (
         stream.get("owner") == "streamer"
         and stream.get("direction") == "upload"
         and bool(RFC3339.match(str(stream.get("created"))))
     )
-    session.report("P-3.8.1-5", right, f"the welcome of a late joiner describes the stream as {stream}")
+    session.report(right, f"the welcome of a late joiner describes the stream as {stream}", "P-3.8.1-5")
     optional = ("expected_size_bytes", "description", "content_type", "format", "target", "metadata")
     lost = [key for key in optional if stream.get(key) != RICH[key]]
     session.report(
-        "P-3.8.1-6", not lost, f"the welcome of a late joiner lacks these fields of the request: {lost}"
+        not lost, f"the welcome of a late joiner lacks these fields of the request: {lost}", "P-3.8.1-6"
     )
     custom = [key for key in ("x_custom", "colour") if stream.get(key) != RICH[key]]
     session.report(
-        "P-3.8.1-7 P-3.10.1-6", not custom, f"the welcome of a late joiner lacks the custom fields {custom}"
+        not custom, f"the welcome of a late joiner lacks the custom fields {custom}", "P-3.8.1-7 P-3.10.1-6"
     )
     session.report(
-        "P-3.10.1-8",
         not lost + custom,
         f"the welcome of a late joiner lacks of the request's fields {lost + custom}",
+        "P-3.10.1-8",
     )
     writers = stream.get("authorized_writers")
     if writers is None:
-        session.cannot_tell("P-3.10.8-1", "the gateway lists no authorized_writers, which is allowed")
+        session.cannot_tell("the gateway lists no authorized_writers, which is allowed", "P-3.10.8-1")
     else:
-        session.report("P-3.10.8-1", isinstance(writers, list), f"authorized_writers was {writers!r}")
+        session.report(isinstance(writers, list), f"authorized_writers was {writers!r}", "P-3.10.8-1")
     owned = writers is None or (isinstance(writers, list) and "streamer" in writers)
-    session.report("P-3.10.8-3", owned, f"authorized_writers {writers!r} did not hold the owner")
+    session.report(owned, f"authorized_writers {writers!r} did not hold the owner", "P-3.10.8-3")
     forged = await find_stream(session, false)
     own = (
         forged is not None
         and forged.get("owner") == "streamer"
         and "viewer" not in forged.get("authorized_writers", [])
     )
-    session.report("C-18", own, f"a requester's claims about owner and writers were published: {forged}")
+    session.report(own, f"a requester's claims about owner and writers were published: {forged}", "C-18")
 
 
 @checks.shows("P-3.10.1-11", "P-3.10.2-2")
@@ -162,13 +170,13 @@ async def check_targets_must_be_there(session: CheckSession) -> None:
         outcome = await streamer.attempt(request)
         right = outcome.refused_with("target_not_found")
         session.report(
-            "P-3.10.1-11", right, f"a stream to {target} was answered with {outcome.code or 'no error'!r}"
+            right, f"a stream to {target} was answered with {outcome.code or 'no error'!r}", "P-3.10.1-11"
         )
-        made = [received for received in streamer.inbox[mark:] if received.kind == "stream/open"]
-        session.report("P-3.10.1-11", not made, "a stream was opened to an absent target")
+        made = streamer.received("stream/open", since=mark)
+        session.report(not made, "a stream was opened to an absent target", "P-3.10.1-11")
     answer = await request_stream(session, streamer, target=["viewer"])
     echoed = answer.payload.get("target") if answer else None
-    session.report("P-3.10.2-2", echoed == ["viewer"], f"stream/open echoed the target as {echoed!r}")
+    session.report(echoed == ["viewer"], f"stream/open echoed the target as {echoed!r}", "P-3.10.2-2")
 
 
 @checks.shows("P-3.10.4-1", "P-3.10.4-3", "P-3.10.4-4")
@@ -177,32 +185,20 @@ async def check_the_owner_closes_a_stream(session: CheckSession) -> None:
     id = await open_stream(session, streamer)
     strange = await player.attempt(session.message("stream/close", {"stream_id": id, "reason": "complete"}))
     session.report(
-        "P-3.10.4-1", strange.refused, "another participant's stream/close of an active stream was accepted"
+        strange.refused, "another participant's stream/close of an active stream was accepted", "P-3.10.4-1"
     )
-    await streamer.send(f"#{id}#before".encode())
-    await streamer.settle()
-    await viewer.settle()
-    frames = [received.data for received in viewer.inbox if received.data is not None]
-    session.report(
-        "P-3.10.4-1",
-        f"#{id}#before".encode() in frames,
-        "a stream was closed by a participant that does not own it",
-    )
+    got = await write(streamer, id, b"before", viewer)
+    session.report(all(got), "a stream was closed by a participant that does not own it", "P-3.10.4-1")
     close = session.message("stream/close", {"stream_id": id, "reason": "complete"})
     outcome = await streamer.attempt(close)
     reached = not outcome.refused and await session.reaches(close["id"], viewer)
     session.report(
-        "P-3.10.4-1", reached, f"the owner's stream/close did not reach the others ({outcome.code})"
+        reached, f"the owner's stream/close did not reach the others ({outcome.code})", "P-3.10.4-1"
     )
-    await streamer.send(f"#{id}#after".encode())
-    await streamer.settle()
-    await viewer.settle()
-    frames = [received.data for received in viewer.inbox if received.data is not None]
-    session.report(
-        "P-3.10.4-3", f"#{id}#after".encode() not in frames, "a frame was relayed after its stream was closed"
-    )
+    got = await write(streamer, id, b"after", viewer)
+    session.report(not any(got), "a frame was relayed after its stream was closed", "P-3.10.4-3")
     unlisted = await find_stream(session, id) is None
-    session.report("P-3.10.4-4", unlisted, "the welcome of a late joiner lists a closed stream as active")
+    session.report(unlisted, "the welcome of a late joiner lists a closed stream as active", "P-3.10.4-4")
 
 
 @checks.shows("C-18", "P-3.10.4-2")
@@ -218,17 +214,17 @@ async def check_a_stream_ends_with_its_owner(session: CheckSession) -> None:
     try:
         close = await viewer.wait_for(f"the stream/close of {id}", closes, since=early)
     except NotObserved as fault:
-        session.report("C-18", False, f"{fault}, though the owner of the stream had left")
-        session.cannot_tell("P-3.10.4-2", "the gateway closed no stream by itself")
+        session.report(False, f"{fault}, though the owner of the stream had left", "C-18")
+        session.cannot_tell("the gateway closed no stream by itself", "P-3.10.4-2")
         return
     reason = close.payload.get("reason")
     session.report(
-        "C-18", reason == "owner_left", f"a stream whose owner had left was closed with reason {reason!r}"
+        reason == "owner_left", f"a stream whose owner had left was closed with reason {reason!r}", "C-18"
     )
     session.report(
-        "P-3.10.4-2", isinstance(reason, str) and bool(reason), f"a stream was closed with reason {reason!r}"
+        isinstance(reason, str) and bool(reason), f"a stream was closed with reason {reason!r}", "P-3.10.4-2"
     )
-    session.report("C-18", await find_stream(session, id) is None, "a stream outlived its owner")
+    session.report(await find_stream(session, id) is None, "a stream outlived its owner", "C-18")
 
 
 @checks.shows("C-21")
@@ -236,6 +232,6 @@ async def check_a_stream_request_needs_the_right(session: CheckSession) -> None:
     human, admin = await session.join_all("human", "admin")
     request = session.message("stream/request", {"direction": "upload"}, to=["gateway"])
     outcome = await session.expect_refusal(human, request, admin)
-    made = [received for received in admin.inbox if received.kind == "stream/open"]
+    made = admin.received("stream/open")
     right = outcome.refused and not made
-    session.report("C-21", right, "a stream/request of a participant that may not send it was accepted")
+    session.report(right, "a stream/request of a participant that may not send it was accepted")

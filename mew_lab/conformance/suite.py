@@ -210,6 +210,7 @@ async def _run_check(check: Check, session: CheckSession) -> _CheckResult:
     if check.second and (why := await _why_no_second(session)):
         return _CheckResult([Finding(row, None, why, "") for row in check.rows], True)
     why, in_time = "", True
+    session.rows = check.rows
     async with open_session(session):
         try:
             async with asyncio.timeout(PATIENCE * session.timeout):

@@ -73,6 +73,19 @@ class WireMessage(NamedTuple):
         return list_of(self.members.get("to"))
 
     @property
+    def participant(self) -> Any:
+        """The id of the participant that a presence is about."""
+        return member(self.payload, "participant", "id")
+
+    def is_leave_of(self, name: str) -> bool:
+        """Whether it is the presence that announces the leave of a participant."""
+        return (
+            self.kind == "system/presence"
+            and self.payload.get("event") == "leave"
+            and self.participant == name
+        )
+
+    @property
     def data(self) -> bytes | None:
         """The whole stream frame, if it is one."""
         if isinstance(self.raw, bytes):
@@ -106,11 +119,12 @@ class SendResult(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """The answer to an HTTP request; `body` is its JSON; None where it is no JSON."""
+    """The answer to an HTTP request; `body` is its JSON; None where it is no JSON. `route` is what was requested."""
 
     status: int
     text: str
     body: Any
+    route: str = ""
 
     @property
     def taken(self) -> bool:
@@ -165,24 +179,27 @@ class WirePeer:
     @property
     def id(self) -> str:
         """Its id in the welcome of the gateway."""
-        you = self.welcome.payload.get("you")
-        return str(you.get("id", "")) if isinstance(you, dict) else ""
+        return str(member(self.welcome.payload, "you", "id") or "")
 
     @property
     def capabilities(self) -> list[Any]:
         """Its capabilities in the newest welcome to it."""
-        return _capabilities(next(filter(self.is_my_welcome, reversed(self.inbox)), self.welcome))
+        welcome = next(filter(self.is_my_welcome, reversed(self.inbox)), self.welcome)
+        return list_of(member(welcome.payload, "you", "capabilities"))
 
     def is_my_welcome(self, message: WireMessage) -> bool:
         """Whether it is a welcome for this participant."""
-        you = message.payload.get("you")
-        return message.kind == "system/welcome" and isinstance(you, dict) and you.get("id") == self.id
+        return bool(message.kind == "system/welcome" and member(message.payload, "you", "id") == self.id)
 
     def is_my_error(self, message: WireMessage) -> bool:
         """Whether it is an error for this participant; a gateway may also send errors of others."""
         return message.kind == "system/error" and (
             not message.to or self.id in message.to or self.role in message.to
         )
+
+    def received(self, kind: str, *, since: int = 0) -> list[WireMessage]:
+        """The messages of a kind from place `since` of the inbox on."""
+        return [received for received in self.inbox[since:] if received.kind == kind]
 
     @property
     def mark(self) -> int:
@@ -242,9 +259,8 @@ class WirePeer:
         if not _is_barrier(raw):
             self._transcript.record_received(self.role, raw)
         received = read(raw)
-        if (
-            received.kind != BARRIER or received.id == self._barrier
-        ):  # a faulty gateway relays those of others
+        # a faulty gateway relays those of others
+        if received.kind != BARRIER or received.id == self._barrier:
             self.inbox.append(received)
 
     async def settle(self) -> None:
@@ -317,10 +333,6 @@ class WirePeer:
         self.closed = self.closed or LinkClosed(1000, "closed from here")
 
 
-def _capabilities(welcome: WireMessage) -> list[Any]:
-    return list_of(member(welcome.payload, "you", "capabilities"))
-
-
 class GatewayAddress:
     """The address of a gateway; each form of its URL gives its WebSocket and its HTTP routes.
 
@@ -332,10 +344,8 @@ class GatewayAddress:
         given = Address(url)
         parts = given.parts
         is_gateway = parts.scheme in ("ws", "wss", "http", "https") and parts.hostname
-        if not is_gateway or given.find_secret() not in (
-            "",
-            "a query",
-        ):  # the query of a copied address is not used
+        # the query of a copied address is not used
+        if not is_gateway or given.find_secret() not in ("", "a query"):
             raise ValueError("it must read like ws://127.0.0.1:8080, without user and password")
         self._secure = parts.scheme in ("wss", "https")
         self._host = parts.netloc
@@ -427,4 +437,4 @@ class GatewayAddress:
             body = json.loads(text)
         except ValueError:
             body = None
-        return HttpAnswer(response.status, text, body)
+        return HttpAnswer(response.status, text, body, f"{method} {path.partition('?')[0]}")

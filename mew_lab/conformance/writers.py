@@ -6,12 +6,10 @@ Spec: §3.10.5, §3.10.6, §3.10.7.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from typing import Any
 
-from mew_lab.conformance.frames import write
 from mew_lab.conformance.session import CheckGroup, CheckSession
-from mew_lab.conformance.streams import find_stream, open_stream
+from mew_lab.conformance.streams import find_stream, open_stream, write
 from mew_lab.conformance.wire import NotObserved, SendResult, WireMessage, WirePeer
 
 __all__ = ["checks"]
@@ -31,17 +29,9 @@ async def _collect_announcements(kind: str, id: str, *peers: WirePeer) -> list[W
     latest = []
     for peer in peers:
         await peer.settle()
-        mine = [
-            received
-            for received in peer.inbox
-            if received.kind == kind and received.payload.get("stream_id") == id
-        ]
+        mine = [received for received in peer.received(kind) if received.payload.get("stream_id") == id]
         latest.append(mine[-1] if mine else None)
     return latest
-
-
-def _writers(received: WireMessage | None) -> Any:
-    return received.payload.get("authorized_writers") if received else None
 
 
 @checks.shows("P-3.10.5-3", "P-3.10.5-4")
@@ -50,16 +40,16 @@ async def check_a_granted_writer_writes(session: CheckSession) -> None:
     id = await open_stream(session, streamer)
     outcome = await _ask(session, streamer, "grant-write", id, "player")
     session.report(
-        "P-3.10.5-4", not outcome.refused, f"the owner's stream/grant-write was refused ({outcome.code})"
+        not outcome.refused, f"the owner's stream/grant-write was refused ({outcome.code})", "P-3.10.5-4"
     )
     announcements = await _collect_announcements("stream/write-granted", id, streamer, player, viewer, human)
-    session.report("P-3.10.5-4", all(announcements), "stream/write-granted was not broadcast to all")
-    writers = _writers(announcements[0])
+    session.report(all(announcements), "stream/write-granted was not broadcast to all", "P-3.10.5-4")
+    writers = announcements[0].payload.get("authorized_writers") if announcements[0] else None
     right = writers is None or (isinstance(writers, list) and sorted(writers) == ["player", "streamer"])
-    session.report("P-3.10.5-4", right, f"stream/write-granted named the writers {writers!r}")
+    session.report(right, f"stream/write-granted named the writers {writers!r}", "P-3.10.5-4")
     got = await write(player, id, b"by a granted writer", viewer)
     session.report(
-        "P-3.10.5-4", all(got), "a frame of a participant that was granted write access was not relayed"
+        all(got), "a frame of a participant that was granted write access was not relayed", "P-3.10.5-4"
     )
     again = await _ask(session, streamer, "grant-write", id, "player")
     got = await write(player, id, b"granted twice", viewer)
@@ -67,7 +57,7 @@ async def check_a_granted_writer_writes(session: CheckSession) -> None:
     writers = (stream or {}).get("authorized_writers", ["streamer", "player"])
     once = not again.refused and all(got) and sorted(writers) == ["player", "streamer"]
     session.report(
-        "P-3.10.5-3", once, f"granted twice, the writers were {writers} ({again.code or 'no error'})"
+        once, f"granted twice, the writers were {writers} ({again.code or 'no error'})", "P-3.10.5-3"
     )
 
 
@@ -77,12 +67,12 @@ async def check_faulty_grants_are_refused(session: CheckSession) -> None:
     id = await open_stream(session, streamer)
     await _faults(session, "grant-write", id, "P-3.10.5-5", "P-3.10.5-6", streamer, player)
     got = await write(player, id, b"by my own grant", viewer)
-    session.report("P-3.10.5-1", not any(got), "a participant gave itself write access to another's stream")
+    session.report(not any(got), "a participant gave itself write access to another's stream", "P-3.10.5-1")
     outcome = await _ask(session, streamer, "grant-write", id, "nobody-here")
     right = outcome.refused_with("participant_not_found")
     detail = f"write access for an absent participant was answered with {outcome.code!r}"
-    session.report("P-3.10.5-2", outcome.refused, detail)
-    session.report("P-3.10.5-7", right, detail)
+    session.report(outcome.refused, detail, "P-3.10.5-2")
+    session.report(right, detail, "P-3.10.5-7")
 
 
 async def _faults(
@@ -91,10 +81,10 @@ async def _faults(
     """Checks the refusals that the three verbs share: an unknown stream, and a sender that does not own it."""
     outcome = await _ask(session, owner, verb, "no-such-stream", other.role)
     detail = f"stream/{verb} of an unknown stream was answered with {outcome.code!r}"
-    session.report(unknown, outcome.refused_with("stream_not_found"), detail)
+    session.report(outcome.refused_with("stream_not_found"), detail, unknown)
     outcome = await _ask(session, other, verb, id, other.role)
     detail = f"stream/{verb} by a participant that does not own the stream was answered with {outcome.code!r}"
-    session.report(stranger, outcome.refused_with("unauthorized"), detail)
+    session.report(outcome.refused_with("unauthorized"), detail, stranger)
 
 
 @checks.shows("P-3.10.6-3", "P-3.10.6-4")
@@ -104,16 +94,16 @@ async def check_a_revoked_writer_writes_no_more(session: CheckSession) -> None:
     await _ask(session, streamer, "grant-write", id, "player")
     outcome = await _ask(session, streamer, "revoke-write", id, "player")
     session.report(
-        "P-3.10.6-4", not outcome.refused, f"the owner's stream/revoke-write was refused ({outcome.code})"
+        not outcome.refused, f"the owner's stream/revoke-write was refused ({outcome.code})", "P-3.10.6-4"
     )
     announcements = await _collect_announcements("stream/write-revoked", id, streamer, player, viewer, human)
-    session.report("P-3.10.6-4", all(announcements), "stream/write-revoked was not broadcast to all")
+    session.report(all(announcements), "stream/write-revoked was not broadcast to all", "P-3.10.6-4")
     got = await write(player, id, b"after the revoke", viewer)
-    session.report("P-3.10.6-4", not any(got), "a frame was relayed after its writer's access was revoked")
+    session.report(not any(got), "a frame was relayed after its writer's access was revoked", "P-3.10.6-4")
     for who in ("player", "viewer"):
         again = await _ask(session, streamer, "revoke-write", id, who)
         detail = f"revoking write access of {who}, which has none, was refused ({again.code})"
-        session.report("P-3.10.6-3", not again.refused, detail)
+        session.report(not again.refused, detail, "P-3.10.6-3")
 
 
 @checks.shows("P-3.10.6-1", "P-3.10.6-2", "P-3.10.6-6", "P-3.10.6-7", "P-3.10.6-8", "P-3.10.8-3")
@@ -125,26 +115,17 @@ async def check_faulty_revokes_are_refused(session: CheckSession) -> None:
     await _ask(session, player, "revoke-write", id, "viewer")
     got = await write(viewer, id, b"still a writer", streamer)
     session.report(
-        "P-3.10.6-1", all(got), "a participant that does not own a stream revoked another's write access"
+        all(got), "a participant that does not own a stream revoked another's write access", "P-3.10.6-1"
     )
     outcome = await _ask(session, streamer, "revoke-write", id, "streamer")
     detail = f"an owner's revoke of its own write access was answered with {outcome.code!r}"
-    session.report("P-3.10.6-8", outcome.refused_with("invalid_operation"), detail)
+    session.report(outcome.refused_with("invalid_operation"), detail, "P-3.10.6-8")
     got = await write(streamer, id, b"still mine", viewer)
-    session.report("P-3.10.6-2", outcome.refused and all(got), "an owner lost its own write access")
+    session.report(outcome.refused and all(got), "an owner lost its own write access", "P-3.10.6-2")
     writers = (await find_stream(session, id) or {}).get("authorized_writers", ["streamer"])
     session.report(
-        "P-3.10.8-3", "streamer" in writers, f"authorized_writers {writers} did not hold the owner"
+        "streamer" in writers, f"authorized_writers {writers} did not hold the owner", "P-3.10.8-3"
     )
-
-
-def _leaves(name: str) -> Callable[[WireMessage], bool]:
-    def left(received: WireMessage) -> bool:
-        who = received.payload.get("participant")
-        leaves = received.kind == "system/presence" and received.payload.get("event") == "leave"
-        return leaves and isinstance(who, dict) and who.get("id") == name
-
-    return left
 
 
 @checks.shows("P-3.10.6-5")
@@ -153,14 +134,16 @@ async def check_a_writer_that_leaves_writes_no_more(session: CheckSession) -> No
     id = await open_stream(session, streamer)
     await _ask(session, streamer, "grant-write", id, "player")
     before = await write(player, id, b"while it is there", viewer)
-    session.report("P-3.10.6-5", all(before), "a participant that was granted write access could not write")
+    session.report(all(before), "a participant that was granted write access could not write")
     mark = viewer.mark
     await player.leave()
     with contextlib.suppress(NotObserved):  # other rows check the presence of a leave
-        await viewer.wait_for("the leave of a writer", _leaves("player"), since=mark)
+        await viewer.wait_for(
+            "the leave of a writer", lambda received: received.is_leave_of("player"), since=mark
+        )
     player = await session.join("player")
     got = await write(player, id, b"back again", viewer)
-    session.report("P-3.10.6-5", not any(got), "a writer that had left and joined again could still write")
+    session.report(not any(got), "a writer that had left and joined again could still write")
 
 
 @checks.shows("P-3.10.7-2", "P-3.10.7-3", "P-3.10.7-4", "P-3.10.7-5", "C-19")
@@ -168,22 +151,22 @@ async def check_a_stream_is_transferred(session: CheckSession) -> None:
     streamer, player, viewer = await session.join_all("streamer", "player", "viewer")
     id = await open_stream(session, streamer)
     outcome = await _ask(session, streamer, "transfer-ownership", id, "player")
-    session.report("P-3.10.7-5", not outcome.refused, f"the owner's transfer was refused ({outcome.code})")
+    session.report(not outcome.refused, f"the owner's transfer was refused ({outcome.code})", "P-3.10.7-5")
     announcements = await _collect_announcements("stream/ownership-transferred", id, streamer, player, viewer)
-    session.report("P-3.10.7-5", all(announcements), "stream/ownership-transferred was not broadcast to all")
+    session.report(all(announcements), "stream/ownership-transferred was not broadcast to all", "P-3.10.7-5")
     stream = await find_stream(session, id) or {}
     named = stream.get("owner", "player") == "player"
     got = await write(player, id, b"by the new owner", viewer)
     session.report(
-        "P-3.10.7-4", all(got) and named, f"after a transfer the new owner could not write: {stream}"
+        all(got) and named, f"after a transfer the new owner could not write: {stream}", "P-3.10.7-4"
     )
     old = await write(streamer, id, b"by the old owner", viewer)
-    session.report("C-19", not any(old), "a former owner could write without a grant")
+    session.report(not any(old), "a former owner could write without a grant", "C-19")
     lost = await _ask(session, streamer, "grant-write", id, "viewer")
     session.report(
-        "P-3.10.7-3",
         lost.refused_with("unauthorized"),
         f"a former owner's grant was answered with {lost.code!r}",
+        "P-3.10.7-3",
     )
     owns = [
         (await _ask(session, player, verb, id, who)).code
@@ -194,11 +177,11 @@ async def check_a_stream_is_transferred(session: CheckSession) -> None:
         )
     ]
     session.report(
-        "P-3.10.7-2", not any(owns), f"a new owner's grant, revoke and transfer were answered with {owns}"
+        not any(owns), f"a new owner's grant, revoke and transfer were answered with {owns}", "P-3.10.7-2"
     )
     closed = await viewer.attempt(session.message("stream/close", {"stream_id": id, "reason": "complete"}))
     closable = not closed.refused and await find_stream(session, id) is None
-    session.report("P-3.10.7-2", closable, f"a new owner could not close its stream ({closed.code})")
+    session.report(closable, f"a new owner could not close its stream ({closed.code})", "P-3.10.7-2")
 
 
 @checks.shows("C-19")
@@ -209,9 +192,7 @@ async def check_a_former_owner_keeps_what_it_was_granted(session: CheckSession) 
     granted = await _ask(session, player, "grant-write", id, "streamer")
     got = await write(streamer, id, b"granted anew", viewer)
     session.report(
-        "C-19",
-        not granted.refused and all(got),
-        "a former owner that was granted write access could not write",
+        not granted.refused and all(got), "a former owner that was granted write access could not write"
     )
 
 
@@ -221,7 +202,7 @@ async def check_faulty_transfers_are_refused(session: CheckSession) -> None:
     id = await open_stream(session, streamer)
     await _faults(session, "transfer-ownership", id, "P-3.10.7-6", "P-3.10.7-7", streamer, player)
     got = await write(player, id, b"stolen", viewer)
-    session.report("P-3.10.7-1", not any(got), "a participant took another's stream")
+    session.report(not any(got), "a participant took another's stream", "P-3.10.7-1")
     outcome = await _ask(session, streamer, "transfer-ownership", id, "nobody-here")
     detail = f"a transfer to an absent participant was answered with {outcome.code!r}"
-    session.report("P-3.10.7-8", outcome.refused_with("participant_not_found"), detail)
+    session.report(outcome.refused_with("participant_not_found"), detail, "P-3.10.7-8")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ProtocolError
 from mew_lab.gateway.auth import Tokens
+from mew_lab.protocol.coerce import mapping_of
 from mew_lab.protocol.envelope import read_strict
 from mew_lab.protocol.token import Token, mask
 
@@ -73,8 +74,7 @@ def _claimed(members: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if members.get("type") == "join":
         return members
     if members.get("kind") == "system/join":
-        payload = members.get("payload")
-        return payload if isinstance(payload, dict) else {}
+        return mapping_of(members.get("payload"))
     return None
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.filename import folder_name, is_plain
 from mew_lab.protocol.token import LEAST_TOKEN, Token, forget, remember
-from mew_lab.transport.folder import KEPT, find_tracked, open_below, open_folder
+from mew_lab.transport.folder import KEPT, find_tracked, hide, open_below, open_folder
 
 __all__ = [
     "SHORT_TOKENS",
@@ -227,16 +227,17 @@ def write_token_file(folder: Path | str, space: str, participant: str, token: To
 def ensure_token_file(folder: Path | str, space: str, participant: str) -> Path:
     """The path of `token_path`; a file with a fresh token is written where there is none.
 
-    That others may have its token, because git keeps it, is logged.
+    Git ignores the content of `folder` then. That others may have its token, because git keeps it, is logged.
 
     Raises:
         ConfigError: as `write_token_file`.
     """
     path = token_path(folder, space, participant)
     if not os.path.lexists(path):
-        return write_token_file(folder, space, participant, mint())
-    if find_tracked([path]):
+        write_token_file(folder, space, participant, mint())
+    elif find_tracked([path]):
         logger.warning("the token in %s %s", path, remark_tracked(path))
+    hide(Path(folder))
     return path
 
 
@@ -287,9 +288,8 @@ def read_token_file(path: Path | str, *, short: bool = True) -> Token:
     """
     path = Path(path)
     try:
-        descriptor = open_below(
-            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
-        )  # a pipe must not block this process
+        # a pipe must not block this process
+        descriptor = open_below(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

@@ -203,7 +203,9 @@ class BridgeConfig(Section):
     """The settings of a bridge; `init_timeout` is in milliseconds, as in other implementations.
 
     The others are settings of mew_lab alone: `strict_unknown` and `repeats_within`, in seconds (R35). Of results that no
-    message can hold, it keeps `result_bytes` of one and `results_bytes` of all, for `results_seconds` (R43).
+    message can hold, it keeps `result_bytes` of one and `results_bytes` of all, for `results_seconds` (R43). `quorum` of
+    the `deciders` must say yes to a call before it is executed (R39). `writes` names the tools that write a file, each
+    with its arguments for path and content.
     """
 
     init_timeout: float | None = Field(default=None, gt=0, le=3_600_000)
@@ -214,6 +216,9 @@ class BridgeConfig(Section):
     result_bytes: int | None = Field(default=None, ge=0)
     results_bytes: int | None = Field(default=None, ge=0)
     results_seconds: float | None = Field(default=None, gt=0, le=30 * 86_400)
+    quorum: int | None = Field(default=None, ge=1)
+    deciders: list[ParticipantId] = Field(default_factory=list)
+    writes: dict[Word, Annotated[list[Word], Field(min_length=2, max_length=2)]] = Field(default_factory=dict)
 
 
 class Defaults(Section):

@@ -93,25 +93,6 @@ class HostedSpace:
     `timer` calls `wake` at the end of the next grant and when welcomes are due.
     """
 
-    __slots__ = (
-        "busy",
-        "connections",
-        "journal",
-        "last",
-        "logged",
-        "owed",
-        "peers",
-        "queue",
-        "queue_bytes",
-        "resolutions",
-        "ring",
-        "room",
-        "shares",
-        "space",
-        "timer",
-        "unrecorded",
-    )  # fmt: skip
-
     def __init__(
         self,
         space: Space,

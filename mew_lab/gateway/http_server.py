@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, MutableMapping
@@ -20,7 +21,7 @@ from mew_lab.gateway.protocol import CONNECTION, DirectProtocol
 from mew_lab.protocol.token import mask
 from mew_lab.transport.listener import PATIENCE, STRANGERS, AcceptedConnection, Listener
 
-__all__ = ["HttpServer", "admit"]
+__all__ = ["HttpServer", "admit", "refuse"]
 
 ENDS_WITHIN: Final = 5.0  # seconds
 # With a body unread, the system would reset the connection as it closes, and the answer would be lost.
@@ -43,6 +44,25 @@ def admit(scope: Message, owner: Hashable) -> bool:
     """Notes that the request of this scope (ASGI) has shown its right; returns False where `owner` has its share."""
     connection = scope.get("state", {}).get(CONNECTION)
     return connection is None or connection.admit(owner)
+
+
+async def refuse(
+    send: Send, status: int, error: str, message: str = "", *, kind: str = "http.response"
+) -> None:
+    """Answers a request (ASGI) with an HTTP status and a JSON body, and closes its connection.
+
+    Args:
+        kind: `http.response`, or `websocket.http.response` in place of a WebSocket.
+    """
+    body = json.dumps({"error": error, "message": message} if message else {"error": error}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+        *([(b"www-authenticate", b"Bearer")] if status == 401 else []),
+    ]
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})
 
 
 class _HttpProtocol(H11Protocol):

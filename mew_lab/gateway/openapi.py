@@ -13,7 +13,7 @@ from typing import Any
 from mew_lab.gateway.ring import MAX_ENVELOPES
 from mew_lab.protocol.envelope import PROTOCOL
 from mew_lab.space.events import NOTE_BYTES
-from mew_lab.space.reports import ALL_DESPITE, HOW, RECEIPT, RESOLUTION
+from mew_lab.space.reports import NOTES
 from mew_lab.version import VERSION
 
 __all__ = ["DESCRIPTION"]
@@ -111,18 +111,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "payload": {"type": "object"},
 }
 
-HOW_DECIDED = {"enum": list(HOW), "description": "typed means: by a person"}
-SHOWN: dict[str, dict[str, Any]] = {
-    "by": {**TEXT, "description": "human, or who or which policy decided in the sender's name"},
-    "digest": {
-        "type": "string",
-        "pattern": "^[0-9a-f]{64}$",
-        "description": "the SHA-256 of what was shown",
-    },
-    "typed": {**TEXT, "description": "the characters of the digest that were typed, or yes"},
-    "policy": _object({}, name=TEXT, text=TEXT),
-}
-
+NOTE_NAMES = ("Receipt", "Rejection", "Resolution")
 SCHEMAS = {
     "Error": _object({"error": TEXT}, code=TEXT, message=TEXT),
     "Partial": {
@@ -147,49 +136,7 @@ SCHEMAS = {
         previous_owner=TEXT,
         new_owner=TEXT,
     ),
-    "Receipt": {
-        **_object(
-            {
-                "about": {"const": RECEIPT},
-                "proposal": MEMBERS["id"],
-                "request": {**MEMBERS["id"], "description": "the sender's own request, accepted before"},
-                "decision": {"const": "approve"},
-                "how": HOW_DECIDED,
-            },
-            **SHOWN,
-            edited={"type": "boolean"},
-            to={**TEXTS, "description": "the chosen targets, where the proposal names none"},
-            despite={
-                "enum": list(ALL_DESPITE),
-                "description": "what it disregarded on purpose: a rejection, that the call may run twice",
-            },
-        ),
-        "description": "the sender's account of a decision of its own; it never counts as seen on a screen",
-    },
-    "Rejection": {
-        **_object(
-            {
-                "about": {"const": RECEIPT},
-                "proposal": {**MEMBERS["id"], "description": "of another participant, accepted before"},
-                "decision": {"const": "reject"},
-                "how": HOW_DECIDED,
-            },
-            **SHOWN,
-        ),
-        "description": "the sender's account of a rejection of its own",
-    },
-    "Resolution": {
-        **_object(
-            {
-                "about": {"const": RESOLUTION},
-                "request": MEMBERS["id"],
-                "to": {**TEXTS, "description": "the targets of that request"},
-                "happened": {"type": "boolean", "description": "whether the call took effect"},
-            },
-            note={**TEXT, "description": "what was found out, and how"},
-        ),
-        "description": "what a participant found out about a call whose outcome was unknown",
-    },
+    **dict(zip(NOTE_NAMES, NOTES.values(), strict=True)),
     "Found": _object(
         {
             "resolution": {
@@ -307,7 +254,7 @@ DESCRIPTION: dict[str, Any] = {
                     413: f"the note has over {NOTE_BYTES} bytes",
                 },
                 **TOKEN,
-                requestBody=_body("Receipt", "Rejection", "Resolution"),
+                requestBody=_body(*NOTE_NAMES),
             ),
             "get": _operation(
                 "what was reported of a call to the participant; null where nothing was",

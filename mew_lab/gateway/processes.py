@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.programs import Program
+from mew_lab.protocol.coerce import json_of
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.transport import keeper
@@ -201,10 +202,7 @@ def _set_done(future: asyncio.Future[None]) -> None:
 
 def _report(line: bytes) -> dict[str, Any]:
     """The report of a keeper; any other output is reported as its fault."""
-    try:
-        report = json.loads(line)
-    except ValueError:
-        report = None
+    report = json_of(line)
     return (
         report if isinstance(report, dict) else {"fault": one_line(mask(line.decode(errors="replace")), 200)}
     )

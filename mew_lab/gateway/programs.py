@@ -128,6 +128,9 @@ def _bridge(
     for name in ("result_bytes", "results_bytes", "results_seconds"):
         if (value := getattr(settings, name)) is not None:
             wait += [f"--{name.replace('_', '-')}", repr(value)]
+    if settings.quorum is not None:
+        wait += ["--quorum", repr(settings.quorum)]
+        wait += [word for name in settings.deciders for word in ("--decider", name)]
     if server.url:
         # A header may be a secret, and the arguments of a process can be read by every user.
         variables = {f"{HEADER}{at}": value for at, value in enumerate(server.headers.values())}

@@ -30,9 +30,8 @@ class Rotation:
         self._scheduled = False  # a new slice is scheduled for the next turn of the loop
         self._due = 0  # senders that have waited and are about to check again
         self._waiting: list[tuple[Hashable, asyncio.Future[None]]] = []
-        self._served: dict[
-            Hashable, int
-        ] = {}  # while a sender waits: the order in which senders were last let on
+        # while a sender waits: the order in which senders were last let on
+        self._served: dict[Hashable, int] = {}
         self._numbers = itertools.count(1)
 
     @property

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, MutableMapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -30,6 +30,7 @@ from mew_lab.gateway.admission import (
 from mew_lab.gateway.coalescer import WriteCoalescer
 from mew_lab.gateway.delivery import DeliveryQueue, Peer, Send
 from mew_lab.gateway.gateway import Gateway
+from mew_lab.gateway.http_server import refuse
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.rotation import QUANTUM, Rotation
 from mew_lab.protocol.kinds import CLOSE_TAKEN, CLOSE_UNKNOWN
@@ -64,16 +65,7 @@ class _Gone(Exception):
     """Raised within a socket whose other end closed before it was admitted."""
 
 
-async def refuse_upgrade(send: Send, status: int, error: str, message: str = "") -> None:
-    """Answers an upgrade request with an HTTP status and a JSON body instead of a WebSocket."""
-    body = json.dumps({"error": error, "message": message} if message else {"error": error}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": body})
+refuse_upgrade = partial(refuse, kind="websocket.http.response")
 
 
 class Sockets:

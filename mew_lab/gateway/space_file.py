@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from mew_lab.gateway.config import (
     SpaceName,
     SpaceSettings,
 )
+from mew_lab.protocol.coerce import list_of
 from mew_lab.protocol.pattern import search_remarks, warnings
 from mew_lab.protocol.token import LEAST_TOKEN, Token, mask
 from mew_lab.protocol.visible import one_line
@@ -186,8 +187,7 @@ def _remarks(document: object) -> Iterator[str]:
         yield from warnings(patterns, key=key)
         yield from search_remarks(patterns, key=key)
     for name, participant in _participants(document).items():
-        tokens = participant.get("tokens")
-        for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
+        for at, token in enumerate(list_of(participant.get("tokens"))):
             if isinstance(token, str) and len(token) < LEAST_TOKEN:
                 short = f"it has fewer than {LEAST_TOKEN} characters, so it could be guessed"
                 yield f"participants.{name}.tokens[{at}]: {short}; leave tokens out, and one is made"
@@ -228,6 +228,7 @@ def _faults_between_keys(document: object) -> Iterator[Fault]:
             )
         yield from _shared_tokens(name, participant.get("tokens"), owners)
         yield from _unstartable(name, participant)
+        yield from _undecidable(name, participant, participants)
     space = _mapping(document, "space")
     for key in ("owner", "default_participant"):
         named = space.get(key)
@@ -237,12 +238,29 @@ def _faults_between_keys(document: object) -> Iterator[Fault]:
 
 
 def _shared_tokens(name: str, tokens: object, owners: dict[str, str]) -> Iterator[Fault]:
-    for at, token in enumerate(tokens if isinstance(tokens, list) else ()):
+    for at, token in enumerate(list_of(tokens)):
         if isinstance(token, str) and owners.setdefault(token, name) != name:
             shown = Token(token, remember=False)
             problem = f"the token {shown} is {owners[token]!r}'s too, so it identifies no participant"
             key = place("participants", name, "tokens", at)
             yield Fault(key, f"{problem}; give each participant its own")
+
+
+def _undecidable(name: str, participant: dict[str, Any], participants: Collection[str]) -> Iterator[Fault]:
+    """Faults of a quorum that nobody could reach, and of files that nobody here could read."""
+    settings = _mapping(participant, "bridge_config")
+    deciders, key = settings.get("deciders"), place("participants", name, "bridge_config")
+    named = {one for one in list_of(deciders) if isinstance(one, str)}
+    for one in sorted(named - set(participants)):
+        hint = did_you_mean(one, participants) or "name one that is"
+        yield Fault(place(key, "deciders"), f"{one[:80]!r} is none of the participants; {hint}")
+    count = settings.get("quorum")
+    if (isinstance(count, int) and count > len(named)) or (named and count is None):
+        problem = f"it is how many of the deciders must say yes, and {len(named)} are named"
+        yield Fault(place(key, "quorum"), problem)
+    if settings.get("writes") and _mapping(participant, "mcp_server").get("url"):
+        problem = "it is for a server that is started here; the files of one at a URL are not known here"
+        yield Fault(place(key, "writes"), problem)
 
 
 def _unstartable(name: str, participant: dict[str, Any]) -> Iterator[Fault]:

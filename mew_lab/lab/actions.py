@@ -78,17 +78,6 @@ class ParticipantActions:
         self._session = session
         self._clock = clock
         self._judged: tuple[Any, dict[tuple[str, str], str]] = (None, {})
-        self._verbs: Mapping[str, Callable[[str, Mapping[str, Any]], Awaitable[str]]] = {
-            "status": self._status,
-            "pause": self._pause,
-            "resume": self._resume,
-            "forget": self._forget,
-            "compact": self._compact,
-            "clear": self._clear,
-            "restart": self._restart,
-            "shutdown": self._shutdown,
-            "kick": self._kick,
-        }
 
     def find_obstacle(self, action: str, target: ParticipantStanding) -> str:
         """The reason why the human may not or need not take this action on `target`; empty when there is none."""
@@ -136,10 +125,11 @@ class ParticipantActions:
 
         Spec: §3.6.7, §3.9.
         """
-        verb = self._verbs.get(action)
-        if verb is None or not target:
+        if action not in ACTIONS or not target:
             raise MewError(f"There is no action {one_line(action, 40)!r} for {one_line(target, 64)!r}")
-        return await verb(target, options)
+        # The method of each action below has its name.
+        perform: Callable[[str, Mapping[str, Any]], Awaitable[str]] = getattr(self, f"_{action}")
+        return await perform(target, options)
 
     def agents(self, participants: Sequence[ParticipantStanding] | None = None) -> Agents:
         """The connected agents: those that run, and those that the human has paused; of `participants`, or of all."""

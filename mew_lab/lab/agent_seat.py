@@ -11,12 +11,12 @@ from typing import Any
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.options import AgentOptions
 from mew_lab.errors import MewError
-from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.arguments import explains_arguments
 
 __all__ = ["AgentSeat", "as_agent_seat", "list_agents"]
 

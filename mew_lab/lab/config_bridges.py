@@ -24,7 +24,8 @@ from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer, ConsentStor
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.mcp_config import McpConfig, read_mcp_config
 from mew_lab.bridge.server_requests import ASKING
-from mew_lab.errors import MewError
+from mew_lab.errors import ConfigError, MewError
+from mew_lab.lab.call_check import listed
 from mew_lab.lab.decisions.questions import Questions
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.listing import Listing
@@ -33,6 +34,7 @@ from mew_lab.lab.pending import BEAT, Watch
 from mew_lab.protocol.elicitation import ELICIT
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import for_terminal, one_line, visible
+from mew_lab.settings.faults import did_you_mean
 from mew_lab.tools_agent.home import participant_id
 
 __all__ = [
@@ -160,6 +162,7 @@ def admit_file(
     skipped: Callable[[McpConfig], Mapping[str, str]] = lambda _: {},
     answers: Mapping[str, str] | None = None,
     environ: Mapping[str, str] = os.environ,
+    writes: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
 ) -> tuple[dict[str, AdmittedServer], dict[str, str]]:
     """The servers of a file that may be started, by their participant ids, and a sentence for each other one.
 
@@ -168,11 +171,21 @@ def admit_file(
     Args:
         person: who is asked; by default the one who can type an answer here.
         skipped: gives a sentence for each server that is not wanted, by its name.
+        writes: by the names of servers, the tools that write a file, as `McpBridge` has them. The file says nothing of
+            that: it comes from others.
 
     Raises:
-        ConfigError: the file cannot be read, or as `admit_servers`.
+        ConfigError: the file cannot be read, `writes` names a server that it does not have, or as `admit_servers`.
     """
     config = read_mcp_config(file)
+    marked = writes or {}
+    for name in marked:
+        if name not in config.servers and name not in config.left_out:
+            known = did_you_mean(name, config.servers) or f"there are {listed(list(config.servers))}"
+            raise ConfigError(
+                f"writes= names {one_line(name, 80)!r}, and {one_line(str(file), 200)} has no such server; {known}",
+                key="writes",
+            )
     ids = participant_ids(config)
     admitted, left_out = admit_servers(
         config,
@@ -184,7 +197,12 @@ def admit_file(
         answers=answers,
         environ=environ,
     )
-    return {ids[server.name]: server for server in admitted}, left_out
+    return {
+        ids[server.name]: server._replace(options={**server.options, "writes": marked[server.name]})
+        if server.name in marked
+        else server
+        for server in admitted
+    }, left_out
 
 
 def list_bridged(tools: Mapping[str, tuple[str, int]], left_out: Mapping[str, str]) -> Listing:
@@ -215,14 +233,23 @@ class ConfigBridges:
         self._few = asyncio.Semaphore(PARALLEL)
         self._bridges: list[McpBridge] = []
 
-    def start(self, host: Host, *, owner: str) -> None:
-        """Begins to start all servers at once. `owner` answers what they ask."""
+    def start(
+        self, host: Host, *, owner: str, adopt: Callable[[McpBridge], object] = lambda bridge: None
+    ) -> None:
+        """Begins to start all servers at once. `owner` answers what they ask; `adopt` gets each that has started."""
         for id, server in self._admitted.items():
             self._starting.append(
-                asyncio.get_running_loop().create_task(self._start(host, id, server, owner))
+                asyncio.get_running_loop().create_task(self._start(host, id, server, owner, adopt))
             )
 
-    async def _start(self, host: Host, id: str, server: AdmittedServer, owner: str) -> None:
+    async def _start(
+        self,
+        host: Host,
+        id: str,
+        server: AdmittedServer,
+        owner: str,
+        adopt: Callable[[McpBridge], object],
+    ) -> None:
         try:
             host.enrol_stranger(id, [*capabilities_of("tool"), *ASKING[ELICIT]])
             bridge = McpBridge(
@@ -240,6 +267,7 @@ class ConfigBridges:
         except MewError as fault:
             self._say(f"{one_line(server.name, 80)} is left out: {fault}")
         else:
+            adopt(bridge)
             tools = count_of(len(bridge.listed.entries), "tool")
             self._say(f"{id}: an MCP server with {tools} ({bridge.command_line})")
 

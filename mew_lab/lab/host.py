@@ -23,6 +23,7 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from mew_lab.bridge.written_files import StartedServer
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway import keyring
 from mew_lab.gateway.auth import write_token_file
@@ -35,9 +36,11 @@ from mew_lab.gateway.programs import programs_of
 from mew_lab.gateway.server import Server
 from mew_lab.gateway.sinks import Sinks
 from mew_lab.gateway.space_file import SpaceFile
+from mew_lab.lab.call_check import hint
 from mew_lab.lab.heads import HeadKeeper
 from mew_lab.lab.peer_logs import PeerLogs
 from mew_lab.lab.resuming import SERVED, SETTINGS, Past
+from mew_lab.log.child_process import PACKAGE
 from mew_lab.log.journal import Journal
 from mew_lab.log.peer_files import DECISIONS, HISTORY
 from mew_lab.protocol.describe import reword_refusal
@@ -46,7 +49,7 @@ from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.profiles import OWNER
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
-from mew_lab.settings.faults import did_you_mean
+from mew_lab.sdk.quorum import Quorum
 from mew_lab.space.core import Space
 from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
@@ -56,10 +59,8 @@ __all__ = ["Generators", "Host", "capabilities_of", "join_line", "make_generator
 
 VARIABLE = "MEW_LAB_SEED"
 START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
-OLDEST, NEWEST = (
-    datetime(2025, 1, 1, tzinfo=UTC),
-    datetime(2075, 1, 1, tzinfo=UTC),
-)  # a clock beyond them is wrong
+# a clock beyond them is wrong
+OLDEST, NEWEST = datetime(2025, 1, 1, tzinfo=UTC), datetime(2075, 1, 1, tzinfo=UTC)
 AHEAD = timedelta(days=1)  # a record may be that much later than the clock, which may have been set back
 
 
@@ -90,7 +91,7 @@ logger = logging.getLogger(__name__)
 
 # A bridge is started by this interpreter, with this package, and without modules from its folder.
 BRIDGE = (sys.executable, "-P", "-m", "mew_lab.cli", "bridge")
-BRIDGE_ENV = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+BRIDGE_ENV = {"PYTHONPATH": str(PACKAGE)}
 
 
 def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -102,7 +103,7 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
     if isinstance(can, str):
         if can not in PROFILES:
             raise ConfigError(
-                f"There is no profile {can[:40]!r}{_nearest(can)}; take one of {', '.join(PROFILES)}, "
+                f"There is no profile {can[:40]!r}{hint(can, PROFILES)}; take one of {', '.join(PROFILES)}, "
                 'or give a list of patterns, such as [{"kind": "chat"}]',
                 key="can",
             )
@@ -126,11 +127,6 @@ def capabilities_of(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, An
                 f'{takes} such as {{"kind": "chat"}}, not of {type(pattern).__name__}', key="can"
             )
     return [dict(pattern) for pattern in patterns]
-
-
-def _nearest(profile: str) -> str:
-    text = did_you_mean(profile, PROFILES)
-    return f" ({text})" if text else ""
 
 
 def capabilities_of_owner(can: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -205,6 +201,8 @@ class Host:
         self.gateway.tokens.on_mint = keep_token
         self.journal = Journal(journal) if journal is not None else None
         self._past = past
+        self.since = past.since if past is not None else None
+        """The time of the last record of before, where the space ran before."""
         self.core: Space | None = past.space if past is not None else None
         """The space itself, to be read only; None before it is open."""
         if past is not None:
@@ -214,6 +212,10 @@ class Host:
         """The token of each participant from a space.yaml, or from an earlier run."""
         self.minted: dict[str, Key] = {}
         """The tokens minted since, for seats and for invited participants."""
+        self.servers: dict[str, StartedServer] = {}
+        """The MCP servers that the programs of a space.yaml have started, by participant."""
+        self.quorums: dict[str, Quorum] = {}
+        """The quorums that these programs enforce."""
         self._heads: HeadKeeper | None = None
         self._at = (host, port)
         self._server: Server | None = None
@@ -252,17 +254,14 @@ class Host:
             ConfigError: The name or the profile is not valid, or the port is not free.
             JournalError: The journal cannot be written.
         """
+        participants = {owner: {"capabilities": capabilities_of_owner(can)}}
+        await self._open(self._read_config(owner=owner, participants=participants))
+
+    def _read_config(self, **members: Any) -> SpaceConfig:
         try:
-            config = SpaceConfig.model_validate(
-                {
-                    "name": self.name,
-                    "owner": owner,
-                    "participants": {owner: {"capabilities": capabilities_of_owner(can)}},
-                }
-            )
+            return SpaceConfig.model_validate({"name": self.name, **members})
         except ValueError as fault:
             raise ConfigError(f"Cannot open the space {self.name!r}: {_first_fault(fault)}") from None
-        await self._open(config)
 
     async def open_file(
         self, file: SpaceFile, *, person: str | None = None, fault: Callable[[str], object] = logger.warning
@@ -286,10 +285,7 @@ class Host:
                 capabilities = (capabilities_of_owner if owns else capabilities_of)("human")
                 human = ParticipantConfig(capabilities=capabilities)
                 owned["participants"] = {**config.participants, person: human}
-            try:
-                config = SpaceConfig.model_validate({**dict(config), **owned})
-            except ValueError as wrong:
-                raise ConfigError(f"Cannot open the space {self.name!r}: {_first_fault(wrong)}") from None
+            config = self._read_config(**{**dict(config), **owned})
         logs = self._peer_logs(file, fault)
         self.keys = issue(file._replace(config=config), self.gateway.tokens)
         self._sinks = Sinks(self.gateway, file, fault=fault)
@@ -454,8 +450,19 @@ class Host:
 
             return both
 
+        for program in programs:
+            participant = file.config.participants[program.participant]
+            if participant.type == "mcp-bridge":
+                self._note_bridge(program.participant, participant, program.cwd)
         self._processes = Processes(programs, tell=with_note(tell), fault=with_note(fault))
         await self._processes.start()
+
+    def _note_bridge(self, name: str, participant: ParticipantConfig, cwd: Path) -> None:
+        settings, server = participant.bridge_config, participant.mcp_server
+        if (quorum := Quorum.of(settings.quorum, settings.deciders)) is not None:
+            self.quorums[name] = quorum
+        if server is not None and server.command:
+            self.servers[name] = StartedServer.of(name, cwd=cwd, words=server.args, writes=settings.writes)
 
     def enrol(self, participant: str, can: str | Sequence[Mapping[str, Any]]) -> None:
         """Enrols a participant with its capabilities, so that it can join.

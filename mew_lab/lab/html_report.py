@@ -4,20 +4,20 @@ How it works. One pass over the records of the log fills a ledger, from which ev
 script, no link and no loaded resource, and its own policy forbids them, so that text of a peer stays text even where an
 escape were forgotten. `safe_html` alone makes tags. Sections are bounded; each says how much it leaves out.
 
-The page is for reading, printing and passing on. It holds what the log holds: arguments and results as well.
+The page is for reading, printing and passing on: it calls everybody by name. It holds what the log holds, arguments and
+results as well, but for what is redacted (`log.redaction`).
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from mew_lab.errors import ConfigError
 from mew_lab.lab.decisions.cards import POLICY, Card
@@ -32,18 +32,21 @@ from mew_lab.log.decision_note import resolve_reported
 from mew_lab.log.drawing import lasted
 from mew_lab.log.entries import entry_of, number_after
 from mew_lab.log.log import Log
+from mew_lab.log.reading import Vantage
+from mew_lab.log.redaction import LogRedaction
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import member
 from mew_lab.protocol.content import for_text, holds_content, raw_text, read_parts
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.intake import SENT_UNKNOWN
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible_json
-from mew_lab.space.events import REPORTED
-from mew_lab.transport.scratch import path_beside
+from mew_lab.space.events import REPORTED, Record
+from mew_lab.transport.scratch import written_beside
 
-__all__ = ["session_page", "write_report"]
+__all__ = ["report_log", "session_page"]
 
 MOST_MESSAGES = 2000
 MOST_DECISIONS = 500
@@ -129,10 +132,32 @@ def _to(names: Sequence[str]) -> str:
 # --- one pass over the log --------------------------------------------------------------------------------------------
 
 
+class ReportedLog(Protocol):
+    """The log of a session."""
+
+    @property
+    def space(self) -> str: ...
+    @property
+    def vantage(self) -> Vantage: ...
+    @property
+    def sign(self) -> str: ...
+    @property
+    def records(self) -> Iterable[Record]: ...
+
+
+class _Redacted(NamedTuple):
+    """A log without what is redacted."""
+
+    space: str
+    vantage: Vantage
+    sign: str
+    records: Sequence[Record]
+
+
 class _Session:
     """What one pass over the records found."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: ReportedLog) -> None:
         self.ledger = Ledger()
         self.chains = Chains()
         # The messages, each with whether it only keeps the space running.
@@ -202,14 +227,15 @@ def _table(columns: Sequence[str], rows: Sequence[Html]) -> Html:
 
 
 def _section(
-    title: str, rows: Sequence[Html], body: Html, *, empty: str, left_out: int = 0, noun: str = ""
+    title: str, columns: Sequence[str], rows: Sequence[Html], *, empty: str, left_out: int, noun: str
 ) -> Html:
-    """A section with its rows, or the sentence that there are none."""
+    """A section with a table of its rows, or them alone without columns; where there are none, a sentence says so."""
     if not rows:
         return _tag("section", _tag("h2", title), _tag("p", empty, css="faint"))
-    more = f"{count_of(left_out, f'earlier {noun}')} left out." if left_out > 0 else ""
-    note = _tag("p", more, css="faint") if more else ""
-    return _tag("section", _tag("h2", title), note, body)
+    note = (
+        _tag("p", f"{count_of(left_out, f'earlier {noun}')} left out.", css="faint") if left_out > 0 else ""
+    )
+    return _tag("section", _tag("h2", title), note, _table(columns, rows) if columns else _tag("div", *rows))
 
 
 # --- sections ---------------------------------------------------------------------------------------------------------
@@ -218,7 +244,7 @@ def _section(
 _APPROVED = ("answered", "fulfilled", "unknown", "resolved")
 
 
-def _facts(log: Log, session: _Session, me: str) -> Html:
+def _facts(log: ReportedLog, session: _Session, me: str, redacted: str) -> Html:
     began, ended = session.first, session.last
     zone = f"{_local(ended):%Z}" if ended else ""
     decided = [call for call in session.proposals() if call.state in _APPROVED]
@@ -239,6 +265,8 @@ def _facts(log: Log, session: _Session, me: str) -> Html:
             + (f", {unknown} with an unknown outcome" if unknown else ""),
         ),
     ]
+    if redacted:
+        facts.append(("Redacted", redacted))
     return _tag("dl", *(part for key, value in facts for part in (_tag("dt", key), _tag("dd", value))))
 
 
@@ -253,21 +281,19 @@ def _participants(session: _Session, roles: Mapping[str, str]) -> Html:
         )
         for name in names[:MOST_PARTICIPANTS]
     ]
-    body = _table(("Participant", "Role here", "Messages sent"), rows)
-    hidden = len(names) - len(rows)
-    return _section(
-        "Participants", rows, body, empty="Nobody has sent a message.", left_out=hidden, noun="participant"
-    )
+    columns, hidden = ("Participant", "Role here", "Messages sent"), len(names) - len(rows)
+    empty = "Nobody has sent a message."
+    return _section("Participants", columns, rows, empty=empty, left_out=hidden, noun="participant")
 
 
-def _decider(call: Proposal, card: Card | None, me: str) -> str:
+def _decider(call: Proposal, card: Card | None) -> str:
     by = card.by if card is not None and card.by else call.by
     if by.startswith(POLICY) or f" by {POLICY}" in by:
         return f"automatically (policy “{one_line(by.partition(POLICY)[2], 60)}”)"
-    return "by you" if by == me and me else f"by {_name(by)}" if by else ""
+    return f"by {_name(by)}" if by else ""
 
 
-def _decision(call: Proposal, card: Card | None, me: str) -> Html:
+def _decision(call: Proposal, card: Card | None) -> Html:
     if call.state in _APPROVED:
         word, css = "Approved", "good"
         at = call.request.t if call.request is not None else 0.0
@@ -279,29 +305,28 @@ def _decision(call: Proposal, card: Card | None, me: str) -> Html:
         word, css, at = "Open", "", 0.0
     if card is not None and card.decided_at:
         at = card.decided_at
-    by = _decider(call, card, me) if word != "Open" else ""
+    by = _decider(call, card) if word != "Open" else ""
     if word == "Rejected" and call.rejections:
         rejection = call.rejections[-1]
-        by = "by you" if rejection.by == me and me else f"by {_name(rejection.by)}"
+        by = f"by {_name(rejection.by)}"
         by += f": {one_line(rejection.reason, 200)}" if rejection.reason else ""
     after = f" after {lasted(max(0.0, at - call.entry.t))}" if at and call.entry.t else ""
     edited = ", edited" if call.edited and word == "Approved" else ""
     return _tag("td", _tag("b", word, css=css), f" {by}{after}{edited}".rstrip(), css="who")
 
 
-def _arguments(payload: Mapping[str, Any]) -> object:
-    params = payload.get("params")
-    arguments = params.get("arguments") if isinstance(params, Mapping) else None
-    return params if arguments is None else arguments
-
-
-def _call_cell(sender: str, to: Sequence[str], tool: str, payload: Mapping[str, Any]) -> Html:
+def _call_cell(
+    sender: str, to: Sequence[str], tool: str, payload: Mapping[str, Any], *, writes: str = ""
+) -> Html:
     title = f"{_name(sender)} → {_to(to)}: "
-    arguments = _arguments(payload)
+    arguments = member(payload, "params", "arguments")
+    arguments = payload.get("params") if arguments is None else arguments
     inside: list[object] = [title, _tag("b", one_line(tool, 80))]
     if arguments:
         line = _tag("summary", one_line(raw_text(arguments)[0], 100))
         inside.append(_tag("details", line, _json(arguments)))
+    if writes:
+        inside.append(_tag("div", writes))
     return _tag("td", *inside, css="what")
 
 
@@ -322,7 +347,7 @@ def _result(call: Request | Proposal, *, waiting: str) -> Html:
     return _tag("td", word, _tag("details", _tag("summary", said), whole), css="who")
 
 
-def _decisions(session: _Session, cards: Mapping[str, Card], me: str) -> Html:
+def _decisions(session: _Session, cards: Mapping[str, Card]) -> Html:
     every = session.proposals()
     shown = every[-MOST_DECISIONS:]
     drawn = {call.id for call in [call for call in shown if call.state != "open"][-MOST_DIAGRAMS:]}
@@ -333,16 +358,22 @@ def _decisions(session: _Session, cards: Mapping[str, Card], me: str) -> Html:
             _tag(
                 "tr",
                 _when(call.entry.t),
-                _call_cell(call.sender, call.to, call.tool or call.method, call.payload),
-                _decision(call, cards.get(call.id), me),
+                _call_cell(
+                    call.sender,
+                    call.to,
+                    call.tool or call.method,
+                    call.payload,
+                    writes=card.writes if (card := cards.get(call.id)) is not None else "",
+                ),
+                _decision(call, card),
                 _result(call, waiting=waiting),
             )
         )
         if call.id in drawn and (picture := _diagram(session, call)):
             rows.append(_tag("tr", _tag("td", picture, span=4)))
-    body = _table(("Time", "Request", "Decision", "Result"), rows)
+    columns, hidden = ("Time", "Request", "Decision", "Result"), len(every) - len(shown)
     empty = "Nothing was proposed."
-    return _section("Decisions", rows, body, empty=empty, left_out=len(every) - len(shown), noun="proposal")
+    return _section("Decisions", columns, rows, empty=empty, left_out=hidden, noun="proposal")
 
 
 def _diagram(session: _Session, call: Proposal) -> Html | None:
@@ -370,10 +401,8 @@ def _calls(session: _Session) -> Html:
         )
         for call in shown
     ]
-    body = _table(("Time", "Call", "Result", "Took"), rows)
-    return _section(
-        "Calls", rows, body, empty="Nothing was called.", left_out=len(every) - len(shown), noun="call"
-    )
+    columns, hidden = ("Time", "Call", "Result", "Took"), len(every) - len(shown)
+    return _section("Calls", columns, rows, empty="Nothing was called.", left_out=hidden, noun="call")
 
 
 def _waiting(call: Request) -> str:
@@ -393,9 +422,8 @@ def _chats(session: _Session) -> Html:
         )
         for chat in every[-MOST_CHATS:]
     ]
-    hidden = len(every) - len(rows)
-    body = _table(("Time", "From → to", "Message"), rows)
-    return _section("Chat", rows, body, empty="Nobody has chatted.", left_out=hidden, noun="chat message")
+    columns, hidden = ("Time", "From → to", "Message"), len(every) - len(rows)
+    return _section("Chat", columns, rows, empty="Nobody has chatted.", left_out=hidden, noun="chat message")
 
 
 def _reasoning(session: _Session) -> Html:
@@ -409,19 +437,14 @@ def _reasoning(session: _Session) -> Html:
             _tag(
                 "tr",
                 _when(step.t),
-                _tag("td", _kind(step.kind), css="who"),
+                _tag("td", one_line(step.kind.removeprefix("reasoning/"), 40), css="who"),
                 _tag("td", _thought(step), css="what"),
             )
             for step in steps
         ]
         rows.append(_tag("details", _tag("summary", summary), _table(("Time", "Step", "Text"), lines)))
     hidden = len(every) - len(rows)
-    body = _tag("div", *rows)
-    return _section("Reasoning", rows, body, empty="Nobody has reasoned.", left_out=hidden, noun="sequence")
-
-
-def _kind(kind: str) -> str:
-    return one_line(kind.removeprefix("reasoning/"), 40)
+    return _section("Reasoning", (), rows, empty="Nobody has reasoned.", left_out=hidden, noun="sequence")
 
 
 def _thought(step: Entry) -> object:
@@ -454,8 +477,7 @@ def _messages(session: _Session) -> Html:
         inside = _tag("details", summary, _table(_COLUMNS, group))
         rows.append(_tag("tr", _tag("td", inside, span=len(_COLUMNS))))
     hidden = session.count - len(session.newest)
-    body = _table(_COLUMNS, rows)
-    return _section("Messages", rows, body, empty="No messages.", left_out=hidden, noun="message")
+    return _section("Messages", _COLUMNS, rows, empty="No messages.", left_out=hidden, noun="message")
 
 
 _COLUMNS = ("#", "Time", "From → to", "Kind", "What")
@@ -465,24 +487,51 @@ _COLUMNS = ("#", "Time", "From → to", "Kind", "What")
 
 
 def session_page(
-    log: Log, *, cards: Iterable[Card] = (), me: str = "", roles: Mapping[str, str] | None = None
+    log: Log,
+    *,
+    cards: Iterable[Card] = (),
+    me: str = "",
+    roles: Mapping[str, str] | None = None,
+    redaction: LogRedaction | None = None,
 ) -> str:
     """The page as text.
 
     Args:
         log: The log of the session, live or from a file.
         cards: The decided cards, for what a log does not hold: the policy, and the time of each decision.
-        me: The participant that reads it, who is called "you".
+        me: The participant that saw it; empty where nobody did.
         roles: A description of each participant, by name.
+        redaction: What is left out.
+
+    Raises:
+        FilterError: A filter of the redaction is none.
     """
+    if redaction is None or redaction.is_nothing:
+        return _page(log, cards, me, roles or {}, "")
+    kept = _Redacted(redaction.text(log.space), log.vantage, log.sign, tuple(redaction.records(log)))
+    said = str(redaction)
+    cards = [
+        replace(
+            card,
+            id=redaction.text(card.id),
+            by=redaction.text(card.by),
+            file=None,  # what it says of a file is not in the log, and no filter selects it
+        )
+        for card in cards
+    ]
+    roles = {redaction.text(name): redaction.text(role) for name, role in (roles or {}).items()}
+    return _page(kept, cards, redaction.text(me), roles, said)
+
+
+def _page(log: ReportedLog, cards: Iterable[Card], me: str, roles: Mapping[str, str], redacted: str) -> str:
     session = _Session(log)
     title = f"Session of {one_line(log.space or 'a space', 80)}"
     body = _tag(
         "main",
         _tag("h1", title),
-        _facts(log, session, me),
-        _participants(session, roles or {}),
-        _decisions(session, {card.id: card for card in cards}, me),
+        _facts(log, session, me, redacted),
+        _participants(session, roles),
+        _decisions(session, {card.id: card for card in cards}),
         _calls(session),
         _chats(session),
         _reasoning(session),
@@ -503,7 +552,40 @@ def _lines(title: str, *body: Html) -> Iterator[str]:
     yield "</html>"
 
 
-def write_report(page: str, path: str | Path, *, overwrite: bool) -> Path:
+def report_log(
+    log: Log,
+    path: str | Path,
+    *,
+    filter: str = "",
+    redact: Sequence[str] = (),
+    redact_where: str = "",
+    overwrite: bool = False,
+    again: str = "log.report({path!r}, overwrite=True)",
+    **about: Any,
+) -> str:
+    """Writes the page of a log to a file; returns a sentence.
+
+    Args:
+        filter: The messages that it holds, as `log.filter` takes it; empty for all.
+        redact: Values that are replaced wherever they stand.
+        redact_where: A filter of messages of which only kind, sender, addressees, method and tool stay.
+        again: What replaces an existing file.
+        about: As `session_page` has it.
+
+    Raises:
+        ConfigError: The file exists, or cannot be written; or a value is none.
+        FilterError: A filter is none.
+    """
+    redaction = LogRedaction(filter=filter, values=redact, contents=redact_where)
+    page = session_page(log, redaction=redaction, **about)
+    target = write_report(page, path, overwrite=overwrite, again=again)
+    size = f"{len(page.encode('utf-8', 'replace')) / 1000:.0f} kB"
+    messages = count_of(len(log) - redaction.left_out, "message")
+    said = "" if redaction.is_nothing else f" {redaction}."
+    return f"Wrote the report of {messages} to {target} ({size}).{said}"
+
+
+def write_report(page: str, path: str | Path, *, overwrite: bool, again: str) -> Path:
     """Writes the page to a file that its owner alone can read; an existing file stays unless `overwrite` is set.
 
     Raises:
@@ -513,19 +595,15 @@ def write_report(page: str, path: str | Path, *, overwrite: bool) -> Path:
     if target.exists() and not overwrite:
         raise ConfigError(
             f"Cannot write the report: {target} exists. Take another name, or "
-            f"lab.report({str(target)!r}, overwrite=True) replaces it",
+            f"{again.format(path=str(target))} replaces it",
             path=str(target),
         )
-    partial = path_beside(target)
     try:
         if target.is_dir():
             raise IsADirectoryError(21, "it is a folder")
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with written_beside(target) as file:
             file.write(page.encode("utf-8", "replace"))
-        partial.replace(target)
     except (OSError, ValueError) as fault:
-        with suppress(OSError, ValueError):
-            partial.unlink()
         why = getattr(fault, "strerror", None) or fault
         raise ConfigError(
             f"Cannot write the report to {target}: {why}. Name a file in a folder that can be written to",

@@ -42,7 +42,6 @@ from mew_lab.errors import ConfigError, MewError, NoSuchName
 from mew_lab.lab import report
 from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
-from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.config_bridges import (
     CardPerson,
@@ -56,19 +55,22 @@ from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy, policy_from_environment
 from mew_lab.lab.decisions.questions import OpenQuestions, Question, Questions, as_content
+from mew_lab.lab.decisions.shared_reviews import NOT_SHARED
 from mew_lab.lab.decisions.text import READ_WITHIN, Approvable, Proposals, approve, reject
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host, capabilities_of
-from mew_lab.lab.html_report import session_page, write_report
+from mew_lab.lab.html_report import report_log
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.mcp_access import McpSeat
+from mew_lab.lab.notification import Notifier, Notify, Waiting
 from mew_lab.lab.pending import Pending, proposal_of
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Echo
 from mew_lab.lab.standing import logical
+from mew_lab.lab.stop import LabStop
 from mew_lab.lab.tool_approvals import LabToolApprovals
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat
 from mew_lab.ledger.calls import CallLedger
@@ -82,7 +84,9 @@ from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.result_store import ResultLimits
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.signature import Signature
@@ -112,10 +116,10 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
-    "agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat decide down enrol faults "
-    "granting history join join_line leave load log me name proposals propose questions reject report resolve save "
-    "seat seats send serve_mcp set_roots space status timeout token_file tool tool_approvals tools tools_agent undo "
-    "url view who withdraw"
+    "agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat decide down end_ui enrol "
+    "faults go granting history join join_line leave load log me name proposals propose questions quorum reject report "
+    "resolve save seat seats send serve_mcp serve_ui set_roots share_review space status stop timeout token_file tool "
+    "tool_approvals tools tools_agent undo url view who withdraw"
 )
 
 
@@ -163,11 +167,82 @@ class Lab(metaclass=_NamesOnly):
         self.rows = Rows(lambda: (self.space, self._members()), sign=self.log.sign)
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
+        self.stopping = LabStop(self, self.local)
         self.decisions: HumanDecisions
         self.asked: Questions
+        self.notify: Notify | None = None
+        self._notifier: Notifier | None = None
+        self._shares_review = False
+        self._quorum: Quorum | None = None
         self.closed = False
+        self.page: Any = None  # the server of its page, where there is one
         self.on_down: list[Callable[[Lab], None]] = []  # called by `down`
         self.seen = Echo()
+
+    def _start_notifier(self, notify: Notify) -> None:
+        def waiting() -> Waiting:
+            cards = [card for card in self.decisions.pending() if card.state == "open"]
+            asked = [one for one in self.asked.pending() if one.is_open]
+            since = [*(card.since for card in cards), *(one.since for one in asked)]
+            return Waiting(cards, len(asked), min(since, default=time.time()))
+
+        notifier = Notifier(notify, space=self.space, waiting=waiting, fault=self.fault)
+        self.decisions.subscribe(lambda card: notifier.note(card.id, card.state == "open"))
+        self.asked.subscribe(lambda question: notifier.note(question.id, question.is_open))
+        self._notifier = notifier
+
+    def set_review(self, share_review: bool, quorum: int | None, deciders: Sequence[str]) -> None:
+        """Sets what `up` and `connect` were told, before the human is seated; raises as the setter of `quorum`."""
+        asked = Quorum.of(quorum, deciders)
+        if asked is not None and not share_review:
+            raise ConfigError(NOT_SHARED, key="quorum")
+        self._shares_review, self._quorum = bool(share_review), asked
+
+    @property
+    def share_review(self) -> bool:
+        """Whether the others see which cards you look at, and to which you said yes; off unless you set it.
+
+        Everybody in the space sees it, the proposer of a call too.
+        """
+        return self._shares_review
+
+    @share_review.setter
+    def share_review(self, shares: bool) -> None:
+        self._set_review(bool(shares), self._quorum if shares else None)
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """How many of which participants must have said yes before an approval of this lab is sent; None: you alone.
+
+        Set it to a number and names, such as `(2, ["ada", "ben", "cy"])`. It binds this lab alone: each card says who
+        can send the call without it. An executor enforces its own (`bridge(…, quorum=2, deciders=[…])`).
+
+        Raises:
+            ConfigError: The number is no count of the names, or this lab does not share its reviews.
+        """
+        return self._quorum
+
+    @quorum.setter
+    def quorum(self, asked: Quorum | tuple[int, Sequence[str]] | None) -> None:
+        if isinstance(asked, tuple) and len(asked) == 2:
+            asked = Quorum.of(asked[0], asked[1])
+        if asked is not None and not isinstance(asked, Quorum):
+            raise ConfigError(
+                f"Cannot set the quorum to {one_line(repr(asked), 60)}: it is a number and the names of those whose yes "
+                'counts, such as (2, ["ada", "ben", "cy"]), or None',
+                key="quorum",
+            )
+        self._set_review(self._shares_review, asked)
+
+    def _set_review(self, shares: bool, quorum: Quorum | None) -> None:
+        self._check_up("setting what is shared of the reviews")
+        self.loop.call(lambda: self.decisions.set_review(shares=shares, quorum=quorum))
+        self._shares_review, self._quorum = shares, quorum
+
+    def _quorum_of(self, name: str) -> Quorum | None:
+        if (seat := self.seats.get(name)) is not None:
+            return seat.participant.quorum
+        return None if self.host is None else self.host.quorums.get(name)
 
     @property
     def host(self) -> Host | None:
@@ -216,8 +291,11 @@ class Lab(metaclass=_NamesOnly):
             reports=lambda: self.host is None,
             logical=lambda id: logical(self, id),
             folders=self.local.folders_of,
+            find_write=self.local.find_write,
             fault=self.fault,
+            enforced=self._quorum_of,
         )
+        self.decisions.review.set(shares=self._shares_review, quorum=self._quorum)
         self.asked = Questions(
             me,
             loop=self.loop,
@@ -228,6 +306,8 @@ class Lab(metaclass=_NamesOnly):
             attended=lambda: policy_from_environment() is None,
             clock=time.time,
         )
+        if self.notify is not None:
+            self._start_notifier(self.notify)
         self.decisions.tools.attach(local=self.local.listed_by, changed=self.granting.on_changed_tools)
         me.client.on_message(self.seen.take)
         # All who listen are there before it joins: a proposal may be the first message behind the welcome.
@@ -244,8 +324,12 @@ class Lab(metaclass=_NamesOnly):
         """Closes seats, bridges and the host; never raises for parts that are closed already."""
         if not self.closed:
             self.closed = True
+            if self._notifier is not None:
+                self._notifier.close()
             if self.seats:
                 self.decisions.queue.close()
+            if self.page is not None:
+                await self.page.stop()
             try:
                 await self.granting.close()
             finally:
@@ -348,10 +432,13 @@ class Lab(metaclass=_NamesOnly):
         elicitation: bool = True,
         sampling: Model | str | bool = False,
         roots: Sequence[str | Path] | None = None,
+        writes: Mapping[str, Sequence[str]] | None = None,
         timeout: float | None = None,
         strict_unknown: bool | None = None,
         repeats_within: float | None = None,
         results: ResultLimits | None = None,
+        quorum: int | None = None,
+        deciders: Sequence[str] = (),
     ) -> Seat:
         """Connects an MCP server as participant `name`; its tools are then tools of the space.
 
@@ -370,14 +457,20 @@ class Lab(metaclass=_NamesOnly):
             sampling: A model, or the name of one (True: the built-in one), whose replies the server may ask for; you
                 approve each of its prompts. False offers none.
             roots: The folders that the server is told of, if it asks; None offers none.
+            writes: The tools that write a file: for each, the names of its arguments with the path and the content, such
+                as `{"save": ("path", "content")}`. Their cards show what would change in the file. Some servers are
+                known without it.
             timeout: Seconds to wait for the server's first answers. Default: 30, or 300 where the command is one that
                 downloads what it runs, such as npx or uvx. A start that takes long shows the server's error output.
             strict_unknown: Whether it refuses by own right to repeat a call of unknown outcome, even where the tool
                 says that it only reads, or that a second call does no more than the first. None: as the lab.
             repeats_within: The seconds for which an equal call counts as such a repeat. None: as the lab.
             results: How much is kept of results that no message can hold, and how long. None: as the lab.
+            quorum: How many of the participants in `deciders` must have said yes before a call is executed, each in a
+                lab with `share_review`. A call for which too few have is refused, names them, and uses nothing up.
 
         Raises:
+            ConfigError: `quorum` is no count of the deciders.
             MewError: The server does not start or answer; with the end of its error output.
         """
         asks: dict[str, Any] = {
@@ -393,6 +486,9 @@ class Lab(metaclass=_NamesOnly):
             "results": results,
             "strict_unknown": strict_unknown,
             "repeats_within": repeats_within,
+            "writes": writes,
+            "quorum": quorum,
+            "deciders": deciders or None,
         }
         asks |= {name: value for name, value in settings.items() if value is not None}
         if isinstance(command, str) and is_url(command):
@@ -415,6 +511,9 @@ class Lab(metaclass=_NamesOnly):
         can: Can = "tool",
         restarts: int = 3,
         timeout: float | None = None,
+        writes: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+        quorum: int | None = None,
+        deciders: Sequence[str] = (),
     ) -> Listing:
         """Connects the MCP servers of the file of a client, such as `.mcp.json` or `.vscode/mcp.json`.
 
@@ -429,13 +528,16 @@ class Lab(metaclass=_NamesOnly):
             can: The rights of each server in the space.
             restarts: As in `bridge`.
             timeout: As in `bridge`, for each server.
+            writes: As in `bridge`, by the names of servers: `{"files": {"save": ("path", "content")}}`.
+            quorum, deciders: As in `bridge`, for each server.
 
         Raises:
-            ConfigError: The file cannot be read, or a name or a digest is none.
+            ConfigError: The file cannot be read, a name or a digest is none, or `quorum` is no count of the deciders.
             MewError: The space runs elsewhere.
         """
         self._check_up(f"bridging the servers of {file}")
         self.loop.call(lambda: self.local.own_host(f"Cannot bridge the servers of {str(file)[:200]}"))
+        enforced = Quorum.of(quorum, deciders)
 
         def seated(config: McpConfig) -> dict[str, str]:
             ids = participant_ids(config)
@@ -453,14 +555,18 @@ class Lab(metaclass=_NamesOnly):
             skipped=seated,
             answers=inputs,
             environ=os.environ,
+            writes=writes,
         )
         told = StartLines()
         options: dict[str, Any] = {"can": can, "restarts": restarts, "on_start": told.add}
         if timeout is not None:
             options["start_timeout"] = timeout
-        longest = max((start_seconds(_words(server.command)) for server in admitted.values()), default=0.0)
+        if enforced is not None:
+            options |= {"quorum": enforced.count, "deciders": enforced.deciders}
+        commands = [server.command for server in admitted.values()]
+        starts = [start_seconds([] if isinstance(command, str) else command) for command in commands]
         rounds = len(admitted) // PARALLEL + 1
-        within = (longest if timeout is None else timeout) * rounds + JOINED_WITHIN
+        within = (max(starts, default=0.0) if timeout is None else timeout) * rounds + JOINED_WITHIN
         doing = f"bridging the servers of {file}"
         failed = self._run(self.local.bridge_each(admitted, **options), doing, timeout=within, idle=told)
         tools = {
@@ -671,9 +777,9 @@ class Lab(metaclass=_NamesOnly):
         return Note(self._run(ParticipantActions(self).resume_all(reason=reason), "resuming the agents"))
 
     def tool(
-        self, function: Callable[..., Any] | None = None, /, *, seat: Seat | None = None, **options: Any
+        self, function: Callable[..., Any] | None = None, /, *, seat: Seat | str | None = None, **options: Any
     ) -> Any:
-        """Decorator: makes a typed function a tool of the seat `notebook`, or of `seat`.
+        """Decorator: makes a typed function a tool of the seat `notebook`, or of `seat` or the one of that name.
 
         Running the cell again replaces the tool. It may return what a notebook shows: a figure, a DataFrame, several of
         them; see `mew_lab.ToolResult.of`.
@@ -682,7 +788,7 @@ class Lab(metaclass=_NamesOnly):
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             # Read once on this thread: the first reading loads a schema library, and the loop must not wait for it.
             Signature(function, name=str(options.get("name") or getattr(function, "__name__", "tool")))
-            holder = seat or self.seats.get(NOTEBOOK_SEAT)
+            holder = self.seat(seat) if isinstance(seat, str) else seat or self.seats.get(NOTEBOOK_SEAT)
             box = holder.participant.tools if holder else ToolBox(name=NOTEBOOK_SEAT)
             self.loop.call(lambda: box.add(function, **options))
             if holder is None:  # it comes with its first tool
@@ -924,6 +1030,23 @@ class Lab(metaclass=_NamesOnly):
 
         return self._run(load(), f"loading the result of {id[:80]!r}", timeout=timeout)
 
+    def stop(self) -> Listing:
+        """Stops everything that this lab sets going, at once; returns what was seen to happen, one line each.
+
+        Rules and the policy decide nothing, no card can be approved and no question answered, calls that run are
+        cancelled, agents are paused. Rejecting, withdrawing and cancelling still work. It takes at most about a second;
+        a second stop acts on what has come since.
+        """
+        return self._run(self.stopping.stop(), "stopping")
+
+    def go(self) -> Listing:
+        """Lists what going on after `stop` undoes; called once more, does it and returns what was seen to happen.
+
+        The policy decides again, cards can be approved, agents that the stop has paused are resumed. Calls that were
+        cancelled are not made again.
+        """
+        return self._run(self.stopping.go(), "going on")
+
     def undo(self) -> Note:
         """Revokes the permission that you gave last. MewError when none is in force."""
         return Note(self._run(self.granting.undo(), "revoking the permission given last"))
@@ -970,34 +1093,95 @@ class Lab(metaclass=_NamesOnly):
         replaced = " It replaces an earlier file." if Path(path).is_file() else ""
         return Note(f"{self.log.save(path)}{replaced}")
 
-    def report(self, path: str | Path, *, overwrite: bool = False) -> Note:
+    def report(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        filter: str = "",
+        redact: Sequence[str] = (),
+        redact_where: str = "",
+    ) -> Note:
         """Writes the session so far as one HTML page: decisions, calls, chat, reasoning, messages.
 
-        The page needs no network and runs no script. It holds arguments and results, as the log does.
+        The page needs no network and runs no script. It holds arguments and results, as the log does, and calls
+        everybody by name. `mew_lab.open_log(file).report(path)` does it for a saved session.
 
         Args:
             path: The file, such as `session.html`; its owner alone can read it.
             overwrite: Whether an existing file may be replaced.
+            filter: The messages that the page holds, such as `kind ~ "mcp/*"`; empty for all.
+            redact: Values that are replaced by `[redacted]` wherever they stand.
+            redact_where: A filter of messages of which only kind, sender, addressees, method and tool stay.
 
         Raises:
-            ConfigError: The file exists, or cannot be written.
+            ConfigError: The file exists, or cannot be written; or a value is none.
+            FilterError: A filter is none.
         """
         cards, me, roles = self.loop.call(
             lambda: (
                 self.decisions.decided(),
                 self.me.participant.client.id or self.me.name,
-                {seat.name: seat.what for seat in self.seats.values()},
+                {seat.name: _role(seat.what) for seat in self.seats.values()},
             )
         )
-        page = session_page(self.log, cards=cards, me=me, roles=roles)
-        target = write_report(page, path, overwrite=overwrite)
-        size = f"{len(page.encode('utf-8', 'replace')) / 1000:.0f} kB"
-        return Note(f"Wrote the report of {count_of(len(self.log), 'message')} to {target} ({size}).")
+        said = report_log(
+            self.log,
+            path,
+            filter=filter,
+            redact=redact,
+            redact_where=redact_where,
+            overwrite=overwrite,
+            again="lab.report({path!r}, overwrite=True)",
+            cards=cards,
+            me=me,
+            roles=roles,
+        )
+        return Note(said)
 
     @cached_property  # a property would not be completed: IPython evaluates none while a person types
     def view(self) -> Any:
-        """The widgets of this lab; `lab.view.panel` is all of them."""
+        """The views of this lab; `lab.view.panel` is all of them."""
         return find_above("Views")(self)
+
+    def serve_ui(self, *, port: int = 0, origin: str | None = None) -> Note:
+        """Serves the panel as a page of its own, for a browser without Jupyter, and returns a link to it.
+
+        The page decides in your name, as the views of a notebook do. It listens on 127.0.0.1 alone. Each link is for one
+        browser, and good for two minutes; call this again for another one. A browser stays signed in for 12 hours
+        after the last thing that was done in it, until `end_ui`, or until the space is down.
+
+        Args:
+            port: The port; 0 for a free one. A forwarded port must have the same number at both ends.
+            origin: The address of a TLS proxy of yours that leads here, such as `https://lab.example.org`.
+
+        Raises:
+            ConfigError: The port is not free, `origin` is none of https, or the page is served already with another one.
+        """
+        self._check_up("serving the page")
+        if self.page is None:
+            view = self.view.panel  # made on the calling thread, as all views are
+            return self._run(self.open_page(view, port=port, origin=origin), "serving the page")
+        return self.loop.call(lambda: self._link(port, origin))
+
+    async def open_page(self, panel: Any, *, port: int = 0, origin: str | None = None) -> Note:
+        """Starts the server of the page, on the loop, and returns its first link; see `serve_ui`."""
+        page = find_above("PageServer")(panel, space=self.space, port=port, origin=origin)
+        await page.start()
+        self.page = page
+        return self._link(0, None)
+
+    def _link(self, port: int, origin: str | None) -> Note:
+        link: Note = self.page.new_link(port=port, origin=origin)
+        return link
+
+    def end_ui(self) -> Note:
+        """Signs every browser out of the page, and makes its links void; `serve_ui` gives new ones."""
+        page = self.page
+        if page is None:
+            return Note(f"{self.name} serves no page, so there is no session to end")
+        note: Note = self.loop.call(page.end_sessions)
+        return note
 
     def down(self) -> Note:
         """Ends the space, or leaves one that runs elsewhere; returns a sentence with the proposals still pending."""
@@ -1037,16 +1221,16 @@ def _complete_call(calls: CallLedger, id: str) -> str:
     return complete_id(id, ids) or id
 
 
+def _role(what: str) -> str:
+    """What a seat is, for a reader who sat in none."""
+    return "person" if what == "you" else what
+
+
 def _sampling_model(sampling: Model | str | bool | None) -> Model | None:
     """The model that may reply to a server; None for none."""
     if sampling is None or sampling is False:
         return None
     return model_of(None if sampling is True else sampling)
-
-
-def _words(command: list[str] | str) -> list[str]:
-    """The words of a command; none for an address."""
-    return [] if isinstance(command, str) else command
 
 
 def _split_command(name: str, command: str) -> list[str]:

@@ -6,40 +6,44 @@ participants' messages, are missing: the gateway sends those to the sender alone
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 from mew_lab import find_above
+from mew_lab.bridge.mcp import McpBridge
 from mew_lab.errors import JournalError, MewError
 from mew_lab.gateway.auth import token_from
 from mew_lab.gateway.space_file import names_file, read_space_file
-from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.decisions.policies import policy_from_environment
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
-from mew_lab.lab.loop import the_loop
+from mew_lab.lab.listing import Note
+from mew_lab.lab.loop import LoopThread, the_loop
+from mew_lab.lab.notification import Notify, notify_from
 from mew_lab.lab.resuming import Past, PastCalls, folder_of
 from mew_lab.ledger.unknown_calls import DAY
 from mew_lab.log.branching import begin_branch
 from mew_lab.log.journal import Journal, journal_path
 from mew_lab.log.kept_heads import keep_head_of
 from mew_lab.log.log import Log
-from mew_lab.log.moments import Moment
+from mew_lab.log.moment import Moment
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import Envelope, compact
+from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.connection import address
 from mew_lab.sdk.result_store import ResultLimits
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.space.events import TOKEN_PLACEHOLDER, Record
 
-__all__ = ["close_all", "connect", "current", "forget", "labs", "record_received", "up", "use"]
+__all__ = ["HostedLab", "close_all", "connect", "current", "forget", "labs", "record_received", "up", "use"]
 
 
 TIMEOUT = 10.0
@@ -104,6 +108,19 @@ def _keep(lab: Lab) -> None:
     lab.on_down.append(forget)
 
 
+@contextlib.asynccontextmanager
+async def _opening(lab: Lab, *more: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Lists the lab when it is up; closes it where the work fails, so that this leaves no name behind, and does more."""
+    try:
+        yield
+    except BaseException:
+        await lab.close()
+        for end in more:
+            await end()
+        raise
+    _keep(lab)
+
+
 @explains_arguments
 def up(
     name: str | Path = "demo",
@@ -118,6 +135,10 @@ def up(
     strict_unknown: bool = False,
     repeats_within: float = DAY,
     results: ResultLimits | None = None,
+    share_review: bool = False,
+    quorum: int | None = None,
+    deciders: Sequence[str] = (),
+    notify: str | Path | Notify | Literal[False] | None = None,
 ) -> Lab:
     """Starts a space in this process, on 127.0.0.1, and seats you in it.
 
@@ -142,6 +163,12 @@ def up(
         repeats_within: The seconds for which an equal call counts as such a repeat.
         results: How much each participant of this process keeps of results that no message can hold, and how long;
             default: 64 MiB a result, 256 MiB in all, and a day. Spec: R43.
+        share_review: Whether the others see which cards you look at, and to which you said yes. Spec: R39.
+        quorum: How many of the participants in `deciders` must have said yes before an approval of this lab is sent; see
+            `Lab.quorum`.
+        notify: The address that is told when something waits for you, the `Path` of a file, readable by you alone, that
+            holds it, or a `lab.notification.Notify`; default: what the environment variable MEW_LAB_NOTIFY says. False:
+            nobody. A space.yaml cannot set it.
 
     Raises:
         ConfigError: The name or `timeout` is not valid, the port is not free, or the file has faults; the message has
@@ -158,11 +185,22 @@ def up(
         "repeats_within": repeats_within,
         "results": results,
     }
+    reviewing = (share_review, quorum, tuple(deciders))
+    told = notify_from(notify)
     if isinstance(resume, Moment):
         _check_free(resume.space)
         resume = _branch(resume, heads)
     if resume is not None:
-        return _up_again(resume, as_id=as_id, port=port, heads=heads, timeout=timeout, settings=settings)
+        return _up_again(
+            resume,
+            as_id=as_id,
+            port=port,
+            heads=heads,
+            timeout=timeout,
+            settings=settings,
+            reviewing=reviewing,
+            notify=told,
+        )
     file = read_space_file(name) if names_file(name) else None
     space = file.config.name if file is not None else str(name)
     folder = file.folder if file is not None else Path.cwd()
@@ -173,27 +211,23 @@ def up(
     loop = the_loop()
     lab = Lab(space, space=space, loop=loop, timeout=timeout, vantage="gateway")
     lab.local.set(**settings)
+    lab.set_review(*reviewing)
+    lab.notify = told
 
     async def start() -> Lab:
         kept = Path(path) if path is not None else None
         host = lab.local.host = Host(space, folder=folder, journal=kept, port=port, observe=lab.observe)
         lab.take_log(Log.live(space=space, journal=host.journal))
-        try:
+        async with _opening(lab):
             if file is None:
                 await host.open(owner=me, can="human")
             else:
                 await host.open_file(file, person=me, fault=lab.fault)
             lab.url = host.url
-            await lab.open(
-                lab.local.participant(host.client_for(me), tools=ToolBox(name=me)), name=me, policy=policy
-            )
+            participant = lab.local.participant(host.client_for(me), tools=ToolBox(name=me))
+            await lab.open(participant, name=me, policy=policy)
             if file is not None and auto_start:
                 await host.start_programs(file, tell=logger.info, fault=lab.fault)
-        except BaseException:
-            await lab.close()
-            raise
-        # Only a lab that is up is listed: what fails before this leaves no name behind.
-        _keep(lab)
         for remark in (*(file.remarks if file is not None else ()), *host.remarks()):
             lab.fault(remark)
         return lab
@@ -223,10 +257,12 @@ def _up_again(
     heads: Literal["check", "ignore"],
     timeout: float,
     settings: Mapping[str, Any],
+    reviewing: tuple[bool, int | None, Sequence[str]],
+    notify: Notify | None,
 ) -> Lab:
     """Resumes a space that ran before. Its journal is read on this thread: the loop has other spaces to serve.
 
-    `settings` are the arguments of `LocalParticipants.set`.
+    `settings` are the arguments of `LocalParticipants.set`, `reviewing` those of `Lab.set_review`.
     """
     policy = policy_from_environment()
     loop = the_loop()
@@ -237,6 +273,8 @@ def _up_again(
         _check_free(name)
         lab = Lab(name, space=name, loop=loop, timeout=timeout, vantage="gateway")
         lab.local.set(**settings)
+        lab.set_review(*reviewing)
+        lab.notify = notify
         lab.take_log(Log.live(space=name, journal=journal))
         made.append(lab)
 
@@ -259,16 +297,12 @@ def _up_again(
         host = lab.local.host = Host(
             past.name, folder=past.folder, journal=None, port=port, observe=lab.observe, past=past
         )
-        try:
+        async with _opening(lab):
             await host.resume(person=me)
             lab.url = host.url
             participant = lab.local.participant(host.client_for(me), tools=ToolBox(name=me))
             participant.adopt_unknown(calls.unknown)
             await lab.open(participant, name=me, policy=policy)
-        except BaseException:
-            await lab.close()
-            raise
-        _keep(lab)
         for remark in filter(None, (past.remark, *host.remarks())):
             lab.fault(remark)
         return lab
@@ -290,6 +324,10 @@ def connect(
     strict_unknown: bool = False,
     repeats_within: float = DAY,
     results: ResultLimits | None = None,
+    share_review: bool = False,
+    quorum: int | None = None,
+    deciders: Sequence[str] = (),
+    notify: str | Path | Notify | Literal[False] | None = None,
 ) -> Lab:
     """Joins a space that runs elsewhere; the lab then shows what its participant receives.
 
@@ -299,7 +337,7 @@ def connect(
             safer.
         as_id: The participant id of this connection; default: the token's own participant.
         name: The lab's name; default: that of the space.
-        strict_unknown, repeats_within, results: As `up` has them.
+        strict_unknown, repeats_within, results, share_review, quorum, deciders, notify: As `up` has them.
 
     Raises:
         ConfigError: There is no token, `url` is no address of a gateway or holds more than that, or `repeats_within`
@@ -318,25 +356,113 @@ def connect(
     loop = the_loop()
     lab = Lab(name, space=space, loop=loop, timeout=timeout, vantage="participant")
     lab.local.set(strict_unknown=strict_unknown, repeats_within=repeats_within, results=results)
+    lab.set_review(share_review, quorum, deciders)
+    lab.notify = notify_from(notify)
     lab.url = shown
 
     async def start() -> Lab:
         client = MEWClient(gateway=url, space=space, token=secret, participant_id=as_id)
         record_received(client, space=space, observe=lab.observe)
-        try:
-            await lab.open(
-                lab.local.participant(client, tools=ToolBox(name=as_id or "human")),
-                name=as_id or "",
-                policy=policy,
-            )
-        except BaseException:
-            await lab.close()
-            await client.disconnect()
-            raise
-        _keep(lab)
+        async with _opening(lab, client.disconnect):
+            participant = lab.local.participant(client, tools=ToolBox(name=as_id or "human"))
+            await lab.open(participant, name=as_id or "", policy=policy)
         return lab
 
     return loop.run(start(), timeout=timeout, doing=f"joining the space {space!r} at {shown}")
+
+
+class HostedLab:
+    """The lab of a program that serves a space on the running loop; it is not among `labs`.
+
+    Args:
+        space: The name of the space.
+    """
+
+    def __init__(self, space: str) -> None:
+        self._lab = Lab(space, space=space, loop=LoopThread.of_running(), timeout=TIMEOUT, vantage="gateway")
+        self._lab.local.set(strict_unknown=False, repeats_within=DAY, results=None)
+        self._lab.local.keeps_tokens = True
+        self._calls = PastCalls()
+
+    @classmethod
+    def resume(cls, journal: Path, *, heads: Literal["check", "ignore"]) -> tuple[HostedLab, Past]:
+        """The lab of a space that ran before, and what its host continues with. Raises as `Past`."""
+        made: list[HostedLab] = []
+
+        def meet(name: str, file: Journal) -> None:
+            made.append(cls(name))
+            made[0]._lab.take_log(Log.live(space=name, journal=file))
+
+        def observe(record: Record) -> None:
+            made[0]._calls.observe(record)
+            made[0].observe(record)
+
+        past = Past(
+            journal,
+            heads=heads,
+            meet=meet,
+            observe=observe,
+            pass_over=lambda records, envelopes, unknown: made[0]._lab.pass_over(records, envelopes, unknown),
+        )
+        made[0]._calls.end()
+        return made[0], past
+
+    def observe(self, record: Record) -> None:
+        """Takes the next record of the space, from its host."""
+        self._lab.observe(record)
+
+    def take(self, host: Host, *, logs: bool = True) -> None:
+        """Takes the host of the space, before it is open; without `logs` the lab has the journal already."""
+        self._lab.local.host = host
+        if logs:
+            self._lab.take_log(Log.live(space=host.name, journal=host.journal))
+
+    async def serve(
+        self,
+        me: str,
+        *,
+        port: int,
+        origin: str | None,
+        share_review: bool = False,
+        quorum: int | None = None,
+        deciders: Sequence[str] = (),
+        notify: Notify | None = None,
+    ) -> Note:
+        """Seats the person in the open space, and serves the page; returns its first link.
+
+        Args:
+            share_review, quorum, deciders, notify: As `up` has them.
+
+        Raises:
+            MewError: The person cannot be seated, or the port is not free.
+        """
+        lab, host = self._lab, self._lab.local.own_host("Cannot serve the page")
+        policy = policy_from_environment()
+        lab.set_review(share_review, quorum, deciders)
+        lab.notify = notify_from(notify)
+        lab.url = host.url
+        participant = lab.local.participant(host.client_for(me), tools=ToolBox(name=me))
+        participant.adopt_unknown(self._calls.unknown)
+        await lab.open(participant, name=me, policy=policy)
+        # A card warns of a tool that nobody lists, and nobody here asks for the lists otherwise.
+        participant.discovery.enable_auto_discovery()
+        return await lab.open_page(lab.view.panel, port=port, origin=origin)
+
+    def adopt(self, bridge: McpBridge) -> None:
+        """Takes an MCP server that this process has started into the care of its person, who knows its folders."""
+        self._lab.local.adopt(bridge)
+
+    @property
+    def page(self) -> Any:
+        """The server of the page; None before it is served."""
+        return self._lab.page
+
+    async def close(self) -> None:
+        """Ends the page, leaves the space, and closes its host and its views."""
+        await self._lab.close()
+        if self.page is not None:
+            # Each waits for its writer to end; what is left of them would go on with a loop that ends now.
+            await asyncio.to_thread(self._lab.view.close)
 
 
 def close_all() -> None:

@@ -16,13 +16,13 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["Listing", "Note", "SentEnvelope"]
+__all__ = ["Listing", "Note", "SentEnvelope", "Settled"]
 
 WIDTH = 60  # characters of one cell in the text form
 MOST_LINES = 500  # rows in the text form
 
 
-class _Settled:
+class Settled:
     """A value that awaits to itself at once."""
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -30,11 +30,7 @@ class _Settled:
         yield  # makes this a generator, as __await__ must be
 
 
-def _plain(value: object) -> str:
-    return one_line(str(value), WIDTH)
-
-
-class Listing(_Settled):
+class Listing(Settled):
     """Rows under named columns; `empty` is the sentence shown when there are none, `note` one line below them.
 
     Iterating gives the rows, `len` their number, `str` an aligned table of the last 500, with long cells cut. `rows`
@@ -84,7 +80,7 @@ class Listing(_Settled):
         if self.rows:
             cells = [
                 self.columns,
-                *(tuple(_plain(value) for value in row) for row in self.rows[-MOST_LINES:]),
+                *(tuple(one_line(str(value), WIDTH) for value in row) for row in self.rows[-MOST_LINES:]),
             ]
             widths = [max(len(row[n]) for row in cells) for n in range(len(self.columns))]
             lines += [
@@ -112,7 +108,7 @@ def _row_type(columns: tuple[str, ...]) -> Any:
     return namedtuple("Row", names, rename=True)
 
 
-class Note(_Settled):
+class Note(Settled):
     """One sentence about the outcome of an operation."""
 
     def __init__(self, text: str) -> None:
@@ -124,7 +120,7 @@ class Note(_Settled):
     __repr__ = __str__
 
 
-class SentEnvelope(_Settled):
+class SentEnvelope(Settled):
     """A message that the gateway has accepted; `note` is a sentence on what is odd about it, or empty."""
 
     def __init__(self, envelope: Envelope, *, note: str = "") -> None:

@@ -8,7 +8,8 @@ Spec: §3.6.4, §5.1.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,17 +20,22 @@ from mew_lab.agent.options import AgentOptions
 from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
-from mew_lab.errors import MewError
+from mew_lab.bridge.written_files import FileWrite, find_write
+from mew_lab.errors import MewError, ProtocolError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
+from mew_lab.lab.decisions.running_calls import fulfilled_by, may_cancel
 from mew_lab.lab.host import Host, capabilities_of, join_line
 from mew_lab.lab.mcp_access import McpSeat, open_mcp_seat, with_lists
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
+from mew_lab.lab.standing import logical
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat, session_capabilities
 from mew_lab.ledger.unknown_calls import UnknownCall, check_repeats_within
+from mew_lab.log.entries import entries_of
 from mew_lab.log.numbering import complete_id
 from mew_lab.protocol.elicitation import CREATE_MESSAGE, ELICIT
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import cancellation_of
@@ -49,6 +55,7 @@ __all__ = ["NOTEBOOK_SEAT", "Can", "LocalParticipants"]
 NOTEBOOK_SEAT = "notebook"
 Can = str | Sequence[Mapping[str, Any]]
 AnySeat = TypeVar("AnySeat", bound=Seat)
+MAX_EARLIER = 5_000  # records that an agent reads again, by far more than it remembers of them
 ANEW = 2.0  # seconds that a doubted call waits for a newer list of tools
 
 
@@ -59,6 +66,8 @@ class LocalParticipants:
         self.host: Host | None = None
         self.seats: dict[str, Seat] = {}
         self._settings: dict[str, Any] = {}
+        self.keeps_tokens = False
+        """Whether the tokens of a space of this process outlive it."""
         self._session = session
         self._fault = fault
         self._bridges: dict[str, McpBridge] = {}
@@ -96,8 +105,17 @@ class LocalParticipants:
             return ()
         given = [*([bridge.cwd] if bridge.cwd is not None else []), *bridge.folders]
         paths = [path for folder in given for path in (folder.absolute(), folder.resolve())]
-        narrow = [path for path in paths if len(path.parts) > 2 and not Path.home().is_relative_to(path)]
-        return tuple(dict.fromkeys(map(str, narrow)))
+        return tuple(dict.fromkeys(map(str, filter(_is_narrow, paths))))
+
+    def find_write(self, to: Sequence[str], tool: str, arguments: Mapping[str, Any]) -> FileWrite | None:
+        """The file that a call would write, as far as it is known; None for a call that writes none."""
+        [name, *others] = {*to} or {""}
+        started = {} if self.host is None else self.host.servers
+        server = None if others else self._bridges.get(name) or started.get(name)
+        write = None if server is None else server.find_write(tool, arguments)
+        if write is None:
+            return find_write(tool, arguments)
+        return replace(write, roots=tuple(root for root in write.roots if _is_narrow(root.resolve())))
 
     def note_tools(self, name: str, tools: list[dict[str, Any]]) -> None:
         """Keeps the tools that a participant listed."""
@@ -139,12 +157,24 @@ class LocalParticipants:
             )
         return host
 
+    def _enrol(self, name: str, can: Can, doing: str, *, tools: ToolBox | None = None) -> MEWParticipant:
+        """Enrols a participant of a free name, not connected yet."""
+        host = self._check_free(name, f"Cannot {doing} {name[:80]!r}")
+        host.enrol(name, can)
+        return self.participant(host.client_for(name), tools=tools or ToolBox(name=name))
+
     def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
         """A participant of this process, which notes what it has executed."""
-        participant = MEWParticipant(client, tools=tools, state=self._find_state, **self._settings)
+        participant = MEWParticipant(
+            client, tools=tools, state=self._find_state, logical=self._name_participant, **self._settings
+        )
         self._hasten(participant)
         participant.adopt_unknown(self._unknown_calls())
         return participant
+
+    def _name_participant(self, id: str) -> str:
+        """The participant that an id means: one person with two connections has one yes (R39)."""
+        return logical(self._session, id)
 
     def _hasten(self, participant: MEWParticipant) -> None:
         """Has a participant ask all others for their tools at once, where the space is that of this process.
@@ -171,6 +201,20 @@ class LocalParticipants:
         """The calls whose outcome this lab does not know: a participant that it starts repeats none of them."""
         return self._session.me.participant.unknown_calls if self.seats else ()
 
+    def _earlier(self, id: str) -> Iterator[Envelope]:
+        """The newest messages so far of a space that went on, where the participant was in it before."""
+        host = self._session.host
+        if host is None or host.since is None:
+            return
+        since = host.since
+        held = self._session.log.held
+        if not any(record.participant == id and record.now <= since for record in held):
+            return
+        for entry in entries_of(record for record in held[-MAX_EARLIER:] if not record.to):
+            if not entry.refused:
+                with contextlib.suppress(ProtocolError):
+                    yield entry.envelope
+
     def _find_state(self) -> Path | None:
         """The user's folder for state; None where a server that is bridged here is given access to it."""
         return state_folder(
@@ -193,10 +237,12 @@ class LocalParticipants:
 
     async def join(self, name: str, can: Can, *, what: str = "seat", tools: ToolBox | None = None) -> Seat:
         """Enrols, connects and seats a participant."""
-        host = self._check_free(name, f"Cannot seat {name[:80]!r}")
-        host.enrol(name, can)
-        participant = self.participant(host.client_for(name), tools=tools or ToolBox(name=name))
+        participant = self._enrol(name, can, "seat", tools=tools)
         return await self.take(participant, name=name, what=what)
+
+    def adopt(self, bridge: McpBridge) -> None:
+        """Takes a started MCP server of this process that has no seat: its person knows its folders and files."""
+        self._bridges[bridge.name] = bridge
 
     def owns_bridge(self, name: str) -> bool:
         """Whether a participant is an MCP server that was bridged here."""
@@ -239,6 +285,7 @@ class LocalParticipants:
             sampling=sampling is not None,
             state=self._find_state,
             unknown=self._unknown_calls(),
+            logical=self._name_participant,
             **self._settings | options,
             on_end=lambda why: self._end_bridge(name, why),
         )
@@ -283,15 +330,14 @@ class LocalParticipants:
         With `owns_model` the model is closed with the agent.
         """
         AgentOptions.of(options)
-        host = self._check_free(name, f"Cannot seat the agent {name[:80]!r}")
-        host.enrol(name, can)
-        participant = self.participant(host.client_for(name), tools=ToolBox(name=name))
+        participant = self._enrol(name, can, "seat the agent")
         agent = MEWAgent(participant, model=model, **options)
         agent.owns_model = owns_model
         me = self._session.me
         agent.obey_starters(me.name, me.participant.client.id, NOTEBOOK_SEAT)
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         await agent.start()
+        agent.remember(self._earlier(agent.id))
         return self._seat(AgentSeat(self._session, agent, name=name))
 
     async def tools_agent(
@@ -350,14 +396,12 @@ class LocalParticipants:
 
     async def serve_mcp(self, name: str, can: Can, *, port: int, bare_names: str, **limits: float) -> McpSeat:
         """Enrols and seats a participant that MCP clients speak through, and serves it."""
-        host = self._check_free(name, f"Cannot serve MCP clients as {name[:80]!r}")
-        host.enrol(name, with_lists(can))
-        participant = self.participant(host.client_for(name), tools=ToolBox(name=name))
+        participant = self._enrol(name, with_lists(can), "serve MCP clients as")
         participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
         seat = await open_mcp_seat(
             self._session,
-            host,
             participant,
+            folder=self.own_host("Cannot serve MCP clients").folder / ".mew",
             name=name,
             port=port,
             state=self._find_state,
@@ -416,18 +460,34 @@ class LocalParticipants:
         fulfilled = {one.id: one for one in calls.proposals if one.state == "fulfilled"}
         id = complete_id(call, [*fulfilled, *waiting]) or call
         request = me.participant.find_running(id)
-        decided = [one for one in fulfilled.values() if one.fulfilment == request.id]
-        by_id = {seat.participant.client.id: seat for seat in self.seats.values()}
-        able = [by_id[name] for name in (request.sender, *(one.proposer for one in decided)) if name in by_id]
-        draft = cancellation_of(request, reason)
-        seat = next((one for one in able if one.participant.can_send(draft)), me)
-        # Every participant knows the proposals; a request is known to its sender and to the person of the lab.
-        await seat.participant.cancel(decided[0].id if decided else request.id, reason)
+        seat = await self.cancel_request(request, reason)
         target = ", ".join(one_line(name, 64) for name in request.to[:3])
         return (
             f"{target} was asked by {seat.name} to stop {one_line(id, 80)} ({one_line(reason, 120)}). The outcome is "
             "its answer if one still comes, else it is not known"
         )
+
+    async def cancel_request(self, request: Envelope, reason: str) -> Seat:
+        """Cancels a call that runs; returns the seat that sent the cancel. Raises as `cancel` of a participant."""
+        me = self._session.me
+        decided = fulfilled_by(me.participant, request)
+        draft = cancellation_of(request, reason)
+        seat = next((one for one in self._concerned(request) if one.participant.can_send(draft)), None)
+        seat = seat or self.seats[me.name]
+        # Every participant knows the proposals; a request is known to its sender and to the person of the lab.
+        await seat.participant.cancel(decided[0].id if decided else request.id, reason)
+        return seat
+
+    def may_cancel(self, request: Envelope) -> bool:
+        """Whether one of this process asked for that call, or the person may cancel it."""
+        return bool(self._concerned(request)) or may_cancel(self._session.me.participant, request)
+
+    def _concerned(self, request: Envelope) -> list[Seat]:
+        """The seats here that sent or proposed a call."""
+        by_id = {seat.participant.client.id: seat for seat in self.seats.values()}
+        decided = fulfilled_by(self._session.me.participant, request)
+        names = (request.sender, *(one.proposer for one in decided))
+        return [by_id[name] for name in names if name in by_id]
 
     def join_line(self, name: str, *, url: str, space: str) -> str:
         """The shell line with which another process joins as `name`."""
@@ -448,7 +508,7 @@ class LocalParticipants:
                 await self._quietly(_leave(seat))
         if self.host is not None:
             await self._quietly(self.host.close())
-            for key in self.host.minted.values():
+            for key in () if self.keeps_tokens else self.host.minted.values():
                 if key.file is not None:
                     key.file.unlink(missing_ok=True)
 
@@ -457,6 +517,11 @@ class LocalParticipants:
             await work
         except MewError as fault:
             self._fault(str(fault))
+
+
+def _is_narrow(folder: Path) -> bool:
+    """Whether a folder holds less than a home, or what a system has at its top."""
+    return len(folder.parts) > 2 and not Path.home().is_relative_to(folder)
 
 
 async def _leave(seat: Seat) -> None:

@@ -40,6 +40,13 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self.threadless = False
 
+    @classmethod
+    def of_running(cls) -> LoopThread:
+        """The loop that runs on the calling thread, which others have started and end."""
+        adopted = cls()
+        adopted._loop, adopted._thread = asyncio.get_running_loop(), threading.current_thread()
+        return adopted
+
     @property
     def running(self) -> bool:
         """Whether the thread was started and not stopped."""
@@ -71,6 +78,12 @@ class LoopThread:
             self._loop, self._thread = loop, thread
             return loop
 
+    def _find_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop of the thread, which is started where it is not yet; None where none can be."""
+        with contextlib.suppress(RuntimeError):
+            return None if self.threadless else self._start()
+        return None
+
     def is_current(self) -> bool:
         """Whether the calling code runs on this loop's own thread."""
         return self._thread is not None and threading.current_thread() is self._thread
@@ -81,13 +94,8 @@ class LoopThread:
         Raises:
             CannotWait: There are no threads here, and no loop runs.
         """
-        if not self.threadless:
-            try:
-                loop = self._start()
-            except RuntimeError:
-                pass
-            else:
-                return contextvars.Context().run(asyncio.run_coroutine_threadsafe, work, loop)
+        if (loop := self._find_loop()) is not None:
+            return contextvars.Context().run(asyncio.run_coroutine_threadsafe, work, loop)
         future: Future[T] = Future()
         self._here(work).add_done_callback(lambda task: _pass_on(task, future))
         return future
@@ -128,12 +136,7 @@ class LoopThread:
                 f"{doing}: this blocks, and it was called on the loop that has to do the work; "
                 "use the awaitable form on `seat.participant` there"
             )
-        if not self.threadless:
-            try:
-                self._start()
-            except RuntimeError:
-                pass
-        if self.threadless:
+        if self._find_loop() is None and self.threadless:
             return self._here(work)  # type: ignore[return-value]
         future = self.submit(work)
         try:
@@ -156,9 +159,8 @@ class LoopThread:
         """Cancels the work and waits until it has cleaned up."""
         future.cancel()
         with contextlib.suppress(FutureTimeout):
-            self.submit(asyncio.sleep(0.05)).result(
-                2.0
-            )  # some turns of the loop: the cancelled task runs its `finally`
+            # some turns of the loop: the cancelled task runs its `finally`
+            self.submit(asyncio.sleep(0.05)).result(2.0)
 
     def call(self, function: Callable[[], T], *, timeout: float = 10.0) -> T:
         """Calls a plain function on the loop's thread and returns its result; for snapshots of live state."""

@@ -19,14 +19,13 @@ from mew_lab.bridge.client_settings import CLIENTS, ClientSettings, claude_entry
 from mew_lab.bridge.offers import LISTING
 from mew_lab.gateway.auth import ensure_token_file, read_token_file, short_allowed
 from mew_lab.gateway.keyring import variable
-from mew_lab.lab.arguments import explains_arguments
-from mew_lab.lab.host import Host, capabilities_of
+from mew_lab.lab.host import capabilities_of
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.protocol.token import remember
+from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.settings.waiting import ANSWER_AFTER
-from mew_lab.transport.folder import hide
 
 __all__ = ["McpSeat", "open_mcp_seat", "with_lists"]
 
@@ -95,9 +94,9 @@ def with_lists(can: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 async def open_mcp_seat(
     session: Session,
-    host: Host,
     participant: MEWParticipant,
     *,
+    folder: Path,
     name: str,
     port: int,
     state: Callable[[], Path | None],
@@ -107,6 +106,7 @@ async def open_mcp_seat(
     """Joins the space with a gate and serves it.
 
     Args:
+        folder: the `.mew` of the space, for the token of the clients.
         port: 0 takes a free one.
         state: gives the user's folder for state, where no server of this lab has access to it.
         bare_names: as `McpGate` has it.
@@ -116,9 +116,7 @@ async def open_mcp_seat(
         ConfigError: The port is taken, or the token file cannot be used.
     """
     gate_type, memory_type, server_type = await asyncio.to_thread(_load)
-    folder = host.folder / ".mew"
     file = ensure_token_file(folder, OFFERED, name)
-    hide(folder)
     token = read_token_file(file, short=short_allowed())
     remember(token)
     async with AsyncExitStack() as parts:

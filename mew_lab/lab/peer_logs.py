@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 import time
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Callable, Iterable
@@ -20,21 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from mew_lab.log import follower
+from mew_lab.log.child_process import COMMAND, module_environment
 from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
 
 __all__ = ["PeerLogs"]
 
-# This interpreter, with this package and without modules from the working directory.
-COMMAND = (sys.executable, "-P", "-X", "utf8", "-m", follower.__name__)
-PACKAGE = Path(__file__).resolve().parents[2]
-SEEN = (
-    "HOME",
-    "LD_LIBRARY_PATH",
-    "PATH",
-    "SYSTEMROOT",
-    "TMPDIR",
-)  # variables that are passed on; others may hold tokens
 FIRST_DELAY = 0.5  # seconds before a restart, doubled each time
 LONGEST_DELAY = 30.0
 CALM = 60.0  # seconds of a run after which the delay is reset
@@ -169,15 +159,14 @@ class PeerLogs:
 
     async def _run(self, begun: asyncio.Event) -> str:
         """Runs the process once; returns how it failed, or empty when it is done."""
-        environment = {name: os.environ[name] for name in SEEN if name in os.environ}
         try:
             process = self._process = await asyncio.create_subprocess_exec(
-                *COMMAND,
+                *(*COMMAND, follower.__name__),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=STDOUT,
                 start_new_session=True,  # an interrupt in a terminal must not reach it
-                env={**environment, "PYTHONPATH": str(PACKAGE)},
+                env=module_environment(),
                 pass_fds=(self._bell[0],),
             )
         except (OSError, NotImplementedError) as fault:

@@ -42,9 +42,8 @@ def who(session: Session) -> Listing:
         for participant in session.host.gateway.participants(session.space):
             name = participant["id"]
             here = ", ".join(session.host.gateway.runtime_ids(session.space, name)) or "no"
-            rows.append(
-                (_named(session, name), _what(session, name), here, _kinds(participant["capabilities"]))
-            )
+            what = session.seats[name].what if name in session.seats else ""
+            rows.append((_named(session, name), what, here, _kinds(participant["capabilities"])))
     else:
         client = session.me.participant.client
         rows.append((_named(session, client.id), "you", client.id, _kinds(client.capabilities.patterns)))
@@ -59,11 +58,6 @@ def who(session: Session) -> Listing:
 
 def _named(session: Session, name: str) -> str:
     return f"{name} (you)" if name == session.me.name else name
-
-
-def _what(session: Session, name: str) -> str:
-    seat = session.seats.get(name)
-    return seat.what if seat else ""
 
 
 def proposals(session: Session, *, all: bool) -> Proposals:
@@ -115,7 +109,10 @@ def status(session: Session) -> Listing:
         ("participants", len(client.participants) + 1),
         ("messages", len(session.log)),
         ("open proposals", len(session.decisions.pending())),
-        ("who decides", f"policy {policy.name}" if policy is not None else "you"),
+        (
+            "who decides",
+            session.decisions.gate.stopped or (f"policy {policy.name}" if policy is not None else "you"),
+        ),
         ("journal", journal),
     ]
     if session.host is not None and session.host.journal is not None:

@@ -39,12 +39,8 @@ from mew_lab.space.reports import Resolutions
 __all__ = ["SERVED", "SETTINGS", "Past", "PastCalls", "folder_of"]
 
 SERVED = "served"  # the note with the port and the settings of a space
-SETTINGS = {
-    "hosts",
-    "origins",
-    "limits",
-    "queue_bytes",
-}  # settings of a space that the first line of its journal does not have
+# settings of a space that the first line of its journal does not have
+SETTINGS = {"hosts", "origins", "limits", "queue_bytes"}
 
 
 def _ignore(record: Record) -> None: ...

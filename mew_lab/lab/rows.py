@@ -19,11 +19,11 @@ from mew_lab.log.entries import author, number_after
 from mew_lab.log.held_records import excess
 from mew_lab.log.line import read_members
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.coerce import text_of
+from mew_lab.protocol.coerce import line_of, mapping_of, member, text_of
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import utf8_size
-from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.list_pages import LISTED
 from mew_lab.space.events import Record, outline
 
 __all__ = ["Row", "Rows", "is_plumbing"]
@@ -48,17 +48,9 @@ _PLUMBING_KINDS = frozenset(
 )
 _PLUMBING_METHODS = frozenset(
     {
-        "initialize",
-        "ping",
-        "tools/list",
-        "resources/list",
-        "resources/templates/list",
-        "prompts/list",
-        "completion/complete",
-        "notifications/initialized",
-        "notifications/tools/list_changed",
-        "notifications/resources/list_changed",
-        "notifications/prompts/list_changed",
+        *("initialize", "ping", "completion/complete", "notifications/initialized"),
+        *LISTED,
+        *(f"notifications/{what}/list_changed" for what in ("tools", "resources", "prompts")),
     }
 )
 _BAD_NEWS = ("err", "fail", "reject", "denied", "refus", "exist", "crash", "overload")
@@ -180,7 +172,7 @@ class Rows:
     def ties(self, seq: int) -> list[tuple[int, tuple[int, ...]]]:
         """The rows after `seq` that correlate to others, oldest first, each with the rows that it names."""
         ties = self._ties.copy()
-        return [(row, _all(*tie)) for row, tie in ties.items() if row > seq]
+        return [(row, (first, *also) if first else also) for row, (first, also) in ties.items() if row > seq]
 
     def raw(self, seq: int) -> str:
         """The exact text of that row's envelope; empty when it was dropped."""
@@ -268,8 +260,7 @@ class Rows:
             # It may show an integer beyond 64 bits, which the fast parser reads as a float.
             what = describe(kind, (read_members(raw, exact=True) or members).get("payload"))
         first, others = self._ties.get(seq, (0, ()))
-        payload = members.get("payload")
-        payload = payload if isinstance(payload, Mapping) else {}
+        payload = mapping_of(members.get("payload"))
         tool, plumbing, failed = "", False, kind == "system/error"
         if kind in _CALLS:
             tool = self._calls.get(seq, "")
@@ -310,18 +301,10 @@ _LISTS = "\n"  # no tool has this name: names are cut to one line
 
 def _call_of(members: Mapping[str, Any], verdict: str) -> str:
     """The tool of a request or proposal; `_LISTS` for plumbing, empty for everything else."""
-    payload = members.get("payload")
-    if not isinstance(payload, Mapping):
-        return ""
+    payload = mapping_of(members.get("payload"))
     if is_plumbing(str(members.get("kind")), payload, verdict):
         return _LISTS
-    params = payload.get("params")
-    name = params.get("name") if isinstance(params, Mapping) else None
-    return one_line(name, MOST_TOOL) if isinstance(name, str) else ""
-
-
-def _all(first: int, others: tuple[int, ...]) -> tuple[int, ...]:
-    return (first, *others) if first else others
+    return line_of(member(payload, "params", "name"), MOST_TOOL)
 
 
 @lru_cache(maxsize=1024)  # a space has few patterns and many messages

@@ -7,19 +7,22 @@ Methods that need no answer of another participant block and return their result
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from typing import Any, Self, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from mew_lab.errors import LocalProtocolError, MewError, NoReply
-from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.call_check import find_fault, hint, name_absent
-from mew_lab.lab.listing import Note, SentEnvelope
+from mew_lab.lab.listing import Note, SentEnvelope, Settled
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.pending import Pending
 from mew_lab.lab.session import Session
+from mew_lab.ledger.calls import method_of
+from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.sender import tool_call
 
 __all__ = ["Seat"]
 
@@ -36,7 +39,7 @@ async def _unknown_tools(_participant: str, _anew: bool) -> None:
 
 
 @explains_arguments
-class Seat:
+class Seat(Settled):
     """One participant of a space, thread-safe. `name` is its id, `participant` the MEWParticipant inside."""
 
     def __init__(
@@ -47,10 +50,6 @@ class Seat:
         self.name = name
         self.what = what
         self.tools_of: ToolsOf = _unknown_tools
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        return self
-        yield  # makes this a generator, as __await__ must be
 
     @property
     def _loop(self) -> LoopThread:
@@ -86,6 +85,7 @@ class Seat:
             # A proposal is read before anything runs, and may be about what is not listed.
             if not propose:
                 await self._check_call(target, every, doing)
+                self._check_going(target, every, doing)
             call = self.participant.call(target, every, propose=propose, progress=True)
             await self.lab.seen.wait(call.id, unless=lambda: call.done)
             return Pending(call, self._loop, seat=self.name, complete=self._complete)
@@ -99,6 +99,12 @@ class Seat:
         except MewError as fault:
             self.participant.client.report(fault)
             return result
+
+    def _check_going(self, target: str, arguments: Mapping[str, Any], doing: str) -> None:
+        """Raises where the lab was stopped, and the call would be a request; a proposal waits for somebody."""
+        to, payload = tool_call(target, arguments)
+        if self.participant.can_send("mcp/request", payload, to):
+            self.lab.decisions.gate.check_sending(doing)
 
     def _check_here(self, doing: str) -> None:
         """Raises one sentence where the lab is down, or this seat has left the space."""
@@ -210,6 +216,7 @@ class Seat:
         self._check_here(doing)
 
         async def speak() -> SentEnvelope:
+            self.check_draft(draft)
             unknown = kind not in KINDS and not kind.startswith("system/")
             if unknown and not self.participant.can_send(draft) and (nearest := hint(kind, KINDS)):
                 # A violation would advise a permission for that kind, which nobody wants for a slip of the pen.
@@ -221,6 +228,16 @@ class Seat:
             return SentEnvelope(envelope, note=name_absent(absent, here) if absent else "")
 
         return self._loop.run(speak(), timeout=self.lab.timeout, doing=doing.replace("Cannot ", "", 1))
+
+    def check_draft(self, draft: Mapping[str, Any]) -> None:
+        """Raises a MewError where the lab was stopped, and the message would be a request that may have an effect."""
+        payload = draft.get("payload")
+        if (
+            draft.get("kind") == "mcp/request"
+            and isinstance(payload, Mapping)
+            and has_effect(method_of(payload))
+        ):
+            self.lab.decisions.gate.check_sending(f"Cannot send mcp/request as {self.name!r}")
 
     def run(self, work: Coroutine[Any, Any, T], *, timeout: float | None = None) -> T:
         """Runs a coroutine of `participant`, such as writing a stream, and returns its result.

@@ -139,10 +139,8 @@ def _deed(kind: str) -> tuple[str, int]:
     if deed is not None:
         return deed, _WEIGHT[deed]
     if not _is_plain(kind):
-        return (
-            f"send messages whose kind is {_text(kind)}",
-            0,
-        )  # counted as wide, because the expression is not analysed
+        # counted as wide, because the expression is not analysed
+        return f"send messages whose kind is {_text(kind)}", 0
     return f"send {one_line(kind, WORD)}", len(_WEIGHT)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from mew_lab.agent.model import Model
 from mew_lab.errors import ConfigError
-from mew_lab.lab.arguments import explains_arguments
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.seat import Seat
@@ -26,6 +25,7 @@ from mew_lab.protocol.profiles import PROFILES
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.tools import RpcError
 from mew_lab.tools_agent.agent_file import read_agent_file
 from mew_lab.tools_agent.definition import AgentDefinition

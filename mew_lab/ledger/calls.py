@@ -7,7 +7,8 @@ a snapshot: it never changes, and the ledger holds the newest one of each id.
 
     proposal   open ─┬─ rejected ─┐ (a participant rejected it; it still stands)
                      ├────────────┴─ fulfilled ─┬─ answered
-                     └─ withdrawn               └─ unknown ─┬─ answered
+                     └─ withdrawn      ┆        └─ unknown ─┬─ answered
+               open ╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┘ its only addressee says that a quorum is missing, and used nothing up (R39)
     request    waiting ─┬─ answered                         └─ resolved ── answered
                         └─ unknown, and on as a proposal; a notification is `sent` and waits for nothing
     either     refused                      the gateway refused the envelope and relayed it to no participant
@@ -21,6 +22,9 @@ A message counts only where its sender may decide what it claims (R17, R18):
   name and addressees. Where the proposal had no addressees, the request may have any, but at least one;
 - a request is answered by the first `mcp/response` of a participant that it is addressed to, and with it the proposals
   that it fulfilled;
+- where the only addressee of a fulfilment answers that a quorum is missing, the proposal is as if that request had never
+  come: the next request that came for it takes its place, or a withdraw or a rejection that came meanwhile holds, or it
+  is open again (R39);
 - a request for the same call as a proposal that is fulfilled or withdrawn is `refused`: executors of ours carry out one
   request of a proposal (R32). It is `answered` if an executor answers anything but a refusal all the same;
 - only the proposer of a proposal tells that the program behind it has cancelled the call or is gone (`x-calls` of its
@@ -66,6 +70,7 @@ __all__ = [
     "CALLERS",
     "CALL_KINDS",
     "MAX_CALLERS",
+    "QUORUM_MISSING",
     "RPC_MEMBERS",
     "CallIndex",
     "CallLedger",
@@ -80,6 +85,7 @@ __all__ = [
     "find_ended",
     "is_failure",
     "is_late_refusal",
+    "is_quorum_missing",
     "method_of",
     "other_call",
     "shown",
@@ -88,6 +94,7 @@ __all__ = [
 ]
 
 ALREADY_FULFILLED, WITHDRAWN = "already_fulfilled", "withdrawn"  # `error.data.code` of an executor's refusal
+QUORUM_MISSING = "quorum_missing"  # the same, where too few deciders have said yes (R39)
 
 CALL_KINDS = frozenset(
     {"mcp/request", "mcp/response", "mcp/proposal", "mcp/reject", "mcp/withdraw", "system/presence"}
@@ -105,6 +112,7 @@ MAX_COMPARED = (
 )  # characters of proposals and their fulfilment, for one request: one large pair
 MAX_ANSWERS = 5  # kept of one request
 MAX_REASON = 1000  # characters
+NO_QUORUM = "a quorum was missing"  # `Request.late` of a request that used nothing up
 MAX_ERROR = 2000  # characters of the text of a result that is an error
 OVERHEAD = 100  # characters for which a remark counts at least
 SHARE = MAX_WEIGHT // MAX_CALLS  # characters for which a call counts when the shares of senders are compared
@@ -224,7 +232,8 @@ class Request(_RequestFields, TrackedCall):
         response: The answer that counts; None before it came. For an unknown call it tells why, where there is one.
         resolution: What a participant found out about it while it was unknown; None where nobody did.
         claims: The envelopes that refer to it and do not change it, at most 100.
-        late: What ended its proposal before it came, such as "already approved by human"; empty where nothing did.
+        late: Why it was not executed, such as "already approved by human", where its proposal ended before it came, or
+            "a quorum was missing" (R39); empty where nothing is known against it.
     """
 
     __slots__ = ()
@@ -259,6 +268,8 @@ class _ProposalFields(NamedTuple):
     response: Entry | None = None
     claims: tuple[Claim, ...] = ()
     resolution: Resolution | None = None
+    later: tuple[Entry, ...] = ()
+    unmet: int = 0
 
 
 class Proposal(_ProposalFields, TrackedCall):
@@ -278,6 +289,9 @@ class Proposal(_ProposalFields, TrackedCall):
         caller: What its proposer told last of the program for which it proposes, while it was undecided.
         resolution: What a participant found out about it while it was unknown; None where nobody did.
         claims: The envelopes that refer to it and do not change it, at most 100.
+        later: The requests that came while another one fulfilled it, at most 5, the earliest first: one takes the place
+            of that if a quorum was missing for it.
+        unmet: How many requests were sent for it for which a quorum was missing (R39).
     """
 
     __slots__ = ()
@@ -328,6 +342,8 @@ class Proposal(_ProposalFields, TrackedCall):
             weight += len(self.request.raw)
         if self.response is not None:
             weight += len(self.response.raw)
+        for request in self.later:
+            weight += len(request.raw)
         return weight + _weigh(self.claims) + _weigh(self.rejections)
 
 
@@ -335,6 +351,8 @@ class Change(NamedTuple):
     """The change of one call by one entry; `entry` is that entry, or the call's own where no entry made the change.
 
     `caller` is a change of `Proposal.caller` alone.
+    `reopened` reports a proposal whose fulfilment used nothing up, because a quorum was missing (R39). Its state is that
+    of now; where another request took that one's place, `fulfilled` follows.
     `forgotten` reports an undecided or unanswered proposal that the ledger dropped for lack of room.
     """
 
@@ -349,6 +367,7 @@ class Change(NamedTuple):
         "resolved",
         "claimed",
         "caller",
+        "reopened",
         "refused",
         "forgotten",
     ]
@@ -651,23 +670,77 @@ class CallLedger:
             if not why and ended is not None:
                 why = f"it also approves {ended.id}, which {ended.by} fulfilled before"
             if why:
+                if _may_come_later(proposal, entry, addressees):
+                    proposal = proposal._replace(later=(*proposal.later, entry))
                 yield self._claim(proposal, entry, why)
                 continue
             # Messages are read by one task, so what one of them costs has a bound.
             room -= len(proposal.entry.raw) + len(entry.raw)
-            difference = _compare(proposal, entry) if room >= 0 else None
-            self._fulfilments.setdefault(entry.id, []).append(proposal.id)
-            if _is_answered(entry):
-                self._await(entry)
-            fulfilled = proposal._replace(
-                state="fulfilled",
-                request=entry,
-                by=entry.sender,
-                difference=difference,
-            )
-            yield self._keep("fulfilled", fulfilled, entry)
+            yield self._fulfil(proposal, entry, _compare(proposal, entry) if room >= 0 else None)
+
+    def _fulfil(
+        self, proposal: Proposal, request: Entry, difference: tuple[Difference, ...] | None
+    ) -> Change:
+        self._fulfilments.setdefault(request.id, []).append(proposal.id)
+        if _is_answered(request):
+            self._await(request)
+        fulfilled = proposal._replace(
+            state="fulfilled", request=request, by=request.sender, difference=difference
+        )
+        return self._keep("fulfilled", fulfilled, request)
+
+    def reopen(self, refusal: Entry, request_id: str) -> Iterator[Change]:
+        """Takes that a request used nothing up: the proposals that it fulfilled are as if it had never come.
+
+        An executor calls it as soon as it refuses; the others know it from `refusal`, the answer of that executor.
+
+        Spec: R39.
+        """
+        request = self.requests.get(request_id)
+        if request is not None and request.state == "waiting":
+            self._stop_awaiting(request.entry)
+            self.requests.put(request._replace(state="refused", late=NO_QUORUM))
+        for id in tuple(self._fulfilments.pop(request_id, ())):
+            proposal = self.proposals.get(id)
+            if proposal is None or proposal.request is None or proposal.state != "fulfilled":
+                continue
+            self._stop_awaiting(proposal.request)
+            yield from self._reopen(proposal, refusal)
+
+    def _reopen(self, proposal: Proposal, refusal: Entry) -> Iterator[Change]:
+        """Applies what came while a request fulfilled it that used nothing up, in the order in which it counts."""
+        rejections = proposal.rejections
+        for claim in proposal.claims:
+            if claim.kind == "mcp/reject":
+                rejections = _add_remark(rejections, Rejection(claim.by, ""))
+        is_withdrawn = any(
+            claim.kind == "mcp/withdraw" and claim.by == proposal.proposer for claim in proposal.claims
+        )
+        opened = proposal._replace(
+            state="withdrawn" if is_withdrawn else "rejected" if rejections else "open",
+            request=None,
+            by=proposal.proposer if is_withdrawn else "",
+            difference=(),
+            rejections=rejections,
+            later=(),
+            unmet=proposal.unmet + 1,
+        )
+        self.proposals.drop(proposal)  # it is decided no more
+        yield self._keep("reopened", opened, refusal)
+        if is_withdrawn or not proposal.later:
+            return
+        request, *rest = proposal.later
+        held = self.requests.get(request.id)
+        if held is not None and held.late and held.response is None:
+            self.requests.drop(held)
+            self.requests.put(held._replace(state="waiting", late=""))
+        yield self._fulfil(opened._replace(later=tuple(rest)), request, _compare(proposal, request))
 
     def _on_response(self, entry: Entry) -> Iterator[Change]:
+        if is_quorum_missing(entry):
+            for id in dict.fromkeys(entry.correlation_id):
+                if self._is_refused_by(id, entry.sender):
+                    yield from self.reopen(entry, id)
         for id in dict.fromkeys(entry.correlation_id):
             request = self.requests.get(id)
             if request is None:
@@ -690,6 +763,17 @@ class CallLedger:
             yield self._claim(proposal, entry, why) if why else self._answer(proposal, entry)
         for proposal in self._related(entry):
             yield self._claim(proposal, entry, "an answer belongs to a request, not to a proposal")
+
+    def _is_refused_by(self, request_id: str, sender: str) -> bool:
+        """Whether a participant is the only one that was asked by a request, so that nobody has executed it."""
+        proposals = (self.proposals.get(id) for id in self._fulfilments.get(request_id, ()))
+        return any(
+            proposal is not None
+            and proposal.state == "fulfilled"
+            and proposal.request is not None
+            and set(proposal.request.to) == {sender}
+            for proposal in proposals
+        )
 
     def _on_withdraw(self, entry: Entry) -> Iterator[Change]:
         for proposal in self._related(entry):
@@ -951,10 +1035,31 @@ def _proposes(proposal: Proposal, request: Entry | Envelope, addressees: Collect
 
 
 def is_late_refusal(response: Entry) -> bool:
-    """Whether an answer says that the request came after the end of its proposal, so that it was not executed."""
+    """Whether an answer says that the request was not executed: it came after the end of its proposal, or used nothing
+    up for lack of a quorum."""
+    return _refusal_code(response) in (ALREADY_FULFILLED, WITHDRAWN, QUORUM_MISSING)
+
+
+def is_quorum_missing(response: Entry) -> bool:
+    """Whether an answer says that too few deciders have said yes, so that the request used nothing up (R39)."""
+    return _refusal_code(response) == QUORUM_MISSING
+
+
+def _refusal_code(response: Entry) -> object:
     error = response.payload.get("error")
     data = error.get("data") if isinstance(error, dict) else None
-    return isinstance(data, dict) and data.get("code") in (ALREADY_FULFILLED, WITHDRAWN)
+    return data.get("code") if isinstance(data, dict) else None
+
+
+def _may_come_later(proposal: Proposal, request: Entry, addressees: frozenset[str]) -> bool:
+    """Whether a request would fulfil a proposal that another one fulfils, of which the answer has not come."""
+    return (
+        proposal.state == "fulfilled"
+        and len(proposal.later) < MAX_ANSWERS
+        and request.id not in (proposal.fulfilment, *(one.id for one in proposal.later))
+        and _is_answered(request)
+        and not _misfit(proposal, request, addressees)
+    )
 
 
 def _is_answered(request: Entry) -> bool:

@@ -9,7 +9,7 @@ Spec: §3.6.8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import ConfigError, JournalError
@@ -27,7 +27,7 @@ from mew_lab.space.events import OWN_MESSAGE, Record, outline
 from mew_lab.space.names import NAMING
 from mew_lab.space.rights import Held
 
-__all__ = ["Audit", "AuditedRight", "GrantOrigin", "RecordMatches", "audit", "audit_match"]
+__all__ = ["Audit", "AuditedRight", "GrantOrigin", "RecordMatches", "audit_match"]
 
 NOT_RECORDED = "a participant that is not recorded"
 _UNKNOWN = {
@@ -210,29 +210,10 @@ class RecordMatches:
         )
 
 
-def audit(records: Iterable[Record], which: str | int) -> Audit:
-    """The report on the envelope with the id `which`, or on the record at that place.
-
-    Of several messages with one id, the last accepted one is reported; without an accepted one, the last.
-
-    Raises:
-        JournalError: when there is none.
-
-    Spec: §3.6.8.
-    """
-    matches, history = RecordMatches(which), StateHistory()
-
-    def taken() -> Iterable[Record]:
-        for record in records:
-            matches.take(record)
-            yield record
-
-    history.read_records(taken())
-    return audit_match(matches, history)
-
-
 def audit_match(matches: RecordMatches, history: StateHistory, sign: str = "#") -> Audit:
     """The report on the record that the matches mean, with the states of its space; `sign` is as in `Log.sign`.
+
+    Of several messages with one id, the last accepted one is reported; without an accepted one, the last.
 
     Raises:
         JournalError: when there is none.

@@ -8,7 +8,6 @@ Spec: §3.6.8, ruling R20.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,16 +19,10 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import first_record
-from mew_lab.log.replay import SNAPSHOT
+from mew_lab.log.replay import SERVED, snapshot_records
 from mew_lab.log.resumption import goes_quickly, resume_verified
-from mew_lab.protocol.envelope import compact
-from mew_lab.space.events import Record
-from mew_lab.space.snapshot import snapshot
 
 __all__ = ["begin_branch"]
-
-PART = 1024 * 1024  # characters of a snapshot in one line
-SERVED = "served"  # the note with a port and settings
 
 
 def begin_branch(
@@ -60,31 +53,21 @@ def begin_branch(
             f"Cannot go on from #{seq} of the journal {first}: it has no event there.", path=str(first)
         )
     replayed = resumed.replayed
-    settings = (
-        (read_members(resumed.notes[SERVED]) or {}).get("settings") if SERVED in resumed.notes else None
-    )
-    carried = replayed.carried
-    detail = compact(
-        {
-            "state": json.loads(snapshot(replayed.space)),
-            "void": sorted(replayed.void),
-            "connections": replayed.connections,
-            "enrolled": {**carried.get("enrolled", {}), **resumed.enrolled},
-            "port": 0,
-            "settings": settings if settings is not None else carried.get("settings", {}),
-        }
-    )
-    parts = [detail[at : at + PART] for at in range(0, len(detail), PART)]
+    served = read_members(resumed.notes[SERVED]) or {} if SERVED in resumed.notes else {}
     about = {
         key: value
         for key, value in (read_members(opened.detail) or {}).items()
         if key not in ("previous", "pruned", "branched")
     }
     about["epoch"] = secrets.randbits(63)
-    about["branched"] = {"journal": first.name, "seq": seq, "parts": len(parts)}
+    about["branched"] = {"journal": first.name, "seq": seq}
     begin = max(now, replayed.last)
-    records = [Record(0, begin, "opened", opened.space, detail=compact(about))]
-    records += [Record(0, begin, SNAPSHOT, opened.space, detail=part) for part in parts]
+    # The port is that of the other journal's gateway, which may run.
+    carried = {**replayed.carried, "port": 0}
+    records = snapshot_records(
+        replayed._replace(carried=carried), opened.space, about, "branched",
+        now=begin, enrolled=resumed.enrolled, port=0, settings=served.get("settings"),
+    )  # fmt: skip
     journal = Journal(target)
     try:
         journal.append(records)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -141,7 +141,8 @@ def rate_of(series: Series) -> Drawing:
     each = room / len(series.counts)
     ceiling = _round_up(max(map(sum, series.counts)) / series.step)
     scale = (floor - top) / ceiling
-    shapes = _scale(width, floor, [(value, floor - value * scale) for value in (0.0, ceiling / 2, ceiling)])
+    marks = [(value, floor - value * scale) for value in (0.0, ceiling / 2, ceiling)]
+    shapes = _scale(width - _RIGHT, floor, marks, "{:g}".format)
     heights = [0] * len(series.counts)
     for place, family in enumerate(FAMILIES):
         bars = []
@@ -234,15 +235,12 @@ def latency_of(pairs: Sequence[Pair], *, waiting: tuple[int, int] = (0, 0)) -> D
         top, floor = n * tall + 24, (n + 1) * tall - 12
         bounds = _decades([pair.seconds for pair in ours])
         marks = [(10.0**p, _height(10.0**p, bounds, top, floor)) for p in range(bounds[0], bounds[1] + 1)]
-        shapes += [text_line(4, top - 10, line), *_scale(width, floor, marks, durations=True)]
-        dots: dict[str, list[str]] = {}
-        for pair in ours[-MOST_POINTS:]:
-            x = _LEFT + 6 + (pair.t - low) / span * (width - _LEFT - _RIGHT - 12)
-            y = _height(pair.seconds, bounds, top, floor)
-            dots.setdefault(pair.how, []).append(_dot(pair.how, x, y))
-        for how, drawn in dots.items():
-            css = "arrow" if how in ("rejected", "withdrawn") else "dots"
-            shapes.append(shape("path", css=f"{css} drawn {_MARKS[how]}", d="".join(drawn)))
+        shapes += [text_line(4, top - 10, line), *_scale(width - _RIGHT, floor, marks, _decade)]
+        room = width - _LEFT - _RIGHT - 12
+        shapes += _dots(
+            (pair.how, _LEFT + 6 + (pair.t - low) / span * room, _height(pair.seconds, bounds, top, floor))
+            for pair in ours[-MOST_POINTS:]
+        )
     title = "Answers and decisions: ● answered or approved, × rejected, ○ withdrawn"
     return Drawing(title, "; ".join(lines), width, 2 * tall + 4, tuple(shapes), tuple(lines))
 
@@ -348,12 +346,7 @@ def decisions(log: FrameSource) -> Drawing:
             text_line(8, y + 13, median, "faint"),
             shape("line", css="rule", x1=left, y1=y, x2=width - 24, y2=y),
         ]
-        dots: dict[How, list[str]] = {}
-        for seconds, how in each[-MOST_POINTS:]:
-            dots.setdefault(how, []).append(_dot(how, across(seconds), y))
-        for how, drawn in dots.items():
-            css = "arrow" if how in ("rejected", "withdrawn") else "dots"
-            shapes.append(shape("path", css=f"{css} drawn {_MARKS[how]}", d="".join(drawn)))
+        shapes += _dots((how, across(seconds), y) for seconds, how in each[-MOST_POINTS:])
     lines += _hidden(len(names) - len(shown), "deciders")
     shapes.append(text_line(8, floor + 34, "● approved   ○ approved with an edit   × rejected", "faint"))
     return Drawing(title, "; ".join(lines), width, floor + 44, tuple(shapes), tuple(lines))
@@ -381,12 +374,7 @@ def tokens(log: FrameSource) -> Drawing:
     ceiling = _round_up(max(1, *(used for name in shown for _, used in points[name])))
     room = width - _LEFT - 140
     marks = [(value, floor - value / ceiling * (floor - top)) for value in (0.0, ceiling / 2, ceiling)]
-    shapes = [text_line(4, 14, "tokens", "faint")]
-    for value, y in marks:
-        shapes += [
-            shape("line", css="rule" if y >= floor else "thin", x1=_LEFT, y1=y, x2=_LEFT + room, y2=y),
-            text_line(_LEFT - 6, y + 4, _thousands(value), "faint", text_anchor="end"),
-        ]
+    shapes = [text_line(4, 14, "tokens", "faint"), *_scale(_LEFT + room, floor, marks, _thousands)]
     lines, labels = [], list[tuple[float, str, str]]()
     for n, name in enumerate(shown):
         each, css = points[name][-MOST_POINTS:], f"is-{FAMILIES[n % len(FAMILIES)].name}"
@@ -445,15 +433,14 @@ def _nothing(title: str, why: str) -> Drawing:
 
 
 def _scale(
-    width: int, floor: float, marks: Iterable[tuple[float, float]], *, durations: bool = False
+    right: float, floor: float, marks: Iterable[tuple[float, float]], write: Callable[[float], str]
 ) -> list[SvgShape]:
+    """A line to `right` at each mark, which is a value and its height, with the value before it."""
     shapes: list[SvgShape] = []
     for value, y in marks:
         shapes += [
-            shape("line", css="rule" if y >= floor else "thin", x1=_LEFT, y1=y, x2=width - _RIGHT, y2=y),
-            text_line(
-                _LEFT - 6, y + 4, _decade(value) if durations else f"{value:g}", "faint", text_anchor="end"
-            ),
+            shape("line", css="rule" if y >= floor else "thin", x1=_LEFT, y1=y, x2=right, y2=y),
+            text_line(_LEFT - 6, y + 4, write(value), "faint", text_anchor="end"),
         ]
     return shapes
 
@@ -478,6 +465,21 @@ def _decades(seconds: Sequence[float]) -> tuple[int, int]:
 def _height(seconds: float, bounds: tuple[int, int], top: float, floor: float) -> float:
     place = (math.log10(min(max(seconds, 1e-3), 1e6)) - bounds[0]) / (bounds[1] - bounds[0])
     return floor - min(max(place, 0.0), 1.0) * (floor - top)
+
+
+def _dots(points: Iterable[tuple[How, float, float]]) -> list[SvgShape]:
+    """The marks of how something ended, at their places."""
+    drawn: dict[How, str] = {}
+    for how, x, y in points:
+        drawn[how] = drawn.get(how, "") + _dot(how, x, y)
+    return [
+        shape(
+            "path",
+            css=f"{'arrow' if how in ('rejected', 'withdrawn') else 'dots'} drawn {_MARKS[how]}",
+            d=path,
+        )
+        for how, path in drawn.items()
+    ]
 
 
 def _dot(how: str, x: float, y: float) -> str:

@@ -13,11 +13,23 @@ import threading
 from pathlib import Path
 from typing import Final
 
-__all__ = ["begin_module", "end_with_parent"]
+__all__ = ["COMMAND", "PACKAGE", "begin_module", "end_with_parent", "module_environment"]
 
+# This interpreter, with this package and without modules from the working directory.
 COMMAND: Final = (sys.executable, "-P", "-X", "utf8", "-m")
 PACKAGE: Final = Path(__file__).resolve().parents[2]
-SEEN: Final = ("HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR")  # variables that are passed on
+SEEN: Final = (
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "SYSTEMROOT",
+    "TMPDIR",
+)  # variables that are passed on; others may hold tokens
+
+
+def module_environment() -> dict[str, str]:
+    """The environment of a process that runs a module of this package by `COMMAND`."""
+    return {name: os.environ[name] for name in SEEN if name in os.environ} | {"PYTHONPATH": str(PACKAGE)}
 
 
 def begin_module(module: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -26,13 +38,12 @@ def begin_module(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     Raises:
         OSError: when no process can be begun.
     """
-    environment = {name: os.environ[name] for name in SEEN if name in os.environ}
     return subprocess.Popen(
         [*COMMAND, module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**environment, "PYTHONPATH": str(PACKAGE)},
+        env=module_environment(),
         start_new_session=True,  # an interrupt of a cell is not meant for it
     )
 

@@ -6,6 +6,7 @@ Spec: rulings R29, R42.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ __all__ = [
     "DECIDED",
     "DESPITE",
     "DecisionNote",
+    "ReceiptFile",
     "ResolutionNote",
     "read_decision_note",
     "read_resolution",
@@ -27,7 +29,20 @@ DECIDED = "decided"
 """The event of a record that holds the note of a lab."""
 HOW: Final = frozenset({"click", "typed", "script", "policy"})
 DESPITE: Final = frozenset({"rejected", "unknown"})
+MAX_SIZE = 2**63 - 1  # bytes of a file; more is a damaged note
+_DIGEST = re.compile("[0-9a-f]{64}")
 MAX_MILLISECONDS = 1e12  # of a card on a screen; more is a damaged note
+
+
+class ReceiptFile(NamedTuple):
+    """A file before a call wrote it: its absolute path, its size in bytes, and its SHA-256.
+
+    Size and digest are None and empty where there was no such file, or it was not read.
+    """
+
+    path: str
+    size: int | None
+    sha256: str
 
 
 class DecisionNote(NamedTuple):
@@ -44,6 +59,7 @@ class DecisionNote(NamedTuple):
         edited: Whether other params were sent than the proposed ones.
         to: The addressees to whom it was sent.
         despite: What the approval disregarded on purpose: `rejected`, `unknown`.
+        file: The file that the call writes, as it was when the approval was sent; None where it was not looked for.
         reported: Whether the participant reported it. Such a note never counts as seen on a screen.
     """
 
@@ -60,6 +76,7 @@ class DecisionNote(NamedTuple):
     edited: bool
     to: tuple[str, ...]
     despite: tuple[str, ...]
+    file: ReceiptFile | None
     reported: bool
 
 
@@ -93,6 +110,7 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         edited=members.get("edited") is True,
         to=_texts(members.get("to")),
         despite=tuple(word for word in _texts(members.get("despite")) if word in DESPITE),
+        file=_file(members.get("file")),
         reported=reported,
     )
 
@@ -131,6 +149,14 @@ def resolve_reported(
     """Takes a record `reported` that says what became of a call of unknown outcome; returns what it changed."""
     found = read_resolution(record, calls.requests, logical)
     return () if found is None else calls.resolve(found.request, found.happened, found.by, found.note)
+
+
+def _file(told: object) -> ReceiptFile | None:
+    if not isinstance(told, dict) or not (path := _text(told.get("path"))):
+        return None
+    size, digest = told.get("size"), _text(told.get("sha256"))
+    is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MAX_SIZE
+    return ReceiptFile(path, size if is_size else None, digest if _DIGEST.fullmatch(digest) else "")
 
 
 def _text(value: object) -> str:

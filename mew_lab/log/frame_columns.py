@@ -9,26 +9,24 @@ Spec: §3.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from operator import attrgetter as _get  # of many rows, in half the time of a lambda
 from typing import Any, NamedTuple
 
 from mew_lab.ledger.calls import Proposal, Request, error_text, is_failure, method_of, tool_of
 from mew_lab.ledger.entry import Entry
-from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks
+from mew_lab.log.entries import GRANT, SOURCE, lacks
 from mew_lab.log.ledger_rows import (
     ChatMessageRow,
     DecisionRow,
     ProposalRow,
-    ReasoningRow,
     RequestRow,
-    StreamFactsRow,
     TelemetryRow,
     VerdictRow,
     whole_number,
 )
-from mew_lab.protocol.difference import ABSENT, Difference
+from mew_lab.protocol.difference import ABSENT
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import cut
@@ -62,11 +60,12 @@ class FrameColumn(NamedTuple):
 
 
 class FrameSpec(NamedTuple):
-    """One frame: what a row of it is, and its columns."""
+    """One frame: what a row of it is, and its columns; `shown` are those that a wide one displays by default."""
 
     name: str
     about: str
     columns: tuple[FrameColumn, ...]
+    shown: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         wide = max(len(column.name) for column in self.columns)
@@ -118,6 +117,70 @@ def _maybe(name: str, about: str, value: Callable[[Any], bool | None]) -> FrameC
 # --- values of several frames ---
 
 
+def _at(path: str, missing: Any = "") -> Callable[[Any], Any]:
+    """A function of a row: the attribute at this path, or `missing` where one on the way to it is None."""
+    *before, last = path.split(".")
+
+    def value(row: Any) -> Any:
+        for name in before:
+            row = getattr(row, name)
+            if row is None:
+                return missing
+        return getattr(row, last)
+
+    return value
+
+
+def _len(path: str) -> Callable[[Any], int]:
+    several = _at(path, ())
+    return lambda row: len(several(row))
+
+
+def _names(path: str) -> Callable[[Any], tuple[str, ...]]:
+    """The participants that sent the receipts at a path."""
+    several = _at(path, ())
+    return lambda row: tuple(one.by for one in several(row))
+
+
+def _moment(path: str) -> Callable[[Any], datetime | None]:
+    """The time at a path, which is in seconds since 1970."""
+    seconds = _at(path)
+    return lambda row: _time_at(seconds(row))
+
+
+def _between(began: str, ended: str) -> Callable[[Any], float | None]:
+    """The seconds from one time to another, which is missing where one of them is not known."""
+    first, last = _at(began, None), _at(ended, None)
+
+    def lasted(row: Any) -> float | None:
+        start, end = first(row), last(row)
+        return None if start is None or end is None else max(0.0, end - start)
+
+    return lasted
+
+
+def _has(path: str) -> Callable[[Any], bool]:
+    value = _at(path, None)
+    return lambda row: bool(value(row))
+
+
+def _member(path: str, name: str, missing: str = "") -> Callable[[Any], str]:
+    """The member of that name of the object at a path, where it is a text."""
+    members = _get(path)
+
+    def text(row: Any) -> str:
+        value = members(row).get(name)
+        return value if isinstance(value, str) else missing
+
+    return text
+
+
+def _line(path: str, name: str) -> Callable[[Any], str]:
+    """The same in one line of at most 200 characters."""
+    text = _member(path, name)
+    return lambda row: one_line(text(row), MAX_VALUE)
+
+
 def _time_at(seconds: float | None) -> datetime | None:
     if seconds is None:
         return None
@@ -127,59 +190,39 @@ def _time_at(seconds: float | None) -> datetime | None:
         return None
 
 
-def _lasted_from(began: Entry, ended: Entry | None) -> float | None:
-    return None if ended is None else max(0.0, ended.t - began.t)
-
-
-def _seq_of(entry: Entry | None) -> int | None:
-    return entry.record.seq if isinstance(entry, RecordedEntry) else None
-
-
-def _sender_of(entry: Entry | None) -> str:
-    return "" if entry is None else entry.sender
-
-
-def _failure_of(response: Entry | None) -> str:
-    """The text of an answer that is an error, or tells no outcome, in one line; empty for any other."""
-    if response is None:
-        return ""
-    unknown = unknown_outcome(response.payload)
-    if not unknown and not is_failure(response.payload):
-        return ""
-    return one_line(error_text(response), MAX_VALUE) or (f"its answer {unknown}" if unknown else "error")
-
-
 def _answered(call: Request | Proposal | None) -> Entry | None:
     """The answer that settled a call; None where there is none, such as of an unknown one."""
     return call.response if call is not None and call.state == "answered" else None
 
 
-def _failed(call: Request | Proposal | None) -> bool | None:
-    answer = _answered(call)
+def _latency(began: str, call: str) -> Callable[[Any], float | None]:
+    """The seconds from the message at one path to the answer that settled the call at another."""
+    opened, settled = _at(began, None), _at(call, None)
+
+    def lasted(row: Any) -> float | None:
+        first, answer = opened(row), _answered(settled(row))
+        return None if first is None or answer is None else max(0.0, answer.t - first.t)
+
+    return lasted
+
+
+def _failed(row: RequestRow | ProposalRow) -> bool | None:
+    answer = _answered(row.call)
     return None if answer is None else is_failure(answer.payload)
-
-
-def _resolution(call: Request | Proposal | None) -> str:
-    return "" if call is None or call.resolution is None else one_line(str(call.resolution), MAX_VALUE)
-
-
-def _tool_of_call(entry: Entry) -> str:
-    return (tool_of(entry.payload) or "") if method_of(entry.payload) == "tools/call" else ""
 
 
 def _write(value: Any) -> str:
     """A value as JSON in one line of at most 200 characters."""
-    if value is ABSENT:
-        return "absent"
-    return cut(json.dumps(value, ensure_ascii=False, separators=(",", ":")), MAX_VALUE)
+    return "absent" if value is ABSENT else cut(_json(value), MAX_VALUE)
 
 
-def _write_changes(differences: Iterable[Difference]) -> tuple[str, ...]:
-    return tuple(f"{place.path}: {_write(place.proposed)} → {_write(place.sent)}" for place in differences)
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _write_patterns(patterns: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    return tuple(json.dumps(pattern, ensure_ascii=False, separators=(",", ":")) for pattern in patterns)
+def _patterns(path: str) -> Callable[[Any], tuple[str, ...]]:
+    several = _at(path, ())
+    return lambda row: tuple(map(_json, several(row)))
 
 
 def _opening(what: str) -> tuple[FrameColumn, ...]:
@@ -193,23 +236,48 @@ def _opening(what: str) -> tuple[FrameColumn, ...]:
     )
 
 
-def _call() -> tuple[FrameColumn, ...]:
-    return (
-        _text("method", "its MCP method", lambda r: method_of(r.opened.payload)),
-        _text("tool", "the tool that it calls", lambda r: _tool_of_call(r.opened)),
-        _text("context", "its context", _get("opened.context")),
-    )
+def _call(of: Callable[[Any], Entry], method: str, tool: str) -> tuple[FrameColumn, ...]:
+    """The columns of the call in a message, which `of` gives of a row."""
+
+    def called(row: Any) -> str:
+        payload = of(row).payload
+        return (tool_of(payload) or "") if method_of(payload) == "tools/call" else ""
+
+    return _text("method", method, lambda row: method_of(of(row).payload)), _text("tool", tool, called)
+
+
+def _error(call: str, about: str) -> FrameColumn:
+    response = _at(f"{call}.response", None)
+
+    def error(row: Any) -> str:
+        answer = response(row)
+        if answer is None:
+            return ""
+        unknown = unknown_outcome(answer.payload)
+        if not unknown and not is_failure(answer.payload):
+            return ""
+        return one_line(error_text(answer), MAX_VALUE) or (f"its answer {unknown}" if unknown else "error")
+
+    return _text("error", f"the text of {about}, or of an answer that tells no outcome, in one line", error)
+
+
+def _resolution(call: str) -> FrameColumn:
+    found = _at(f"{call}.resolution", None)
+
+    def resolution(row: Any) -> str:
+        value = found(row)
+        return "" if value is None else one_line(str(value), MAX_VALUE)
+
+    return _text("resolution", "what a person found out about an unknown outcome, in one line", resolution)
+
+
+_CALL = (
+    *_call(_get("opened"), "its MCP method", "the tool that it calls"),
+    _text("context", "its context", _get("opened.context")),
+)
 
 
 # --- requests ---
-
-
-def _claims(row: RequestRow | ProposalRow) -> int:
-    return 0 if row.call is None else len(row.call.claims)
-
-
-def _own_response(row: RequestRow) -> Entry | None:
-    return None if row.call is None else row.call.response
 
 
 REQUESTS = FrameSpec(
@@ -217,39 +285,24 @@ REQUESTS = FrameSpec(
     "one row for each request, refused ones and notifications too",
     (
         *_opening("request"),
-        *_call(),
+        *_CALL,
         _text(
             "state",
             "`waiting`, `answered`, `unknown` (whether it took effect), `resolved` (a person found out), `sent` (a "
             "notification), `refused` (by the gateway, or because it came too late), `claimed` (its id is another's)",
             _get("state"),
         ),
-        _seconds(
-            "latency", "from the request to its answer", lambda r: _lasted_from(r.opened, _answered(r.call))
-        ),
-        _text("answered_by", "the participant that answered it", lambda r: _sender_of(_own_response(r))),
-        _number("answer", "", "the answer's place in the journal", lambda r: _seq_of(_own_response(r))),
-        _count(
-            "answers",
-            "messages",
-            "addressees that answered it, at most 5",
-            lambda r: 0 if r.call is None else len(r.call.answers),
-        ),
+        _seconds("latency", "from the request to its answer", _latency("opened", "call")),
+        _text("answered_by", "the participant that answered it", _at("call.response.sender")),
+        _number("answer", "", "the answer's place in the journal", _at("call.response.record.seq", None)),
+        _count("answers", "messages", "addressees that answered it, at most 5", _len("call.answers")),
         _maybe(
             "failed",
             "whether the answer is an error, of the protocol or of the tool; missing where the outcome is unknown",
-            lambda r: _failed(r.call),
+            _failed,
         ),
-        _text(
-            "error",
-            "the text of that error, or of an answer that tells no outcome, in one line",
-            lambda r: _failure_of(_own_response(r)),
-        ),
-        _text(
-            "resolution",
-            "what a person found out about an unknown outcome, in one line",
-            lambda r: _resolution(r.call),
-        ),
+        _error("call", "that error"),
+        _resolution("call"),
         _texts(
             "proposals",
             "the ids of the proposals that it approved, a tuple",
@@ -263,7 +316,7 @@ REQUESTS = FrameSpec(
             _get("opened.grant"),
         ),
         _text("source", _SOURCE, _get("origin.source")),
-        _count("claims", "messages", "messages that refer to it and changed nothing", _claims),
+        _count("claims", "messages", "messages that refer to it and changed nothing", _len("call.claims")),
     ),
 )
 
@@ -271,18 +324,13 @@ REQUESTS = FrameSpec(
 # --- proposals ---
 
 
-def _decider(row: ProposalRow) -> str:
+def _of_decision(row: ProposalRow, name: str) -> str:
+    """What the ledger says of the decision on a proposal, or of the first rejection."""
     call = row.call
     if call is None:
         return ""
-    return call.by or (call.rejections[0].by if call.rejections else "")
-
-
-def _proposal_reason(row: ProposalRow) -> str:
-    call = row.call
-    if call is None:
-        return ""
-    return call.reason or (call.rejections[0].reason if call.rejections else "")
+    text = getattr(call, name) or (getattr(call.rejections[0], name) if call.rejections else "")
+    return str(text)
 
 
 def _edited(row: ProposalRow) -> bool | None:
@@ -290,20 +338,8 @@ def _edited(row: ProposalRow) -> bool | None:
 
 
 def _changes(row: ProposalRow) -> tuple[str, ...]:
-    return _write_changes((row.call.difference or ()) if row.call is not None else ())
-
-
-def _proposal_response(row: ProposalRow) -> Entry | None:
-    return None if row.call is None else row.call.response
-
-
-def _fulfilment(row: ProposalRow) -> Entry | None:
-    return None if row.call is None else row.call.request
-
-
-def _answer_latency(row: ProposalRow) -> float | None:
-    request = _fulfilment(row)
-    return None if request is None else _lasted_from(request, _answered(row.call))
+    places = (row.call.difference or ()) if row.call is not None else ()
+    return tuple(f"{place.path}: {_write(place.proposed)} → {_write(place.sent)}" for place in places)
 
 
 PROPOSALS = FrameSpec(
@@ -311,78 +347,52 @@ PROPOSALS = FrameSpec(
     "one row for each proposal, refused ones too",
     (
         *_opening("proposal"),
-        *_call(),
+        *_CALL,
         _text(
             "state",
             "`open`, `rejected`, `fulfilled` (approved), `answered`, `unknown` (whether it took effect), "
             "`resolved` (a person found out), `withdrawn`, `refused` (by the gateway), `claimed`",
             _get("state"),
         ),
-        _seconds(
-            "latency",
-            "from the proposal to the first decision on it",
-            lambda r: None if r.pair is None else r.pair.seconds,
-        ),
+        _seconds("latency", "from the proposal to the first decision on it", _at("pair.seconds", None)),
         _text(
             "decided_by",
             "the participant that approved or withdrew it, or was the first to reject it",
-            _decider,
+            lambda r: _of_decision(r, "by"),
         ),
         _text(
             "policy",
             "the policy that decided for that participant; empty where a person did",
-            lambda r: r.note.policy if r.note else "",
+            _at("note.policy"),
         ),
         _number(
-            "on_screen",
-            "ms",
-            "how long the card was shown before the click",
-            lambda r: r.note.on_screen if r.note else None,
+            "on_screen", "ms", "how long the card was shown before the click", _at("note.on_screen", None)
         ),
-        _text(
-            "request", "the id of the request that approved it", lambda r: getattr(_fulfilment(r), "id", "")
-        ),
+        _text("request", "the id of the request that approved it", _at("call.request.id")),
         _maybe(
             "edited",
             "whether that request differs from the proposal; missing where they were too large to compare",
             _edited,
         ),
         _texts("changes", "what was edited, a tuple of “place: proposed → sent”", _changes),
+        _text("answered_by", "the participant that answered that request", _at("call.response.sender")),
+        _number("answer", "", "the answer's place in the journal", _at("call.response.record.seq", None)),
+        _seconds("answer_latency", "from that request to its answer", _latency("call.request", "call")),
+        _maybe("failed", "whether the answer is an error; missing where the outcome is unknown", _failed),
+        _error("call", "that error"),
+        _resolution("call"),
+        _count("rejections", "messages", "rejections of it, by whomever", _len("call.rejections")),
         _text(
-            "answered_by",
-            "the participant that answered that request",
-            lambda r: _sender_of(_proposal_response(r)),
+            "reason",
+            "the reason of its withdrawal, or else of the first rejection",
+            lambda r: _of_decision(r, "reason"),
         ),
-        _number("answer", "", "the answer's place in the journal", lambda r: _seq_of(_proposal_response(r))),
-        _seconds("answer_latency", "from that request to its answer", _answer_latency),
-        _maybe(
-            "failed",
-            "whether the answer is an error; missing where the outcome is unknown",
-            lambda r: _failed(r.call),
-        ),
-        _text(
-            "error",
-            "the text of that error, or of an answer that tells no outcome, in one line",
-            lambda r: _failure_of(_proposal_response(r)),
-        ),
-        _text(
-            "resolution",
-            "what a person found out about an unknown outcome, in one line",
-            lambda r: _resolution(r.call),
-        ),
-        _count(
-            "rejections",
-            "messages",
-            "rejections of it, by whomever",
-            lambda r: 0 if r.call is None else len(r.call.rejections),
-        ),
-        _text("reason", "the reason of its withdrawal, or else of the first rejection", _proposal_reason),
         _text("code", "the reason of a refusal by the gateway", _get("opened.code")),
         _count(
             "claims",
             "messages",
             "messages that refer to it and changed nothing, such as a foreign withdraw",
-            _claims,
+            _len("call.claims"),
         ),
     ),
 )
@@ -421,25 +431,13 @@ def _receipt(row: DecisionRow) -> str:
     return "" if row.note is None else "reported" if row.note.reported else "noted"
 
 
-def _decided_by(row: DecisionRow) -> str:
-    return row.entry.sender if row.proposals else ""
-
-
 def _called(row: DecisionRow) -> Entry:
     """The request, or the proposal that was rejected."""
     return row.entry if row.request is not None else row.proposals[0].opened
 
 
 def _decision_latency(row: DecisionRow) -> float | None:
-    return _lasted_from(row.proposals[0].opened, row.entry) if row.proposals else None
-
-
-def _decision_response(row: DecisionRow) -> Entry | None:
-    return None if row.request is None else row.request.response
-
-
-def _told(row: DecisionRow) -> Request | Proposal | None:
-    return None if row.request is None else row.request.told
+    return max(0.0, row.entry.t - row.proposals[0].opened.t) if row.proposals else None
 
 
 DECISIONS = FrameSpec(
@@ -453,8 +451,7 @@ DECISIONS = FrameSpec(
         _text("id", "the id of the request or the rejection", _get("entry.id")),
         _text("from", "its sender", _get("entry.sender")),
         _texts("to", "the targets of the call, a tuple", lambda r: _called(r).to),
-        _text("method", "the MCP method of the call", lambda r: method_of(_called(r).payload)),
-        _text("tool", "the tool of the call", lambda r: _tool_of_call(_called(r))),
+        *_call(_called, "the MCP method of the call", "the tool of the call"),
         _flag(
             "executed",
             "whether the call was sent to its target and did not come too late; false for a rejection",
@@ -466,19 +463,9 @@ DECISIONS = FrameSpec(
             "`sent` (a notification), `refused` (it came too late), `claimed` (its id is another's), `rejected`",
             _outcome,
         ),
-        _seconds(
-            "latency", "from the request to its answer", lambda r: _lasted_from(r.entry, _answered(_told(r)))
-        ),
-        _text(
-            "error",
-            "the text of a failure, or of an answer that tells no outcome, in one line",
-            lambda r: _failure_of(_decision_response(r)),
-        ),
-        _text(
-            "resolution",
-            "what a person found out about an unknown outcome, in one line",
-            lambda r: _resolution(_told(r)),
-        ),
+        _seconds("latency", "from the request to its answer", _latency("entry", "request.told")),
+        _error("request", "a failure"),
+        _resolution("request.told"),
         _text(
             "way",
             "why it was executed: `own` (a configured permission), `grant`, `proposal`; empty where not recorded",
@@ -504,9 +491,7 @@ DECISIONS = FrameSpec(
             "the id of the proposal that was decided; of the first where there are several",
             lambda r: r.proposals[0].opened.id if r.proposals else "",
         ),
-        _count(
-            "proposals", "proposals", "how many proposals the message decided", lambda r: len(r.proposals)
-        ),
+        _count("proposals", "proposals", "how many proposals the message decided", _len("proposals")),
         _text(
             "proposer",
             "the sender of that proposal",
@@ -515,35 +500,32 @@ DECISIONS = FrameSpec(
         _text(
             "decided_by",
             "the participant that approved or rejected it; empty where no proposal was decided",
-            _decided_by,
+            lambda r: r.entry.sender if r.proposals else "",
         ),
         _text(
-            "how",
-            "click, typed (by a person), script or policy; empty without a receipt",
-            lambda r: r.note.how if r.note else "",
+            "how", "click, typed (by a person), script or policy; empty without a receipt", _at("note.how")
         ),
         _text(
             "receipt",
             "noted (by its lab, here), reported (by its sender), or empty: what was shown is not recorded",
             _receipt,
         ),
+        _text("policy", "the name of the policy; empty where a person decided", _at("note.policy")),
+        _text("policy_text", "the text of the policy", _at("note.policy_text")),
+        _text("digest", "the SHA-256 of what was shown, of the edit where it was edited", _at("note.digest")),
+        _number("on_screen", "ms", "how long it was shown before the click", _at("note.on_screen", None)),
         _text(
-            "policy",
-            "the name of the policy; empty where a person decided",
-            lambda r: r.note.policy if r.note else "",
-        ),
-        _text("policy_text", "the text of the policy", lambda r: r.note.policy_text if r.note else ""),
-        _text(
-            "digest",
-            "the SHA-256 of what was shown, of the edit where it was edited",
-            lambda r: r.note.digest if r.note else "",
+            "old_file",
+            "the path of the file that the call writes, by the receipt; empty where none is known",
+            _at("note.file.path"),
         ),
         _number(
-            "on_screen",
-            "ms",
-            "how long it was shown before the click",
-            lambda r: r.note.on_screen if r.note else None,
+            "old_size",
+            "bytes",
+            "its size when the approval was sent; missing where there was no such file, or it was not read",
+            _at("note.file.size", None),
         ),
+        _text("old_sha256", "its SHA-256 at that time; empty where it was not read", _at("note.file.sha256")),
         _seconds("decision_latency", "from the proposal to this decision", _decision_latency),
         _maybe(
             "edited",
@@ -555,17 +537,12 @@ DECISIONS = FrameSpec(
             "what was edited, a tuple of “place: proposed → sent”",
             lambda r: tuple(c for p in (r.proposals if r.request else ()) for c in _changes(p)),
         ),
-        _text("reason", "the reason of a rejection", lambda r: r.rejection.reason if r.rejection else ""),
+        _text("reason", "the reason of a rejection", _at("rejection.reason")),
     ),
 )
 
 
 # --- reasoning, streams, participants, grants, verdicts, chat ---
-
-
-def _sequence_seconds(row: ReasoningRow) -> float | None:
-    ended = row.sequence.ended
-    return None if ended is None else max(0.0, ended - row.sequence.started)
 
 
 REASONING = FrameSpec(
@@ -581,13 +558,13 @@ REASONING = FrameSpec(
         _time(
             "time",
             "the time of its start, or of the first message that was seen of it",
-            lambda r: _time_at(r.sequence.started),
+            _moment("sequence.started"),
         ),
         _text("id", "the id of its start, which is the context of its messages", _get("sequence.id")),
         _text("from", "the participant that reasons", _get("sequence.owner")),
         _text("state", "active, concluded, cancelled, left", _get("sequence.state")),
-        _seconds("seconds", "from its start to its end", _sequence_seconds),
-        _time("ended", "the time of its end", lambda r: _time_at(r.sequence.ended)),
+        _seconds("seconds", "from its start to its end", _between("sequence.started", "sequence.ended")),
+        _time("ended", "the time of its end", _moment("sequence.ended")),
         _text("ended_by", "the participant that ended it", _get("sequence.by")),
         _text("reason", "the reason of a cancel", _get("sequence.reason")),
         _count("steps", "messages", "messages that belong to it, its start aside", _get("sequence.steps")),
@@ -598,38 +575,23 @@ REASONING = FrameSpec(
     ),
 )
 
-
-def _described(row: StreamFactsRow, name: str) -> str:
-    value = row.facts.fields.get(name)
-    return one_line(value, MAX_VALUE) if isinstance(value, str) else ""
-
-
-def _stream_ended(row: StreamFactsRow) -> float | None:
-    return row.facts.t if row.facts.state == "closed" else None
-
-
-def _stream_seconds(row: StreamFactsRow) -> float | None:
-    ended = _stream_ended(row)
-    return None if ended is None or row.opened is None else max(0.0, ended - row.opened)
-
-
 STREAMS = FrameSpec(
     "streams",
     "one row for each stream, requested ones that were never opened too",
     (
         _number("seq", "", "the place of the message by which it became known", _get("seq")),
-        _time("time", "the time of that message", lambda r: _time_at(r.began)),
+        _time("time", "the time of that message", _moment("began")),
         _text("id", "the id that its frames carry; empty before it is opened", _get("facts.id")),
         _text("request", "the id of its request", _get("facts.request_id")),
         _text("from", "its owner", _get("facts.owner")),
         _texts("to", "the recipients of its frames, a tuple; empty for everybody", _get("facts.target")),
         _text("state", "requested, refused, open, closed", _get("facts.state")),
-        _text("direction", "as its request states it", lambda r: _described(r, "direction")),
-        _text("description", "as its request states it", lambda r: _described(r, "description")),
+        _text("direction", "as its request states it", _line("facts.fields", "direction")),
+        _text("description", "as its request states it", _line("facts.fields", "description")),
         _texts("writers", "the participants that may write, a tuple, the owner first", _get("facts.writers")),
-        _time("opened", "the time when it was opened", lambda r: _time_at(r.opened)),
-        _time("ended", "the time when it was closed", lambda r: _time_at(_stream_ended(r))),
-        _seconds("seconds", "how long it was open", _stream_seconds),
+        _time("opened", "the time when it was opened", _moment("opened")),
+        _time("ended", "the time when it was closed", _moment("closed")),
+        _seconds("seconds", "how long it was open", _between("opened", "closed")),
         _text("ended_by", "the participant that closed it, or refused it", _get("facts.by")),
         _text("reason", "the reason of its close or refusal", _get("facts.reason")),
         _count(
@@ -649,25 +611,17 @@ PARTICIPANTS = FrameSpec(
         _text(
             "profile", "the profile with which it was configured; empty for any other list", _get("profile")
         ),
-        _flag("present", "whether it is present at the end", lambda r: bool(r.member and r.member.ids)),
+        _flag("present", "whether it is present at the end", _has("member.ids")),
         _flag(
             "paused",
             "whether it is under a pause that nobody has ended; its time may be over",
-            lambda r: bool(r.member and r.member.pause),
+            _has("member.pause"),
         ),
-        _flag(
-            "shut_down",
-            "whether it was shut down and has not joined since",
-            lambda r: bool(r.member and r.member.shut_down),
-        ),
-        _flag(
-            "removed",
-            "whether it was removed and has not joined since",
-            lambda r: bool(r.member and r.member.removed),
-        ),
+        _flag("shut_down", "whether it was shut down and has not joined since", _has("member.shut_down")),
+        _flag("removed", "whether it was removed and has not joined since", _has("member.removed")),
         _count("joins", "connections", "connections that it had", _get("joins")),
-        _time("first", "the time of the first message by it or about it", lambda r: _time_at(r.first)),
-        _time("last", "the time of its last message", lambda r: _time_at(r.last)),
+        _time("first", "the time of the first message by it or about it", _moment("first")),
+        _time("last", "the time of its last message", _moment("last")),
         _count("sent", "messages", "messages by it that were accepted", _get("sent")),
         _count("refused", "messages", "messages by it that were refused", _get("refused")),
         _count("addressed", "messages", "messages to it by name", _get("addressed")),
@@ -678,7 +632,7 @@ PARTICIPANTS = FrameSpec(
         _texts(
             "permissions",
             "its permissions as the gateway sent them last, a tuple of JSON texts",
-            lambda r: _write_patterns(r.member.capabilities if r.member else ()),
+            _patterns("member.capabilities"),
         ),
     ),
 )
@@ -688,7 +642,7 @@ GRANTS = FrameSpec(
     "one row for each permission that a participant gave with `capability/grant`",
     (
         _count("seq", "", "its place in the journal", _get("seq")),
-        _time("time", "the time when it was given", lambda r: _time_at(r.grant.t)),
+        _time("time", "the time when it was given", _moment("grant.t")),
         _text("id", "its id", _get("grant.id")),
         _text("from", "the participant that gave it", _get("grant.granter")),
         _text("recipient", "the participant that got it", _get("grant.recipient")),
@@ -700,17 +654,15 @@ GRANTS = FrameSpec(
         _texts(
             "permissions",
             "the permissions that it gave, a tuple of JSON texts",
-            lambda r: _write_patterns(r.grant.capabilities),
+            _patterns("grant.capabilities"),
         ),
         _texts(
             "left",
             "those of them that are left of it, a tuple",
-            lambda r: _write_patterns(r.grant.left if r.grant.stands else ()),
+            lambda r: tuple(map(_json, r.grant.left if r.grant.stands else ())),
         ),
         _text("reason", "the reason that was stated with it", _get("grant.reason")),
-        _time(
-            "ended", "the time of its revoke, or of the removal that ended it", lambda r: _time_at(r.ended)
-        ),
+        _time("ended", "the time of its revoke, or of the removal that ended it", _moment("ended")),
         _text(
             "ended_by",
             "the participant that revoked it, or removed its recipient or giver",
@@ -729,19 +681,14 @@ GRANTS = FrameSpec(
             "messages that it let pass; missing where the log does not record by which grant some passed",
             _get("uses"),
         ),
-        _time("last_use", "the time of the last of them", lambda r: _time_at(r.last_use)),
+        _time("last_use", "the time of the last of them", _moment("last_use")),
         _texts(
             "acknowledged_by",
             "the participants that acknowledged it, a tuple",
-            lambda r: tuple(a.by for a in r.grant.acknowledged),
+            _names("grant.acknowledged"),
         ),
     ),
 )
-
-
-def _member(row: VerdictRow, name: str) -> str:
-    value = row.members.get(name)
-    return value if isinstance(value, str) else ""
 
 
 def _why(row: VerdictRow) -> str:
@@ -758,8 +705,8 @@ VERDICTS = FrameSpec(
         _count("seq", "", "its place in the journal", _get("record.seq")),
         _time("time", "the time when the gateway received it", _get("record.now")),
         _text("participant", "the participant that the gateway authenticated", _get("record.participant")),
-        _text("kind", "its kind; empty where its text is not kept", lambda r: _member(r, "kind")),
-        _text("id", "its id; empty where its text is not kept", lambda r: _member(r, "id")),
+        _text("kind", "its kind; empty where its text is not kept", _member("members", "kind")),
+        _text("id", "its id; empty where its text is not kept", _member("members", "id")),
         _text("verdict", "accepted or refused", _get("record.verdict")),
         _text("code", "the reason of a refusal", _get("record.code")),
         _text("why", "that reason in words", _why),
@@ -776,16 +723,6 @@ VERDICTS = FrameSpec(
 )
 
 
-def _chat_text(row: ChatMessageRow) -> str:
-    text = row.opened.payload.get("text")
-    return text if isinstance(text, str) else ""
-
-
-def _chat_format(row: ChatMessageRow) -> str:
-    value = row.opened.payload.get("format")
-    return value if isinstance(value, str) else "plain"
-
-
 def _chat_latency(row: ChatMessageRow) -> float | None:
     times = [receipt.t for receipt in row.message.receipts] if row.message is not None else []
     return max(0.0, min(times) - row.opened.t) if times else None
@@ -796,18 +733,18 @@ CHAT = FrameSpec(
     "one row for each chat message",
     (
         *_opening("message"),
-        _text("text", "its text", _chat_text),
-        _text("format", "plain or markdown", _chat_format),
+        _text("text", "its text", _member("opened.payload", "text")),
+        _text("format", "plain or markdown", _member("opened.payload", "format", "plain")),
         _text(
             "state",
             "open, cancelled (by its author), repeated (its id is taken)",
-            lambda r: "repeated" if r.message is None else r.message.state,
+            _at("message.state", "repeated"),
         ),
-        _text("reason", "the reason of that cancel", lambda r: r.message.reason if r.message else ""),
+        _text("reason", "the reason of that cancel", _at("message.reason")),
         _texts(
             "acknowledged_by",
             "the participants that acknowledged it, a tuple",
-            lambda r: tuple(x.by for x in r.message.receipts) if r.message else (),
+            _names("message.receipts"),
         ),
         _seconds(
             "latency", "from the message to the earliest acknowledgement that still counts", _chat_latency
@@ -815,7 +752,7 @@ CHAT = FrameSpec(
         _texts(
             "dismissed_by",
             "the participants that took it off their own queue, a tuple",
-            lambda r: tuple(x.by for x in r.message.dismissed) if r.message else (),
+            _names("message.dismissed"),
         ),
     ),
 )
@@ -830,11 +767,6 @@ def _telemetry(name: str) -> Callable[[TelemetryRow], int | None]:
     return lambda row: whole_number(row.opened.payload.get(name))
 
 
-def _status_text(row: TelemetryRow) -> str:
-    value = row.opened.payload.get("status")
-    return one_line(value, MAX_VALUE) if isinstance(value, str) else ""
-
-
 TELEMETRY = FrameSpec(
     "telemetry",
     "one row for each status that a participant sent",
@@ -846,7 +778,7 @@ TELEMETRY = FrameSpec(
         _number("max_tokens", "tokens", "that its context can hold", _telemetry("max_tokens")),
         _number("messages_in_context", "messages", "in its context", _telemetry("messages_in_context")),
         _seconds("latency", "of its last answer, as it states it", _latency_ms),
-        _text("status", "its status in a word, as it states it", _status_text),
+        _text("status", "its status in a word, as it states it", _line("opened.payload", "status")),
     ),
 )
 
@@ -874,8 +806,20 @@ TALK = FrameSpec(
     ),
 )
 
+_SHOWN = {
+    "requests": ("seq", "from", "tool", "state", "latency"),
+    "proposals": ("seq", "from", "tool", "state", "decided_by"),
+    "decisions": ("seq", "from", "tool", "outcome", "decided_by"),
+    "reasoning": ("seq", "from", "state", "seconds", "steps"),
+    "streams": ("seq", "from", "state", "description", "seconds"),
+    "participants": ("participant", "present", "sent", "refused", "proposals"),
+    "grants": ("seq", "from", "recipient", "state", "uses"),
+    "verdicts": ("seq", "participant", "kind", "verdict", "code"),
+    "chat": ("seq", "from", "to", "text", "state"),
+}  # of a frame of more than eight columns, those that are displayed unless others are chosen
+
 FRAMES: dict[str, FrameSpec] = {
-    frame.name: frame
+    frame.name: frame._replace(shown=_SHOWN.get(frame.name, ()))
     for frame in (
         REQUESTS,
         PROPOSALS,

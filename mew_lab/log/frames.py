@@ -21,6 +21,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.log.frame_columns import FRAMES, FrameColumn, FrameSpec
 from mew_lab.log.ledger_rows import LedgerPass, whole_number
 from mew_lab.log.rare_collection import rare_collection
+from mew_lab.log.table import share_equal
 from mew_lab.space.events import Record
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from mew_lab.log.index import LogIndex
 
 __all__ = ["UNSEEN_CONTENTS", "UNSEEN_IN_FRAMES", "FrameCatalog", "FrameMaker", "FrameSource", "stored_frame"]
-
-SHARED = 4096  # different values of a column up to which equal ones are stored once
 
 UNSEEN_IN_FRAMES = (
     "Seen as a participant: verdicts, refused messages and the permissions that let messages pass could not be seen. "
@@ -84,7 +83,7 @@ class _SettledValues:
         self.places += [row.place for row in rows]
         for column, values, shared in zip(self._columns, self.values, self._shared, strict=True):
             new = list(map(column.value, rows))
-            values += _share(new, shared) if column.dtype == "object" else new
+            values += share_equal(new, shared) if column.dtype == "object" else new
 
 
 class FrameMaker:
@@ -150,7 +149,7 @@ class FrameMaker:
     def _make(self, name: str) -> pd.DataFrame:
         import pandas as pd
 
-        from mew_lab.log.shown_frame import ShownFrame
+        from mew_lab.log.shown_frame import ShownFrame, show_few
 
         columns, settled = self._columns[name], self._settled[name]
         if name == "traffic":
@@ -179,7 +178,7 @@ class FrameMaker:
                 made[column.name] = pd.Series(fitting, dtype=column.dtype)
         if not self._grows:
             settled.places = []
-        frame = ShownFrame(made, copy=False)
+        frame = show_few(ShownFrame(made, copy=False), _spec(name).shown)
         if self._unseen:
             frame.attrs["unseen"] = self._unseen
         return frame
@@ -189,7 +188,7 @@ def stored_frame(index: LogIndex, name: str, unseen: str = "") -> pd.DataFrame:
     """The frame that an index keeps; it equals the one that a `FrameMaker` makes of the same records."""
     import pandas as pd
 
-    from mew_lab.log.shown_frame import ShownFrame
+    from mew_lab.log.shown_frame import ShownFrame, show_few
 
     stored = index.frame_values(name)
     made: dict[str, pd.Series[Any]] = {}
@@ -201,18 +200,7 @@ def stored_frame(index: LogIndex, name: str, unseen: str = "") -> pd.DataFrame:
             made[column.name] = pd.Series(pd.arrays.BooleanArray(values, missing))
         else:
             made[column.name] = pd.Series(values, dtype=column.dtype)
-    frame = ShownFrame(made, copy=False)
+    frame = show_few(ShownFrame(made, copy=False), _spec(name).shown)
     if unseen:
         frame.attrs["unseen"] = unseen
     return frame
-
-
-def _share(values: list[Any], seen: dict[Any, Any]) -> list[Any]:
-    """The values, with one object for equal ones while there are few different ones."""
-    if len(seen) > SHARED:
-        return values
-    share = seen.setdefault
-    try:
-        return [share(value, value) for value in values]
-    except TypeError:  # a user's column of lists or dicts
-        return values

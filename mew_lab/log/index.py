@@ -25,14 +25,14 @@ The journal is the truth, and the index is a copy of its columns that may be del
 
 The table `entries` has a row for each line that is not blank. Its columns have the names of the columns of `Log.df`;
 `to`, `receivers` and `correlation_id` are lists. Besides them: `place` (the number of the row in the order of reading,
-from 1), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message.
-`texts` has the column `json` with the text of each message, and `place`; it is a scan of the journal. `judged` is
-`entries` with what follows from other messages: the states of the ledger and the findings of the diagnosis, whose full
-text is in `diagnosis`; `judged_states` and `judged_findings` have rows for the messages alone that have such facts, and
-are therefore faster. The tables `frame_…` hold the frames of the ledger. These facts are written once, by
-`write_facts`, for all rows that the index has then; when rows are added, they are written anew. For an index that is
-kept beside a large journal, the pass that makes them begins as soon as it is built, in a process
-(`fact_process`): `passes` tells how far it is, and `stop_passes` ends it.
+from 1), `file`, `start` and `length` of the line, and `message`, which is false for an event without a message. No
+column has what stands in a payload; a filter reads that (`filter.indexed`). `judged` is `entries` with what follows from
+other messages: the states of the ledger and the findings of the diagnosis, whose full text is in `diagnosis`;
+`judged_states` and `judged_findings` have rows for the messages alone that have such facts, and are therefore faster.
+The tables `frame_…` hold the frames of the ledger. These facts are written once, by `write_facts`, for all rows that the
+index has then; when rows are added, they are written anew. For an index that is kept beside a large journal, the pass
+that makes them begins as soon as it is built, in a process (`fact_process`): `passes` tells how far it is, and
+`stop_passes` ends it.
 
 `build` makes the table of lines, and `facts` those of facts.
 
@@ -63,8 +63,7 @@ from mew_lab.log.build import LINE_TABLE, Reached, add_lines, is_text, literal_p
 from mew_lab.log.fact_process import FactProcess
 from mew_lab.log.facts import FACTS, TABLES, FactWriter, create_tables, frame_values, run_facts, take_tables
 from mew_lab.log.files import Files, JournalSource, SessionStart, begin_session, is_large
-from mew_lab.log.line import read_members
-from mew_lab.log.reading import LINE_LIMIT, LineReader, are_journals, open_regular, torn_line, unread_lines
+from mew_lab.log.reading import LineReader, are_journals, open_regular, torn_line, unread_lines
 from mew_lab.log.sidecar import (
     FileState,
     are_indexed,
@@ -85,7 +84,7 @@ from mew_lab.transport.scratch import ScratchFolder
 
 __all__ = ["VERSION", "LogIndex", "Progress"]
 
-VERSION = 12
+VERSION = 13
 """The version of the tables; an index of another version is built anew."""
 
 BATCH_BYTES = 64 * 1024 * 1024  # of the messages that are read at a time
@@ -284,19 +283,27 @@ class LogIndex:
             try:
                 self._extend()
             except (duckdb.Error, OSError, MemoryError) as fault:
-                self._go_to_memory(fault)
+                self._go_to_memory(fault, writes=self._store is not None and self._store.building)
         self._begin_passes()
         return self
 
-    def _go_to_memory(self, fault: BaseException) -> None:
-        """Builds the index again in memory, because its file cannot be written."""
-        if isinstance(fault, FileNotFoundError) or self._store is None or not self._store.building:
+    def _go_to_memory(self, fault: BaseException, *, writes: bool) -> None:
+        """Builds the index again in memory, because its file cannot be written.
+
+        Raises:
+            JournalError: when no file was written, or a journal is gone.
+        """
+        if isinstance(fault, FileNotFoundError) or not writes:
             raise _cannot_index(self._source.paths, fault) from None
-        self._note(f"The index cannot be written: {_reason(fault)}. It is kept in memory instead.")
+        self._begin_in_memory(f"The index cannot be written: {_reason(fault)}.")
+        self._extend()
+
+    def _begin_in_memory(self, why: str) -> None:
+        self._note(f"{why} It is kept in memory instead.")
         self._drop()
         self._reset()
+        self.path = None
         self._begin(None)
-        self._extend()
 
     # --- facts ---
 
@@ -323,33 +330,45 @@ class LogIndex:
         with self._lock:
             if self.has_facts:
                 return
-            batches: list[tuple[str, Sequence[Sequence[Any]]]] = []
-            run_facts(self._all_records(), lambda table, columns: batches.append((table, columns)))
 
             def insert(cursor: duckdb.DuckDBPyConnection) -> None:
                 for table in TABLES:
                     cursor.execute(f"DELETE FROM {table}")
-                writer = FactWriter(cursor)
-                for name, columns in batches:
-                    writer.put(name, columns)
+                run_facts(self._all_records(), FactWriter(cursor).put)
 
             try:
                 self._store_facts(insert)
             except (duckdb.Error, OSError, MemoryError) as fault:
-                self._go_to_memory(fault)
+                self._go_to_memory(fault, writes=self.path is not None)
                 self._store_facts(insert)
 
-    def _store_facts(self, insert: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
-        count = self._rows
-        if self.path is not None:
-            self._copy_for_writing()
-            if self._rows < count:
-                self._extend()
-        cursor = self._opened().cursor()
+    def _store_facts(
+        self, insert: Callable[[duckdb.DuckDBPyConnection], None], beside: Sequence[Path] = ()
+    ) -> None:
+        """Writes the facts of all rows; a file is replaced by a copy, so that what reads the index is not disturbed.
+
+        Args:
+            beside: Folders of databases from which rows are taken.
+        """
+        target = self.path
+        if target is None:
+            self._insert_facts(self._opened(), insert)
+            return
+        copy = self._copy_of(target, beside)
+        try:
+            self._insert_facts(copy, insert)
+            self._put_in_place(copy, target)
+        finally:
+            copy.close()
+        self._drop()
+        self._connect(self._store_of(target), new=False)
+
+    def _insert_facts(self, store: _Store, insert: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+        cursor = store.cursor()
         insert(cursor)
+        self._write_about(cursor, self._rows)
         cursor.close()
-        self._facts = count
-        self._complete()
+        self._facts = self._rows
 
     @cached_property
     def column_names(self) -> frozenset[str]:
@@ -423,36 +442,7 @@ class LogIndex:
                 return
             if self.has_facts:
                 return
-            if self.path is None:
-                self._store_facts(insert)
-            else:
-                self._replace_file(insert, database.parent)
-
-    def _replace_file(
-        self,
-        insert: Callable[[duckdb.DuckDBPyConnection], None],
-        beside: Path,
-    ) -> None:
-        """Puts a copy of the index file with further facts in its place; what reads the index is not disturbed."""
-        target = self.path
-        assert target is not None
-        if not is_sealed(target, self._source.paths[0]):
-            raise OSError(errno.EEXIST, "the index was changed meanwhile")
-        copy = _Store(target, target.parent, copy=True, beside=(beside,))
-        try:
-            cursor = copy.cursor()
-            about = dict(cursor.execute("SELECT name, value FROM about").fetchall())
-            if about["files"] != json.dumps(self._files):
-                raise OSError(errno.EEXIST, "another reader of the journal has written its index")
-            insert(cursor)
-            self._write_about(cursor, self._rows)
-            cursor.close()
-            self._put_in_place(copy, target)
-        finally:
-            copy.close()
-        self._facts = self._rows
-        self._drop()
-        self._connect(self._store_of(target), new=False)
+            self._store_facts(insert, (database.parent,))
 
     # --- end of the facts ---
 
@@ -573,7 +563,13 @@ class LogIndex:
         if self._is_current(paths, sizes):
             return
         if self.path is not None:
-            self._copy_for_writing()
+            try:
+                copy = self._copy_of(self.path)
+                self._drop()
+                self._connect(copy, new=False)
+                self.path = None  # until the copy has replaced it
+            except (OSError, duckdb.Error) as fault:
+                self._begin_in_memory(f"The index {self.path} cannot be written: {_reason(fault)}.")
         total = sum(sizes)
         for number, path in enumerate(paths):
             state = self._files[number] if number < len(self._files) else None
@@ -639,21 +635,20 @@ class LogIndex:
         assert self._store is not None, "an index is begun before it is used"
         return self._store
 
-    def _copy_for_writing(self) -> None:
-        """Goes on with a private copy of the index file, which then replaces it."""
-        assert self.path is not None
-        target, self.path = self.path, None
-        self._drop()
-        try:
-            if not is_sealed(target, self._source.paths[0]):
-                raise OSError(errno.EEXIST, "it was changed meanwhile")
-            self._connect(_Store(target, target.parent, copy=True, reads=self._source.paths), new=False)
-        except (OSError, duckdb.Error) as fault:
-            self._note(
-                f"The index {target} cannot be written: {_reason(fault)}. It is kept in memory instead."
-            )
-            self._reset()
-            self._begin(None)
+    def _copy_of(self, target: Path, beside: Sequence[Path] = ()) -> _Store:
+        """A private copy of the index file, which can be written to, and then replaces it.
+
+        Raises:
+            OSError: when the file is not as this index has read or written it.
+        """
+        if not is_sealed(target, self._source.paths[0]):
+            raise OSError(errno.EEXIST, "it was changed meanwhile")
+        copy = _Store(target, target.parent, copy=True, reads=self._source.paths, beside=beside)
+        [(files,)] = copy.connection.execute("SELECT value FROM about WHERE name = 'files'").fetchall()
+        if files != json.dumps(self._files):
+            copy.close()
+            raise OSError(errno.EEXIST, "another reader of the journal has written it meanwhile")
+        return copy
 
     def _complete(self) -> None:
         """Writes what the index is of; an index in a private folder takes its place and is opened from there."""
@@ -748,7 +743,6 @@ class LogIndex:
         where: str = "",
         parameters: Sequence[Any] = (),
         *,
-        texts: bool = False,
         events: bool = False,
         view: str = "entries",
     ) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -756,37 +750,13 @@ class LogIndex:
 
         Args:
             where: A condition in SQL, with `?` for each of `parameters`; empty for all rows.
-            texts: Whether the condition also uses `json`, the message as JSON; NULL where it is none. The journal is
-                read for that.
             events: Also rows of events without a message.
             view: The view whose columns the condition uses: `judged` has `known_facts` too.
         """
         conditions = [f"({condition})" for condition in ("" if events else "message", where) if condition]
         held = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        if not texts:
-            found = self.fetch(f"SELECT place FROM {view}{held} ORDER BY place", parameters)
-            return np.asarray(found["place"], dtype=np.int64)
-        return self._ask(lambda cursor: self._rows_of_texts(cursor, held, parameters))
-
-    def _rows_of_texts(
-        self, cursor: duckdb.DuckDBPyConnection, held: str, parameters: Sequence[Any]
-    ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        if self._files and all(map(is_text, self._source.paths)) and self._has_unique_seqs():
-            paths = [literal_path(str(path)) for path in self._source.paths[: len(self._files)]]
-            scan = (
-                "SELECT seq, coalesce(envelope, CASE WHEN json_valid(text) THEN text::JSON END) AS json FROM "
-                "read_json(?, format='newline_delimited', ignore_errors=true, compression='uncompressed', "
-                f"maximum_object_size={2 * LINE_LIMIT}, "
-                "columns={seq: 'BIGINT', envelope: 'JSON', \"text\": 'VARCHAR', same: 'JSON'}) WHERE same IS NULL"
-            )
-            sql = f"WITH texts AS ({scan}) SELECT place FROM entries JOIN texts USING (seq){held} ORDER BY place"
-            found = cursor.execute(sql, [paths, *parameters]).fetchnumpy()["place"]
-            # The texts of some rows do not stand in their lines: they refer to others, or are escaped.
-            apart = cursor.execute("SELECT place FROM entries WHERE message AND body = 0 ORDER BY place")
-            places = np.asarray(apart.fetchnumpy()["place"], dtype=np.int64)
-            rest = self._rows_of_read_texts(cursor, places, held, parameters)
-            return np.union1d(found, rest).astype(np.int64)
-        return self._rows_of_read_texts(cursor, np.arange(1, self._rows + 1), held, parameters)
+        found = self.fetch(f"SELECT place FROM {view}{held} ORDER BY place", parameters)
+        return np.asarray(found["place"], dtype=np.int64)
 
     def batches(self, places: np.ndarray[Any, Any], most: int) -> Iterator[np.ndarray[Any, Any]]:
         """Some places in parts of at most `most` rows, whose messages have about 64 MiB in all."""
@@ -797,39 +767,6 @@ class LogIndex:
             last = min(first + most, max(first + 1, int(np.searchsorted(ends, before + BATCH_BYTES))))
             yield places[first:last]
             first, before = last, int(ends[last - 1])
-
-    def _rows_of_read_texts(
-        self,
-        cursor: duckdb.DuckDBPyConnection,
-        rows: np.ndarray[Any, Any],
-        held: str,
-        parameters: Sequence[Any],
-    ) -> np.ndarray[Any, np.dtype[np.int64]]:
-        places = [np.empty(0, dtype=np.int64)]
-        for several in self.batches(rows, 16384):
-            json_of = [
-                text if text and read_members(text) is not None else None for text in self.texts(several)
-            ]
-            cursor.register("texts", {"place": several, "json": np.array(json_of, dtype=object)})
-            sql = f"SELECT place FROM entries JOIN texts USING (place){held} ORDER BY place"
-            places.append(np.asarray(cursor.execute(sql, parameters).fetchnumpy()["place"], dtype=np.int64))
-            cursor.unregister("texts")
-        return np.concatenate(places)
-
-    def _has_unique_seqs(self) -> bool:
-        ((distinct, rows, unreadable),) = self.query(
-            "SELECT count(DISTINCT seq), count(*), count(*) FILTER (event = 'unreadable') FROM entries WHERE message"
-        )
-        return bool(distinct == rows) and not unreadable
-
-    def columns(
-        self, names: Sequence[str], where: str = "", parameters: Sequence[Any] = ()
-    ) -> dict[str, Any]:
-        """Columns of `entries` as NumPy arrays, in the order of the rows; `time` is in microseconds since 1970."""
-        terms = ", ".join(_term(name) for name in names)
-        held = f" WHERE {where}" if where else ""
-        sql = f"SELECT {terms} FROM entries{held} ORDER BY place"
-        return self._ask(lambda cursor: dict(cursor.execute(sql, parameters).fetchnumpy()))
 
     def parts(
         self,
@@ -968,11 +905,6 @@ class LogIndex:
                 continue
             with suppress(duckdb.ConnectionException):  # another thread has just put a new file in its place
                 return store, store.cursor()
-
-
-def _term(name: str) -> str:
-    quoted = '"' + name.replace('"', '""') + '"'
-    return 'epoch_us("time") AS "time"' if name == "time" else quoted
 
 
 def _reason(fault: BaseException) -> str:

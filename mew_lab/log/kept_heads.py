@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from mew_lab.errors import JournalError
-from mew_lab.log.line import read_members
-from mew_lab.log.reading import first_record, vantage_of
+from mew_lab.log.reading import first_record, opening_of, vantage_of
 from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import one_line
 from mew_lab.transport.folder import open_below
@@ -107,10 +106,8 @@ def _heads_files(path: Path, place: Path, doubts: list[str]) -> dict[Path, bool]
     The first is that of the space that it names. Where it lies in the folder of its lab it is of that lab: of the space
     that it names, or of any, where it states that a gateway wrote it.
     """
-    record = first_record(path)
-    opened = record is not None and record.event == "opened"
+    record, about = first_record(path), opening_of(path)
     space = record.space if record is not None else ""
-    about = (read_members(record.detail) or {}) if record is not None and opened else {}
     tokens = Path(".mew") / "tokens"
     try:
         folder, in_mew = _lab_of(place)
@@ -219,10 +216,7 @@ def epoch_of(path: Path) -> int | None:
     Raises:
         JournalError: when the journal cannot be read.
     """
-    record = first_record(path)
-    if record is None or record.event != "opened":
-        return None
-    epoch = (read_members(record.detail) or {}).get("epoch")
+    epoch = opening_of(path).get("epoch")
     return epoch if type(epoch) is int else None
 
 

@@ -203,6 +203,11 @@ class StreamFactsRow(LedgerRow):
     began: float
     opened: float | None = None
 
+    @property
+    def closed(self) -> float | None:
+        """The time when it was closed."""
+        return self.facts.t if self.facts.state == "closed" else None
+
 
 @dataclass(slots=True, eq=False)
 class GrantRow(LedgerRow):
@@ -445,21 +450,37 @@ class LedgerPass:
             return
         known = self._proposals.get(call.id)
         if known is not None and known.opened is call.entry:
-            known.call = call
+            before, known.call = known.call, call
             known.pair = known.pair or pair_of(change)
             if change.what == "fulfilled":
-                self._on_fulfilment(known, entry)
+                self._on_fulfilment(known)
+            elif change.what == "reopened":
+                self._on_reopening(known, before)
             elif change.what == "rejected":
                 self._on_rejection(known, call, entry)
         if change.what == "claimed" and entry.kind == "mcp/proposal":
             self._add("proposals", ProposalRow(entry, None), len(entry.raw))
 
-    def _on_fulfilment(self, proposal: ProposalRow, entry: RecordedEntry) -> None:
-        request = self.rows["requests"][-1]  # the request itself was observed just before
-        assert request.opened is entry
+    def _on_fulfilment(self, proposal: ProposalRow) -> None:
+        assert proposal.call is not None and proposal.call.request is not None
+        # The request itself was observed before: just now, or while another one fulfilled the proposal (R39).
+        fulfilment = proposal.call.request
+        request = self.rows["requests"][-1]
+        if request.opened is not fulfilment:
+            request = self._requests[fulfilment.id]
+        assert request.opened is fulfilment
         request.proposals.append(proposal)
         if request.note is not None and request.note.proposal == proposal.opened.id:
             proposal.note = request.note
+
+    def _on_reopening(self, proposal: ProposalRow, before: Proposal | None) -> None:
+        """Takes the proposal from the request that used nothing up, whose row says why it was not executed."""
+        fulfilment = None if before is None else before.request
+        row = None if fulfilment is None else self._requests.get(fulfilment.id)
+        if row is not None and row.opened is fulfilment:
+            row.proposals[:] = [one for one in row.proposals if one is not proposal]
+            if proposal.note is row.note:
+                proposal.note = None
 
     def _on_rejection(self, proposal: ProposalRow, call: Proposal, entry: RecordedEntry) -> None:
         note = self._notes.pop((entry.record.participant, "reject", call.id), None)

@@ -32,7 +32,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.space.events import Record
 from mew_lab.space.refusal import KEPT_BYTES
-from mew_lab.transport.scratch import path_beside
+from mew_lab.transport.scratch import written_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from mew_lab.log.frame_columns import FrameColumn
     from mew_lab.log.frames import FrameCatalog
     from mew_lab.log.index import LogIndex, Progress
-    from mew_lab.log.moments import Moment, Moments
+    from mew_lab.log.moment import Moment
+    from mew_lab.log.moments import Moments
     from mew_lab.log.numbering import NumberedEntry
     from mew_lab.log.otlp import SavedTraces
     from mew_lab.log.verification import Verification
@@ -182,9 +183,12 @@ class Log:
 
         While a returned table is in use, the next one is made from it and the newer records. The memory of a large
         table is freed with the last one in use. The table of a log of several sessions has three columns more:
-        `session`, its number from 1, `file` and `space`.
+        `session`, its number from 1, `file` and `space`. Displayed, it shows five of its columns.
         """
-        return self._answers().table()
+        from mew_lab.log.shown_frame import show_few
+        from mew_lab.log.table import SHOWN
+
+        return show_few(self._answers().table(), SHOWN)
 
     @property
     def index(self) -> LogIndex:
@@ -453,10 +457,11 @@ class Log:
 
         The record is named by its number, `13` or `"#13"`.
         The verdicts of the journal are taken as they are; `verify` shows whether it was changed. The first call reads
-        the log once.
+        the log once. A log of another gateway, or of a participant, has a past as far as its messages tell it: what they
+        do not tell is `unknown`, or None for a number, and the `notes` of the moment say so.
 
         Raises:
-            JournalError: when there is no such record, or the log is none of a gateway of mew_lab.
+            JournalError: when there is no such record, or a journal of mew_lab cannot be replayed.
 
         Spec: §3.6.8.
         """
@@ -495,7 +500,7 @@ class Log:
             more: By participant, capabilities that it holds besides.
             grants: By id of a grant or invitation, the capabilities that it gives instead; None for none at all.
             exact: Whether to replay all events under the other rights, with all consequences in the space. By default
-                each message is judged alone.
+                each message is judged alone; in a log of another gateway, by what its messages tell of the rights.
 
         Raises:
             ConfigError: when a capability is none, or a profile, participant or grant is unknown.
@@ -553,6 +558,32 @@ class Log:
         count = "not read yet" if known is None else count_of(known.messages, "message")
         return f"<Log of {one_line(self.space) or 'a space'}: {count}, seen as a {self.vantage}>"
 
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        filter: str = "",
+        redact: Sequence[str] = (),
+        redact_where: str = "",
+        overwrite: bool = False,
+    ) -> str:
+        """Writes the session as one HTML page for a colleague, readable by its owner alone; returns a sentence.
+
+        The page needs no network and runs no script. It holds arguments and results, as the log does.
+
+        Args:
+            filter: The messages that the page holds, as `filter` takes it; empty for all.
+            redact: Values that are replaced by `[redacted]` wherever they stand.
+            redact_where: A filter of messages of which only kind, sender, addressees, method and tool stay.
+            overwrite: Whether an existing file may be replaced.
+
+        Raises:
+            ConfigError: The file exists, or cannot be written; or a value is none.
+            FilterError: A filter is none.
+        """
+        chosen = {"filter": filter, "redact": redact, "redact_where": redact_where, "overwrite": overwrite}
+        return str(find_above("report_log")(self, os.fspath(path), **chosen))
+
     def save(self, path: str | os.PathLike[str]) -> SavedLog:
         """Writes the log as one journal, readable by its owner alone; an existing file is replaced atomically.
 
@@ -565,21 +596,11 @@ class Log:
         try:
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
-            partial = path_beside(target)
-            fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-            try:
-                with os.fdopen(fd, "wb") as file:
-                    count = 0
-                    for record in self._saved_records(unseen):
-                        file.write(write_line(record))
-                        count += is_message(record)
-                    file.flush()
-                    os.fsync(fd)
-                partial.replace(target)
-            except BaseException:
-                with suppress(OSError):
-                    partial.unlink()
-                raise
+            count = 0
+            with written_beside(target, durably=True) as file:
+                for record in self._saved_records(unseen):
+                    file.write(write_line(record))
+                    count += is_message(record)
         except (OSError, ValueError) as fault:
             why = getattr(fault, "strerror", None) or fault
             raise JournalError(

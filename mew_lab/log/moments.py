@@ -5,55 +5,37 @@ Spec: §3.6.8.
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from mew_lab.errors import JournalError, MewError, NoSuchName, ReplayMismatch
-from mew_lab.ledger.calls import CallLedger, Proposal
+from mew_lab.errors import JournalError, MewError, ReplayMismatch
+from mew_lab.ledger.calls import CallLedger, Proposal, is_quorum_missing
 from mew_lab.log.audit import RecordMatches
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.line import read_line, read_members, write_line
+from mew_lab.log.moment import Moment
 from mew_lab.log.reading import UnreadLine, is_journal, is_torn, open_regular, split_lines
+from mew_lab.log.recorded_past import PastMoment, RecordedPast, judge_recorded, lacks_opening
 from mew_lab.log.replay import CAUSED
 from mew_lab.log.sidecar import has_index
-from mew_lab.log.state_history import StateHistory, find_record
+from mew_lab.log.state_history import StateHistory, find_record, lines_at
 from mew_lab.log.state_replay import ALWAYS, LinePlace
 from mew_lab.log.what_if import BEFORE_RIGHTS, OtherRights, WhatIf, judge_alone, replay_changed
-from mew_lab.protocol.text import count_of, mend_surrogates
-from mew_lab.protocol.visible import one_line, visible
-from mew_lab.space.core import RULES, Space
+from mew_lab.protocol.text import mend_surrogates
+from mew_lab.space.core import RULES
 from mew_lab.space.events import Record, outline
-from mew_lab.space.rights import Held
-from mew_lab.space.state import Member
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = [
-    "ConnectionAt",
-    "GrantAt",
-    "MemberAt",
-    "Moment",
-    "Moments",
-    "OpenProposals",
-    "PauseAt",
-    "ProposalAt",
-    "RecordedLog",
-    "RightAt",
-    "StreamAt",
-]
+__all__ = ["Moments", "OpenProposals", "RecordedLog"]
 
 MOST_PLACES = 50_000  # lines that are read one by one; more of them are found faster by reading all
 _CHANGES = """(list_contains($1, event) OR (
     event = 'received' AND verdict = 'accepted' AND (list_contains($2, kind) OR "grant" <> '')
 ))"""
-_CHANGING = f"SELECT file, start, length FROM entries WHERE {_CHANGES} ORDER BY place"
-_JUDGED = f"""SELECT file, start, {_CHANGES} AND event <> 'opened' FROM entries
+_CHANGING = f"SELECT file, start, length, event <> 'opened' FROM entries WHERE {_CHANGES} ORDER BY place"
+_JUDGED = f"""SELECT file, start, length, {_CHANGES} AND event <> 'opened' FROM entries
     WHERE {_CHANGES} OR (event = 'received' AND list_contains($3, participant)) ORDER BY place"""
 # A message that was refused, and would now be allowed, may have an id that another one has taken.
 _DOUBTFUL = """SELECT count(*) FROM entries WHERE verdict = 'refused' AND list_contains($1, participant)
@@ -73,6 +55,8 @@ ESCAPED = (
 class RecordedLog(Protocol):
     """The log that is read: all its records, and the files that hold them, where there are any."""
 
+    space: str
+
     @property
     def source(self) -> JournalSource | None: ...
     @property
@@ -87,6 +71,26 @@ class Moments:
     def __init__(self, log: RecordedLog) -> None:
         self._log = log
         self._history = StateHistory()
+        self._past: RecordedPast | None = None
+        self._first: Record | None = None
+        self._last: int | None = None
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether the log cannot be replayed, so that its messages alone tell its past."""
+        self._first = self._first or next(iter(self._log.records), None)
+        first = self._first
+        return first is not None and lacks_opening(first) and (not self._paths() or first.event == "opened")
+
+    def span(self) -> tuple[int, int]:
+        """The `seq` of the first state that can be told, and that of the newest record."""
+        if self._is_told:
+            assert self._first is not None
+            if self._last is None or self._log.source is None:  # a live one grows
+                self._last = max(record.seq for record in self._log.records)
+            return self._first.seq, self._last
+        history = self.history()
+        return history.first, history.last
 
     def history(self) -> StateHistory:
         """The states of the space up to the newest record."""
@@ -109,8 +113,7 @@ class Moments:
             return None
         [(last,)] = index.query("SELECT max(seq) FROM entries")
         try:
-            places = [LinePlace(*place) for place in found]
-            history.read_places(paths, places, end=LinePlace(*ends[0]), last=int(last))
+            history.read_places(paths, _places(found), end=LinePlace(*ends[0]), last=int(last))
         except MewError:
             return None  # the reading of all lines says what is wrong
         return history
@@ -123,12 +126,23 @@ class Moments:
         """
         if isinstance(seq, bool) or not isinstance(seq, int):
             raise JournalError(f"A record is named by its number, such as '#13', not by {seq!r:.40}.")
+        if self._is_told:
+            return self._at_told(seq)
         history = self.history()
         space = history.restore(seq)
         begun = history.snapshot if seq == history.first else None
         record = begun or self.record(seq)
         return Moment(
             space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq), paths=self._paths()
+        )
+
+    def _at_told(self, seq: int) -> PastMoment:
+        record = self.record(seq)
+        self._past = self._past or RecordedPast(lambda: self._log.records)
+        self._past.go_to(seq)
+        space = self._log.space
+        return PastMoment(
+            self._past, space=space, seq=seq, now=record.now, proposals=lambda: self._proposals(seq)
         )
 
     def find(self, which: str | int) -> RecordMatches:
@@ -159,6 +173,8 @@ class Moments:
     def what_if(self, rights: OtherRights, *, exact: bool) -> WhatIf:
         """The messages that other rights would have allowed or denied."""
         paths = self._paths()
+        if self._is_told and not exact:
+            return judge_recorded(RecordedPast(lambda: self._log.records), self._log.records, rights)
         if exact:
             return replay_changed(Files(tuple(paths)).read([]) if paths else self._log.records, rights)
         if paths and has_index(paths[0]) and (several := self._judged_lines(paths, rights)) is not None:
@@ -175,7 +191,7 @@ class Moments:
         places = index.query(_JUDGED, [list(ALWAYS), list(RULES), names])
         [(doubtful,)] = index.query(_DOUBTFUL, [names, list(BEFORE_RIGHTS)])
         many = len(places) > max(MOST_PLACES, len(index) // 8)
-        return None if many or doubtful else _lines_at(paths, places)
+        return None if many or doubtful else (line for line, _ in lines_at(paths, _places(places)))
 
     def _cause(self, paths: Sequence[Path], record: Record) -> Record | None:
         """The event that caused a record; None where it is one."""
@@ -242,31 +258,8 @@ def _lines_of(paths: Sequence[Path]) -> Iterator[bytes]:
                     yield line
 
 
-def _lines_at(paths: Sequence[Path], places: Iterable[tuple[Any, ...]]) -> Iterator[bytes]:
-    """The lines at these places (file, start), and where `causes` holds, those of the effects behind them."""
-    with ExitStack() as stack:
-        files = [stack.enter_context(open_regular(path, buffering=1 << 12)) for path in paths]
-        for number, start, causes in places:
-            file = files[number]
-            file.seek(start)
-            line = next(split_lines(file), b"")
-            yield b"" if isinstance(line, UnreadLine) else line
-            if causes:
-                yield from _caused_lines(files[number:])
-
-
-def _caused_lines(files: Sequence[IO[bytes]]) -> Iterator[bytes]:
-    """The lines of the effects that follow in these files; a file may end within an event."""
-    for file in files:
-        if file is not files[0]:
-            file.seek(0)
-        for line in split_lines(file):
-            record = read_line(line) if not isinstance(line, UnreadLine) else None
-            if record is not None and record.event == "opened" and file is not files[0]:
-                continue  # it continues the file before
-            if isinstance(line, UnreadLine) or record is None or record.event not in CAUSED:
-                return
-            yield line
+def _places(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[LinePlace, bool]]:
+    return ((LinePlace(*place), has_effects) for *place, has_effects in rows)
 
 
 def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:
@@ -280,298 +273,6 @@ def _lines_with(id: str, paths: Sequence[Path]) -> Iterator[Record]:
                     record = read_line(line)
                     if record is not None:
                         yield record
-
-
-# --- one moment ---
-
-SHOWN = 30  # rows of a part in a notebook
-
-
-class MemberAt(NamedTuple):
-    """A participant: the ids of its connections, how many rights it holds, who invited it, and what holds it back.
-
-    `inviter` is empty for a participant of the configuration. `paused` is whether a pause is in force.
-    """
-
-    participant: str
-    ids: tuple[str, ...]
-    rights: int
-    inviter: str
-    paused: bool
-    shut_down: bool
-    removed: bool
-
-
-class RightAt(NamedTuple):
-    """A capability that a participant holds, and its origin.
-
-    `grant` and `giver` are empty for a configured one. `expires_at` is the end of its grant in time, `uses` the number
-    of messages that are left; None where it has no such end.
-    """
-
-    participant: str
-    pattern: str
-    grant: str
-    giver: str
-    expires_at: datetime | None
-    uses: int | None
-
-
-class GrantAt(NamedTuple):
-    """A grant, or an invitation, of which something is still held; `patterns` is what is left of it."""
-
-    grant: str
-    giver: str
-    participant: str
-    patterns: tuple[str, ...]
-    expires_at: datetime | None
-    uses: int | None
-    max_uses: int | None
-
-
-class ProposalAt(NamedTuple):
-    """A proposal that nobody had fulfilled and its proposer had not withdrawn; `rejected` by how many."""
-
-    seq: int
-    time: datetime
-    id: str
-    proposer: str
-    to: tuple[str, ...]
-    method: str
-    tool: str
-    rejected: int
-
-    @classmethod
-    def of(cls, proposal: Proposal) -> ProposalAt:
-        """The row of a proposal of the ledger, as it is now."""
-        entry = proposal.entry
-        assert isinstance(entry, RecordedEntry)
-        return cls(
-            entry.record.seq,
-            entry.record.now,
-            proposal.id,
-            proposal.proposer,
-            proposal.to,
-            proposal.method,
-            proposal.tool,
-            len({rejection.by for rejection in proposal.rejections}),
-        )
-
-
-class StreamAt(NamedTuple):
-    """An active stream; `target` is empty where its frames go to everybody."""
-
-    stream: str
-    owner: str
-    writers: tuple[str, ...]
-    target: tuple[str, ...]
-    created: str
-
-
-class PauseAt(NamedTuple):
-    """A pause in force: until when (None: until a resume), and the id of the participant that set it."""
-
-    participant: str
-    until: datetime | None
-    by: str
-
-
-class ConnectionAt(NamedTuple):
-    """A connection, or a log sink (`via` is `log`), and the id under which it speaks."""
-
-    connection: str
-    participant: str
-    id: str
-    via: str
-
-
-PARTS: Mapping[str, tuple[Any, str]] = {
-    "members": (MemberAt, "participant"),
-    "rights": (RightAt, "right"),
-    "grants": (GrantAt, "grant"),
-    "proposals": (ProposalAt, "open proposal"),
-    "streams": (StreamAt, "stream"),
-    "pauses": (PauseAt, "pause"),
-    "connections": (ConnectionAt, "connection"),
-}
-
-
-class Moment:
-    """The state of a space behind the record `seq`, at the time `now`.
-
-    Attributes:
-        space: The name of the space.
-        seq: The place of the last record that counts.
-        now: The time of that record.
-        owner: The participant that cannot be revoked or kicked; empty where there is none.
-        members: All participants that the space has ever known, removed ones too.
-        rights: All capabilities that they hold, in the order of their arrival.
-        grants: The grants and invitations of which something is still held.
-        streams: The active streams.
-        pauses: The pauses in force at `now`.
-        connections: The connections and log sinks.
-        paths: The files of its journal, in their order; none where the log has none.
-    """
-
-    def __init__(
-        self,
-        space: Space,
-        *,
-        seq: int,
-        now: datetime,
-        proposals: Callable[[], Iterable[Proposal]],
-        paths: Sequence[Path] = (),
-    ) -> None:
-        state = space.state
-        self.space = space.name
-        self.paths = tuple(paths)
-        self.seq = seq
-        self.now = now
-        self.owner = state.owner
-        self.members = tuple(_member(member, now) for member in state.members.values())
-        self.rights = tuple(
-            _right(space, member, held) for member in state.members.values() for held in member.rights.held
-        )
-        self.grants = tuple(_grants(space))
-        self.streams = tuple(
-            StreamAt(
-                stream.id,
-                stream.owner.runtime_id,
-                tuple(stream.writer_ids),
-                tuple(target.runtime_id for target in stream.target),
-                stream.created,
-            )
-            for stream in state.streams.values()
-        )
-        self.pauses = tuple(
-            PauseAt(member.name, member.pause.until, member.pause.by)
-            for member in state.members.values()
-            if member.pause is not None and _is_paused(member, now)
-        )
-        self.connections = tuple(
-            ConnectionAt(connection.name, connection.participant, connection.runtime_id, connection.via)
-            for connection in (*state.connections.values(), *state.sinks.values())
-        )
-        self._read_proposals = proposals
-        self._proposals: tuple[ProposalAt, ...] | None = None
-
-    @property
-    def proposals(self) -> tuple[ProposalAt, ...]:
-        """The open proposals, the oldest first. The first use reads the calls of the log up to here."""
-        if self._proposals is None:
-            self._proposals = tuple(map(ProposalAt.of, self._read_proposals()))
-        return self._proposals
-
-    def frame(self, part: str = "members") -> pd.DataFrame:
-        """A part as a table, with the fields of its rows as columns, also where it has no rows.
-
-        Args:
-            part: `members`, `rights`, `grants`, `proposals`, `streams`, `pauses` or `connections`.
-
-        Raises:
-            NoSuchName: when a moment has no such part.
-        """
-        from mew_lab.log.shown_frame import ShownFrame
-
-        row, _ = self._part(part)
-        return ShownFrame(list(getattr(self, part)), columns=list(row._fields))
-
-    def _part(self, part: str) -> tuple[Any, str]:
-        if part not in PARTS:
-            raise NoSuchName(f"a moment has no part {one_line(str(part), 40)!r}; it has {', '.join(PARTS)}")
-        return PARTS[part]
-
-    def __repr__(self) -> str:
-        counts = ", ".join(
-            count_of(len(getattr(self, part)), noun)
-            for part, (_, noun) in PARTS.items()
-            if part != "proposals" or self._proposals is not None
-        )
-        return f"<Moment of {visible(self.space)} behind #{self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z: {counts}>"
-
-    def _repr_html_(self) -> str:
-        title = f"{one_line(self.space)} behind #{self.seq}, {self.now:%Y-%m-%d %H:%M:%S.%f}Z"
-        parts = [f"<b>{_escape(title)}</b>"]
-        for part, (row, noun) in PARTS.items():
-            if part == "proposals" and self._proposals is None:
-                continue
-            rows = getattr(self, part)
-            if rows:
-                parts.append(_table(count_of(len(rows), noun), row._fields, rows))
-        return f"<div>{''.join(parts)}</div>"
-
-
-def _table(title: str, names: Iterable[str], rows: tuple[tuple[Any, ...], ...]) -> str:
-    head = "".join(f"<th>{_escape(name)}</th>" for name in names)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{_escape(_cell(value))}</td>' for value in row)}</tr>" for row in rows[:SHOWN]
-    )
-    more = f"<p>and {len(rows) - SHOWN} more</p>" if len(rows) > SHOWN else ""
-    return (
-        f"<details open><summary>{_escape(title)}</summary><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{more}</details>"
-    )
-
-
-def _escape(text: str) -> str:
-    return html.escape(visible(text))
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}Z"
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    return one_line(", ".join(value) if isinstance(value, tuple) else str(value), 160)
-
-
-def _member(member: Member, now: datetime) -> MemberAt:
-    return MemberAt(
-        member.name,
-        tuple(connection.runtime_id for connection in member.connections),
-        len(member.rights.held),
-        member.inviter,
-        _is_paused(member, now),
-        member.shut_down,
-        member.kicked,
-    )
-
-
-def _is_paused(member: Member, now: datetime) -> bool:
-    return member.pause is not None and (member.pause.until is None or now < member.pause.until)
-
-
-def _right(space: Space, member: Member, held: Held) -> RightAt:
-    end = space.state.ends.get(held.grant) if held.limited else None
-    return RightAt(
-        member.name,
-        held.capability.text,
-        held.grant,
-        held.granter,
-        end.expires_at if end else None,
-        end.uses if end else None,
-    )
-
-
-def _grants(space: Space) -> Iterable[GrantAt]:
-    patterns: dict[tuple[str, str, str], list[str]] = {}
-    for member in space.state.members.values():
-        for held in member.rights.held:
-            if held.grant:
-                patterns.setdefault((held.grant, held.granter, member.name), []).append(held.capability.text)
-    for (grant, giver, participant), texts in patterns.items():
-        end = space.state.ends.get(grant)
-        yield GrantAt(
-            grant,
-            giver,
-            participant,
-            tuple(texts),
-            end.expires_at if end else None,
-            end.uses if end else None,
-            end.max_uses if end else None,
-        )
 
 
 # --- open proposals ---
@@ -596,8 +297,13 @@ class OpenProposals:
             return
         entry = RecordedEntry(record)
         proposals = self._ledger.proposals
-        if entry.kind in _DECIDING or (
-            entry.kind == "mcp/request" and any(proposals.get(id) is not None for id in entry.correlation_id)
+        if (
+            entry.kind in _DECIDING
+            or (
+                entry.kind == "mcp/request"
+                and any(proposals.get(id) is not None for id in entry.correlation_id)
+            )
+            or (entry.kind == "mcp/response" and is_quorum_missing(entry))
         ):
             changes = self._ledger.observe(entry)
             self._forgotten += [

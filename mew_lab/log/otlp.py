@@ -21,7 +21,6 @@ import os
 import re
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
 from http.client import HTTPException
@@ -40,7 +39,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
-from mew_lab.transport.scratch import path_beside
+from mew_lab.transport.scratch import written_beside
 
 __all__ = ["SEMANTIC_CONVENTIONS", "SavedTraces", "TracedLog", "export_otlp", "requests_of"]
 
@@ -416,19 +415,11 @@ def _rejected(answer: bytes) -> tuple[int, str]:
 
 def _save(path: Path, requests: Iterable[tuple[str, int]]) -> int:
     spans = 0
-    partial = path_beside(path)
     try:
-        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                for text, count in requests:
-                    file.write(text.encode() + b"\n")
-                    spans += count
-            partial.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink()
-            raise
+        with written_beside(path) as file:
+            for text, count in requests:
+                file.write(text.encode() + b"\n")
+                spans += count
     except OSError as fault:
         raise JournalError(
             f"Cannot export the log to {path}: {fault.strerror}. Name a file in a folder that can be written to.",

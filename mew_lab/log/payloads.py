@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from builtins import type as kind_of
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -112,34 +112,23 @@ class TextDtype(ExtensionDtype):
         return TextArray(np.array(array.to_pylist(), dtype=object))
 
 
-class TextArray(ObjectStringArrayMixin, ExtensionArray):  # type: ignore[misc]  # its type is not published
-    """An array of texts: objects in memory, or spans of files."""
+class _MessageArray(ExtensionArray):
+    """An array of what is made of texts: of objects in memory, or of spans of files."""
 
     def __init__(self, texts: Any) -> None:
         self._texts = texts  # numpy array of str or None, or LineTexts
 
     @classmethod
-    def _from_sequence(cls, scalars: Sequence[Any], *, dtype: Any = None, copy: bool = False) -> TextArray:
-        if isinstance(scalars, TextArray):
-            return cls(scalars._texts)
-        return cls(
-            np.fromiter((None if _is_missing(text) else str(text) for text in scalars), object, len(scalars))
-        )
-
-    @classmethod
-    def _from_factorized(cls, values: Any, original: Any) -> TextArray:
+    def _from_factorized(cls, values: Any, original: Any) -> Self:
         return cls(np.asarray(values, dtype=object))
 
     @classmethod
-    def _concat_same_type(cls, to_concat: Sequence[Any]) -> TextArray:
+    def _concat_same_type(cls, to_concat: Sequence[Any]) -> Self:
         return cls(_concatenate([array._texts for array in to_concat]))
 
     def _cast_pointwise_result(self, values: Any) -> Any:
+        # The results of a function are seldom of this type; without this, pandas would expect that.
         return pd.Series(list(values)).array
-
-    @property
-    def dtype(self) -> TextDtype:
-        return TextDtype()
 
     @property
     def nbytes(self) -> int:
@@ -151,44 +140,67 @@ class TextArray(ObjectStringArrayMixin, ExtensionArray):  # type: ignore[misc]  
 
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, int | np.integer):
-            return self._texts[item]
+            return self._read(self._texts[item])
         return type(self)(self._texts[check_array_indexer(self, item)])
+
+    def __eq__(self, other: Any) -> Any:
+        others = [other] * len(self) if isinstance(other, str | dict) or other is None else list(other)
+        return np.fromiter((a == b for a, b in zip(self, others, strict=True)), dtype=bool)
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        import pyarrow
+
+        texts = [None if text is None else self._write(text) for text in _to_objects(self._texts)]
+        return pyarrow.array(texts, pyarrow.large_string())
+
+    def isna(self) -> Any:
+        return _find_missing(self._texts)
+
+    def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> Self:
+        return type(self)(_take(self._texts, indices, allow_fill))
+
+    def copy(self) -> Self:
+        return type(self)(self._texts if isinstance(self._texts, LineTexts) else self._texts.copy())
+
+    @staticmethod
+    def _read(text: str | None) -> Any:
+        """The value that is made of a text."""
+        return text
+
+    @staticmethod
+    def _write(text: str) -> str:
+        """The value that is made of a text, as a text that a Parquet file can hold."""
+        return (
+            text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+        )  # of half surrogate pairs
+
+
+class TextArray(_MessageArray, ObjectStringArrayMixin):  # type: ignore[misc]  # its type is not published
+    """An array of texts."""
+
+    @classmethod
+    def _from_sequence(cls, scalars: Sequence[Any], *, dtype: Any = None, copy: bool = False) -> TextArray:
+        if isinstance(scalars, TextArray):
+            return cls(scalars._texts)
+        return cls(
+            np.fromiter((None if _is_missing(text) else str(text) for text in scalars), object, len(scalars))
+        )
+
+    @property
+    def dtype(self) -> TextDtype:
+        return TextDtype()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         texts = _to_objects(self._texts).copy()
         texts[check_array_indexer(self, key)] = value
         self._texts = texts
 
-    def __eq__(self, other: Any) -> Any:
-        others = [other] * len(self) if isinstance(other, str) or other is None else list(other)
-        return np.fromiter((a == b for a, b in zip(self, others, strict=True)), dtype=bool)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return _to_objects(self._texts)
-
-    def __arrow_array__(self, type: Any = None) -> Any:
-        import pyarrow
-
-        texts = [None if text is None else _replace_surrogates(text) for text in _to_objects(self._texts)]
-        return pyarrow.array(texts, pyarrow.large_string())
-
-    def isna(self) -> Any:
-        return _find_missing(self._texts)
-
-    def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> TextArray:
-        return type(self)(_take(self._texts, indices, allow_fill))
-
-    def copy(self) -> TextArray:
-        return type(self)(self._texts if isinstance(self._texts, LineTexts) else self._texts.copy())
 
 
 def _is_missing(text: Any) -> bool:
     return text is None or (isinstance(text, float) and text != text)
-
-
-def _replace_surrogates(text: str) -> str:
-    """The text with half surrogate pairs, which no UTF-8 has, as escapes."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 @register_extension_dtype
@@ -209,11 +221,8 @@ class PayloadDtype(ExtensionDtype):
         return PayloadArray.of_payloads(array.to_pylist())
 
 
-class PayloadArray(ExtensionArray):
-    """An array of payloads, stored as the exact texts of their messages, or as spans of files."""
-
-    def __init__(self, texts: Any) -> None:
-        self._texts = texts  # numpy array of str or None, or LineTexts
+class PayloadArray(_MessageArray):
+    """An array of payloads, stored as the exact texts of their messages."""
 
     @classmethod
     def of_messages(cls, raws: Sequence[str | None]) -> PayloadArray:
@@ -236,52 +245,14 @@ class PayloadArray(ExtensionArray):
             ]
         )
 
-    def _cast_pointwise_result(self, values: Any) -> Any:
-        # The results of a function are seldom payloads; without this, pandas would expect dicts.
-        return pd.Series(list(values)).array
-
-    @classmethod
-    def _concat_same_type(cls, to_concat: Sequence[Any]) -> PayloadArray:
-        return cls(_concatenate([array._texts for array in to_concat]))
-
     @property
     def dtype(self) -> PayloadDtype:
         return PayloadDtype()
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the array, without the texts, which the column `raw` holds."""
-        return int(self._texts.nbytes)
+    @staticmethod
+    def _read(text: str | None) -> Any:
+        return None if text is None else read_payload(text)
 
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def __getitem__(self, item: Any) -> Any:
-        if not isinstance(item, int | np.integer):
-            return type(self)(self._texts[check_array_indexer(self, item)])
-        raw = self._texts[item]
-        return None if raw is None else read_payload(raw)
-
-    def __eq__(self, other: Any) -> Any:
-        others = [other] * len(self) if isinstance(other, dict) else list(other)
-        return np.fromiter((a == b for a, b in zip(self, others, strict=True)), dtype=bool)
-
-    def isna(self) -> Any:
-        return _find_missing(self._texts)
-
-    def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> PayloadArray:
-        return type(self)(_take(self._texts, indices, allow_fill))
-
-    def __arrow_array__(self, type: Any = None) -> Any:
-        """The payloads as JSON text, so that a frame can be written as Parquet."""
-        import pyarrow
-
-        texts = [None if raw is None else _payload_json(raw) for raw in _to_objects(self._texts)]
-        return pyarrow.array(texts, pyarrow.large_string())
-
-    def copy(self) -> PayloadArray:
-        return type(self)(self._texts if isinstance(self._texts, LineTexts) else self._texts.copy())
-
-
-def _payload_json(raw: str) -> str:
-    return json.dumps(read_payload(raw), ensure_ascii=True, separators=(",", ":"))
+    @staticmethod
+    def _write(text: str) -> str:
+        return json.dumps(read_payload(text), ensure_ascii=True, separators=(",", ":"))

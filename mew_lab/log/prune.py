@@ -10,10 +10,8 @@ Spec: §3.6.8.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,24 +23,20 @@ from mew_lab.log.kept_heads import KeptHead
 from mew_lab.log.line import NO_CHAIN, chain_line, read_line, read_members, split_chain, write_line
 from mew_lab.log.reading import (
     UnreadLine,
-    first_record,
     open_regular,
+    opening_of,
     read_journal,
     read_pruned_start,
     split_lines,
     successor,
 )
-from mew_lab.log.replay import SNAPSHOT, Player
+from mew_lab.log.replay import SERVED, Player, snapshot_records
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Noted, Record
-from mew_lab.space.snapshot import snapshot
-from mew_lab.transport.scratch import path_beside
+from mew_lab.transport.scratch import written_beside
 
 __all__ = ["Pruned", "prune"]
-
-PART = 1024 * 1024  # characters of a snapshot in one line
-SERVED = "served"  # the note with a port and settings
 
 
 class Pruned(NamedTuple):
@@ -122,7 +116,7 @@ class _Work:
         files = journal.paths
         self._journal, self._first = journal, files[0]
         deleted, self._kept = files[: max(0, len(files) - keep)], files[max(0, len(files) - keep) :]
-        anew = read_pruned_start(_about(files[0]))
+        anew = read_pruned_start(opening_of(files[0]))
         if not deleted or (len(deleted) == 1 and anew is not None and anew.kept and self._kept):
             raise self._cannot(
                 f"it has {len(files)} file{'' if len(files) == 1 else 's'}, and nothing is left to delete when the "
@@ -146,45 +140,28 @@ class _Work:
             raise self._cannot(
                 f"the last event in {deleted[-1].name} continues in the next file. Keep one file more, or one less"
             )
-        end = self._player.end()
-        state = self._player.space
-        opened = first_record(files[0])
-        assert opened is not None
-        carried: dict[str, Any] = {
-            "enrolled": {**end.carried.get("enrolled", {}), **self._enrolled},
-            "port": self._port or end.carried.get("port", 0),
-            "settings": end.carried.get("settings", {}) if self._settings is None else self._settings,
+        replayed = self._player.end()
+        self._seq = replayed.space.state.records  # before the kept files go on from it
+        head = self._head(deleted[-1])
+        pruned = {
+            "seq": self._seq,
+            "chain": head.chain.decode(),
+            "number": int(self._kept[0].stem.rpartition("-")[2]) if self._kept else _number(journal),
+            "previous": deleted[-1].name if self._kept else files[0].name,
+            "kept": bool(self._kept),
         }
-        detail = compact(
-            {
-                "state": json.loads(snapshot(state)),
-                "void": sorted(end.void),
-                "connections": end.connections,
-                **carried,
-            }
-        )
+        if integrity.unchained or (anew is not None and anew.unchained):
+            pruned["unchained"] = True
+        about = {key: value for key, value in opening_of(files[0]).items() if key != "previous"}
+        lines = snapshot_records(
+            replayed, replayed.space.name, {**about, "pruned": pruned}, "pruned",
+            now=until, enrolled=self._enrolled, port=self._port, settings=self._settings,
+        )  # fmt: skip
+        self._lines, self._end = _chain_lines(lines, head.chain)
         self.last = until
         for record in self._records(self._kept):
             self.last = record.now
         self._unwritten = self._player.end().unwritten
-        head = self._head(deleted[-1])
-        whole = (*deleted, *self._kept)
-        parts = [detail[at : at + PART] for at in range(0, len(detail), PART)]
-        pruned = {
-            "seq": state.state.records,
-            "chain": head.chain.decode(),
-            "number": int(whole[len(deleted)].stem.rpartition("-")[2]) if self._kept else _number(journal),
-            "previous": deleted[-1].name if self._kept else files[0].name,
-            "kept": bool(self._kept),
-            "parts": len(parts),
-        }
-        if integrity.unchained or (anew is not None and anew.unchained):
-            pruned["unchained"] = True
-        about = {key: value for key, value in _about(files[0]).items() if key != "previous"}
-        lines = [Record(0, until, "opened", opened.space, detail=compact({**about, "pruned": pruned}))]
-        lines += [Record(0, until, SNAPSHOT, opened.space, detail=part) for part in parts]
-        self._seq = state.state.records
-        self._lines, self._end = _chain_lines(lines, head.chain)
         size = sum(path.stat().st_size for path in deleted)
         self.goes = Pruned(deleted, size, records, until, sum(map(len, self._lines)), self._kept)
 
@@ -215,22 +192,14 @@ class _Work:
         """Writes the note, replaces the first file by the snapshot, then deletes the others; returns the result."""
         note = self._note(max(self.last, now))
         noted, end = ([], self._end) if self._kept else _chain_lines(note, self._end)
-        partial = path_beside(self._first)
         try:
-            fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-            try:
-                with os.fdopen(fd, "wb") as file:
-                    file.writelines([*self._lines, *noted])
-                    file.flush()
-                    os.fsync(fd)
+            with written_beside(self._first) as file:
+                file.writelines([*self._lines, *noted])
+                file.flush()
+                os.fsync(file.fileno())  # before the note says that it is there
                 if self._kept:
                     self._journal.append(note)
                     end = self._journal.head.chain
-                partial.replace(self._first)
-            except BaseException:
-                with suppress(OSError):
-                    partial.unlink()
-                raise
         except OSError as fault:
             raise self._cannot(f"its snapshot cannot be written ({fault.strerror})") from None
         left = []
@@ -252,11 +221,6 @@ class _Work:
         space = self._player.space
         turn = space.plan(Noted(PRUNED, space.state.owner, compact(detail)), now)
         return [*self._unwritten, *(effect for effect in turn.effects if type(effect) is Record)]
-
-
-def _about(path: Path) -> dict[str, Any]:
-    record = first_record(path)
-    return (read_members(record.detail) or {}) if record is not None else {}
 
 
 def _number(journal: Journal) -> int:

@@ -50,6 +50,7 @@ __all__ = [
     "missing",
     "names_no_grants",
     "open_regular",
+    "opening_of",
     "opens_without_grants",
     "read_journal",
     "read_pruned_start",
@@ -438,6 +439,16 @@ def first_record(path: Path) -> Record | None:
     return record
 
 
+def opening_of(path: Path) -> dict[str, Any]:
+    """What the first line of a journal states; empty where it does not open one.
+
+    Raises:
+        JournalError: when the file is no journal.
+    """
+    opened = first_record(path)
+    return (read_members(opened.detail) or {}) if opened is not None and opened.event == "opened" else {}
+
+
 class PrunedStart(NamedTuple):
     """The start of a pruned journal: the deleted part ended with record `seq` and with the line of this `chain`.
 
@@ -526,22 +537,17 @@ def list_files(first: Path) -> tuple[Path, ...]:
 
 def goes_on(path: Path, paths: Sequence[Path]) -> bool:
     """Whether the first line of a file states that it continues the last of `paths`."""
-    about = None
+    about = dict[str, Any]()
     with suppress(OSError):  # of a name that no file can have
-        about = _about(path) if path.is_file() else None
-    if about is None:
-        return False
-    anew = read_pruned_start(_about(paths[0]) or {}) if len(paths) == 1 else None
+        about = _about(path) if path.is_file() else about
+    anew = read_pruned_start(_about(paths[0])) if len(paths) == 1 else None
     return about.get("previous") == (anew.previous if anew else paths[-1].name)
 
 
-def _about(path: Path) -> dict[str, Any] | None:
-    """The members of the `opened` in the first line of a journal; None where there is none."""
-    try:
-        opened = first_record(path)
-    except JournalError:
-        return None
-    return read_members(opened.detail) if opened is not None and opened.event == "opened" else None
+def _about(path: Path) -> dict[str, Any]:
+    with suppress(JournalError):
+        return opening_of(path)
+    return {}
 
 
 def successor(paths: Sequence[Path]) -> Path:
@@ -550,7 +556,7 @@ def successor(paths: Sequence[Path]) -> Path:
     if len(paths) > 1:
         number = int(paths[-1].stem.rpartition("-")[2]) + 1
     else:
-        anew = read_pruned_start(_about(first) or {})
+        anew = read_pruned_start(_about(first))
         number = anew.number if anew else 2
     return first.with_name(f"{first.stem}-{number}{first.suffix}")
 
@@ -561,11 +567,6 @@ def missing(paths: Sequence[Path]) -> Path | None:
     expected = int(last.stem.rpartition("-")[2])
     for path in sorted(first.parent.glob(f"{glob.escape(first.stem)}-*{first.suffix}")):
         number = path.stem[len(first.stem) + 1 :]
-        if (
-            number.isdecimal()
-            and number.isascii()
-            and int(number) > expected
-            and "previous" in (_about(path) or {})
-        ):
+        if number.isdecimal() and number.isascii() and int(number) > expected and "previous" in _about(path):
             return path
     return None

@@ -48,12 +48,24 @@ from mew_lab.space.events import (
     outline,
 )
 from mew_lab.space.opening import reopen
-from mew_lab.space.snapshot import restore
+from mew_lab.space.snapshot import restore, snapshot
 from mew_lab.space.turn import Turn
 
-__all__ = ["CAUSED", "SNAPSHOT", "Player", "Replayed", "event_of", "replay", "replay_records"]
+__all__ = [
+    "CAUSED",
+    "SERVED",
+    "SNAPSHOT",
+    "Player",
+    "Replayed",
+    "event_of",
+    "replay",
+    "replay_records",
+    "snapshot_records",
+]
 
 SNAPSHOT = "snapshot"
+SERVED = "served"  # the note with a port and settings
+PART = 1024 * 1024  # characters of a snapshot in one line
 CAUSED = frozenset(
     {"sent", "lapsed", "name_freed"}
 )  # events of records that are always an effect, never the cause
@@ -252,14 +264,14 @@ class Player:
         if self._awaited:
             return
         try:
-            snapshot = json.loads("".join(self._parts))
-            restore(space, compact(snapshot["state"]))
-            self._void = set(map(str, snapshot["void"]))
-            self._connections = int(snapshot["connections"])
+            members = json.loads("".join(self._parts))
+            restore(space, compact(members["state"]))
+            self._void = set(map(str, members["void"]))
+            self._connections = int(members["connections"])
             self._carried = {
-                "enrolled": dict(snapshot["enrolled"]),
-                "port": int(snapshot["port"]),
-                "settings": dict(snapshot.get("settings", {})),
+                "enrolled": dict(members["enrolled"]),
+                "port": int(members["port"]),
+                "settings": dict(members.get("settings", {})),
             }
         except (KeyError, TypeError, ValueError, RecursionError, MewError) as fault:
             raise self._impossible(record, f"its snapshot cannot be read ({fault})") from None
@@ -309,6 +321,44 @@ class Player:
 
     def _impossible(self, record: Record, why: str) -> JournalError:
         return JournalError(f"{self._name} cannot be replayed at #{record.seq}: {why}", path=self._name)
+
+
+def snapshot_records(
+    replayed: Replayed,
+    space: str,
+    about: Mapping[str, Any],
+    why: str,
+    *,
+    now: datetime,
+    enrolled: Mapping[str, str],
+    port: int,
+    settings: Mapping[str, Any] | None,
+) -> list[Record]:
+    """The first records of a journal that begins with the state of a replay; a replay restores them.
+
+    Args:
+        about: What the first record states; its member `why` gets the number of parts of the snapshot.
+        enrolled: The newest capabilities of each enrolment, as text, besides those that the replay carried.
+        port: The port that was noted last; 0 where none was, and then it is carried.
+        settings: The settings that were noted last; None where none were, and then they are carried.
+    """
+    carried = replayed.carried
+    detail = compact(
+        {
+            "state": json.loads(snapshot(replayed.space)),
+            "void": sorted(replayed.void),
+            "connections": replayed.connections,
+            "enrolled": {**carried.get("enrolled", {}), **enrolled},
+            "port": port or carried.get("port", 0),
+            "settings": carried.get("settings", {}) if settings is None else settings,
+        }
+    )
+    parts = [detail[at : at + PART] for at in range(0, len(detail), PART)]
+    about = {**about, why: {**about[why], "parts": len(parts)}}
+    return [
+        Record(0, now, "opened", space, detail=compact(about)),
+        *(Record(0, now, SNAPSHOT, space, detail=part) for part in parts),
+    ]
 
 
 def _is_same_refusal(journaled: Record, made: Record) -> bool:

@@ -29,9 +29,9 @@ from mew_lab.log.line import read_line, read_members
 from mew_lab.log.reading import (
     LineReader,
     UnreadLine,
-    first_record,
     is_torn,
     open_regular,
+    opening_of,
     split_lines,
     stored_length,
 )
@@ -97,18 +97,8 @@ class Resumption(NamedTuple):
 
 def goes_quickly(paths: Sequence[Path], integrity: Integrity) -> bool:
     """Whether a journal may be resumed without a full replay: all of it is chained, under one edition of the rules."""
-    return (
-        integrity.flaw is None
-        and integrity.chained > 0
-        and not integrity.unchained
-        and _has_our_edition(paths[0])
-    )
-
-
-def _has_our_edition(first: Path) -> bool:
-    opened = first_record(first)
-    about = (read_members(opened.detail) or {}) if opened is not None and opened.event == "opened" else {}
-    return about.get("edition") == EDITION
+    chained = integrity.flaw is None and integrity.chained > 0 and not integrity.unchained
+    return chained and opening_of(paths[0]).get("edition") == EDITION
 
 
 def resume_verified(
@@ -129,7 +119,7 @@ def resume_verified(
     """
     resumed, fault = None, None
     with IntegrityProcess(paths[0], with_heads=with_heads) as verification:
-        if _has_our_edition(paths[0]):
+        if opening_of(paths[0]).get("edition") == EDITION:
             try:
                 resumed = resume_quickly(paths, name=name, until=until)
             except Exception as error:  # lines that were changed may hold anything

@@ -4,6 +4,9 @@ The values are unchanged, and so is what is exported. Only what is printed or di
 escapes: a table, a part or a column of it, what its methods make of it, and what `to_string` gives. The arrays of a
 column of text (`unique`, `values`, `array`) have Python objects, which print as escapes.
 
+A wide table of a log shows five of its columns, and says how many others it has. `frame.columns` names them all, and
+`to_string`, `to_html` or a choice of columns shows them.
+
 An index, a categorical, and the results of functions of pandas such as `crosstab` are those of pandas, and print as
 pandas prints them: an index of a class of ours is another to `assert_frame_equal`, and pandas joins and adds it in
 another way, for it asks whether the class is Index itself.
@@ -11,14 +14,24 @@ another way, for it asks whether the class is Index itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 
 from mew_lab.protocol.visible import visible_lines
 
-__all__ = ["ShownFrame"]
+__all__ = ["ShownFrame", "show_few"]
+
+FEW = "shown"  # in `attrs`: the columns that are shown of a whole table, and how many it has
+MOST_SHOWN = 8  # columns of a table that is shown whole
+
+
+def show_few(frame: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """The frame, of which these columns are shown by default where it is wide."""
+    if columns and len(frame.columns) > MOST_SHOWN and set(columns) <= set(frame.columns):
+        frame.attrs[FEW] = {"columns": list(columns), "of": len(frame.columns)}
+    return frame
 
 
 class ShownFrame(pd.DataFrame):
@@ -33,10 +46,27 @@ class ShownFrame(pd.DataFrame):
         return _ShownColumn
 
     def __repr__(self) -> str:
+        if (few := self._few()) is not None:
+            # All of the five, however narrow the terminal is: they were chosen because they say what a row is.
+            with pd.option_context("display.expand_frame_repr", False, "display.max_columns", None):
+                return f"{few!r}\n{self._others(few)}"
         return visible_lines(super().__repr__())
 
     def _repr_html_(self) -> str | None:
+        if (few := self._few()) is not None:
+            return f"{few._repr_html_()}<p>{self._others(few)}</p>"
         return _show(super()._repr_html_())  # type: ignore[misc]
+
+    def _few(self) -> ShownFrame | None:
+        """The columns that are shown; None where all are, as where somebody has chosen some."""
+        told = self.attrs.get(FEW)
+        if not isinstance(told, dict) or told["of"] != len(self.columns):
+            return None
+        return self[told["columns"]] if set(told["columns"]) <= set(self.columns) else None
+
+    def _others(self, few: ShownFrame) -> str:
+        more = len(self.columns) - len(few.columns)
+        return f"and {more} more columns; frame.columns names them, frame.to_string() prints all"
 
     def to_string(self, *args: Any, **options: Any) -> Any:
         return _show(super().to_string(*args, **options))

@@ -34,7 +34,7 @@ from mew_lab.space.events import Record
 from mew_lab.space.opening import reopen
 from mew_lab.space.snapshot import restore, snapshot
 
-__all__ = ["GIVING", "StateHistory", "find_record"]
+__all__ = ["GIVING", "StateHistory", "find_record", "lines_at"]
 
 GIVING = frozenset({"capability/grant", "space/invite"})
 _NOTED = (b"capability", b"space", b"name_freed", b"\\u", b"\\/")  # what such a line contains
@@ -143,11 +143,12 @@ class StateHistory:
         return newest
 
     def read_places(
-        self, paths: Sequence[Path], places: Iterable[LinePlace], *, end: LinePlace, last: int
+        self, paths: Sequence[Path], places: Iterable[tuple[LinePlace, bool]], *, end: LinePlace, last: int
     ) -> None:
         """Reads the lines at these places, which are all that may change the state, and the records that they caused.
 
         Args:
+            places: As in `lines_at`.
             end: The last line of the journal, up to which these are all.
             last: Its newest `seq`.
 
@@ -155,35 +156,16 @@ class StateHistory:
             ReplayMismatch, JournalError: when it cannot be replayed; this history is then of no use.
         """
         self._paths = paths
-        with ExitStack() as files:
-            opened = [files.enter_context(open_regular(path, buffering=1 << 16)) for path in paths]
-            for place in places:
-                record = record_at(opened[place.file], place.start)
-                if record is None:
-                    raise JournalError(
-                        f"{self._name} was changed while it was read; open it again", path=self._name
-                    )
-                self._replay.take(record, place)
-                if record.event == "opened":
-                    continue  # what follows may be an effect of an event that is left out
-                for caused in self._read_caused(opened, place.file):
-                    self._replay.take(caused)
+        for line, place in lines_at(paths, places):
+            record = read_line(line)
+            if record is None:
+                raise JournalError(
+                    f"{self._name} was changed while it was read; open it again", path=self._name
+                )
+            self._replay.take(record, place)
         _ = self._replay.space
         self._last = max(self._last, last)
         self._file, self._start = end.file, end.start + end.length
-
-    @staticmethod
-    def _read_caused(opened: Sequence[IO[bytes]], number: int) -> Iterator[Record]:
-        """The records that follow in these files, as far as they are effects."""
-        for file in opened[number:]:
-            if file is not opened[number]:
-                file.seek(0)
-                file.readline(LINE_LIMIT)  # its beginning
-            for line in split_lines(file):
-                record = read_line(line) if not isinstance(line, UnreadLine) else None
-                if record is None or record.event not in CAUSED:
-                    return
-                yield record
 
     def read_records(self, records: Iterable[Record]) -> None:
         """Reads further records."""
@@ -312,7 +294,39 @@ class StateHistory:
             yield record, step.messages
 
 
-# --- one record ---
+# --- some records ---
+
+
+def lines_at(
+    paths: Sequence[Path], places: Iterable[tuple[LinePlace, bool]]
+) -> Iterator[tuple[bytes, LinePlace | None]]:
+    """The lines at some places, and behind each that has effects, which the flag beside it says, the lines of these.
+
+    What follows an `opened` may be an effect of an event that is left out. A line that no reader takes is empty.
+    """
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_regular(path, buffering=1 << 13)) for path in paths]
+        for place, has_effects in places:
+            file = files[place.file]
+            file.seek(place.start)
+            line = next(split_lines(file), b"")
+            yield b"" if isinstance(line, UnreadLine) else line, place
+            if has_effects:
+                for effect in _effects(files[place.file :]):
+                    yield effect, None
+
+
+def _effects(files: Sequence[IO[bytes]]) -> Iterator[bytes]:
+    """The lines of the effects that follow in these files; a file may end within an event."""
+    for file in files:
+        if file is not files[0]:
+            file.seek(0)
+            file.readline(LINE_LIMIT)  # its beginning
+        for line in split_lines(file):
+            record = read_line(line) if not isinstance(line, UnreadLine) else None
+            if isinstance(line, UnreadLine) or record is None or record.event not in CAUSED:
+                return
+            yield line
 
 
 def find_record(paths: Sequence[Path], seq: int) -> Record | None:

@@ -25,7 +25,7 @@ from mew_lab.space.events import Record, outline
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "Column", "describe_entry", "to_frame"]
+__all__ = ["COLUMNS", "Column", "describe_entry", "share_equal", "to_frame"]
 
 # Records that are parsed at a time: few enough that the parsed data stays in the processor's cache.
 BATCH = 64
@@ -33,6 +33,10 @@ BATCH = 64
 CHUNK = 256 * BATCH
 # Up to so many different values, equal values of a column are stored once; columns of ids soon exceed it.
 SHARED = 4096
+
+
+SHOWN = ("seq", "from", "to", "kind", "what")
+"""The columns of the table of messages that are displayed unless others are chosen."""
 
 
 class Column(NamedTuple):
@@ -175,7 +179,7 @@ def to_frame(
 
     def append_chunk() -> None:
         for column, done, new, seen in zip(columns, series, values, shared, strict=True):
-            kept = _share(new, seen) if column.dtype == "object" else new
+            kept = share_equal(new, seen) if column.dtype == "object" else new
             if column.dtype == PayloadDtype.name:
                 done.append(pd.Series(PayloadArray.of_messages(kept)))
             elif column.dtype == TextDtype.name:
@@ -199,7 +203,7 @@ def to_frame(
     return ShownFrame(whole, copy=False)
 
 
-def _share(values: list[Any], seen: dict[Any, Any]) -> list[Any]:
+def share_equal(values: list[Any], seen: dict[Any, Any]) -> list[Any]:
     """The values, with one object for equal ones while there are few different ones."""
     if len(seen) > SHARED:
         return values

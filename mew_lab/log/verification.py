@@ -15,8 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from mew_lab.log.files import Files, JournalSource
 from mew_lab.log.integrity import Integrity, verify_with
-from mew_lab.log.line import read_members
-from mew_lab.log.reading import Vantage, first_record, is_journal, list_files
+from mew_lab.log.reading import Vantage, is_journal, list_files, opening_of
 from mew_lab.log.receipts import Consents, check_consents
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
@@ -131,14 +130,8 @@ def _beginnings(paths: Sequence[Path]) -> list[Path]:
     """
     own = [path for path in paths if is_journal(path) and path.stat().st_size]
     beginnings, covered = list[Path](), set[Path]()
-    for path in sorted(own, key=_continues):
+    for path in sorted(own, key=lambda path: "previous" in opening_of(path)):
         if path not in covered:
             beginnings.append(path)
             covered.update(list_files(path))
     return [path for path in own if path in beginnings]
-
-
-def _continues(path: Path) -> bool:
-    record = first_record(path)
-    about = (read_members(record.detail) or {}) if record is not None and record.event == "opened" else {}
-    return "previous" in about

@@ -470,20 +470,8 @@ class _Judge:
         seq = int(fields[0][len(b'{"seq":') :])
         now = parse_timestamp(fields[1][len(b'"now":"') : -1].decode())
         assert now is not None
-        self._rows.append(
-            OtherVerdict(
-                seq,
-                now,
-                header.participant,
-                id.decode(),
-                kind.decode(),
-                "accepted",
-                "",
-                "refused",
-                RIGHTS,
-                header.pattern,
-            )
-        )
+        sent = (header.participant, id.decode(), kind.decode())
+        self._rows.append(OtherVerdict(seq, now, *sent, "accepted", "", "refused", RIGHTS, header.pattern))
 
     def _plan(self, space: Space, record: Record, sets: _Sets) -> None:
         """Plans a message with the other rights of its sender, and drops the turn."""
@@ -550,36 +538,19 @@ def _compare(rows: list[OtherVerdict], record: Record, effects: Iterable[object]
     would = made.verdict if made.verdict == "accepted" else "refused"
     # The id that the log has: one that the gateway would have given now may be that of another message there.
     members = read_members(record.raw or "") or read_members(made.raw or "") or {}
-    id, kind = (members.get(name) for name in ("id", "kind"))
-    rows.append(
-        OtherVerdict(
-            record.seq,
-            record.now,
-            record.participant,
-            id if isinstance(id, str) else "",
-            kind if isinstance(kind, str) else "",
-            record.verdict,
-            record.code,
-            would,
-            "" if would == "accepted" else made.code,
-            made.pattern or record.pattern,
-        )
-    )
+    code = "" if would == "accepted" else made.code
+    rows.append(_other_verdict(record, members, would, code, made.pattern or record.pattern))
+
+
+def _other_verdict(
+    record: Record, members: Mapping[str, Any], would: str, code: str, pattern: str
+) -> OtherVerdict:
+    id, kind = (text if isinstance(text := members.get(name), str) else "" for name in ("id", "kind"))
+    sent = (record.participant, id, kind)
+    return OtherVerdict(record.seq, record.now, *sent, record.verdict, record.code, would, code, pattern)
 
 
 # --- exact ---
-
-
-def _add_absent(rows: list[OtherVerdict], record: Record) -> None:
-    """Adds a message that would not have come, because its sender would not have been in the space."""
-    members = read_members(record.raw or "") or {}
-    id, kind = (str(members.get(name, "")) for name in ("id", "kind"))
-    rows.append(
-        OtherVerdict(
-            *(record.seq, record.now, record.participant, id, kind, "accepted", "", "refused", ABSENT),
-            record.pattern,
-        )
-    )
 
 
 def replay_changed(records: Iterable[Record], rights: OtherRights, *, name: str = "the journal") -> WhatIf:
@@ -646,7 +617,8 @@ class _ChangedReplay:
             self._judged += 1
             _compare(self._rows, record, effects)
             if record.verdict == "accepted" and not any(type(effect) is Record for effect in effects):
-                _add_absent(self._rows, record)
+                members = read_members(record.raw or "") or {}
+                self._rows.append(_other_verdict(record, members, "refused", ABSENT, record.pattern))
 
     def _open(self, record: Record) -> None:
         """Takes the first records: the opening of the space, and its snapshot where it has one."""

@@ -12,6 +12,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from mew_lab.lab.shared_options import EXECUTOR, PERSON, RESULTS, WRITES, usage_of
 from mew_lab.views.views import PARTS
 
 __all__ = ["COMMANDS", "GROUPS", "Command", "CommandOption", "Help", "command_help", "overview"]
@@ -73,17 +74,12 @@ _AS = CommandOption("--as", "the seat that sends it; default: you", "seat", {"de
 _TO = CommandOption("--to", "an addressee; may be repeated", "participant", _MANY)
 _ID = CommandOption("ID", "the proposal's id, or a unique beginning of it", "proposal")
 _TARGET = CommandOption("PARTICIPANT/TOOL", "the participant and its tool", "tool", {"dest": "target"})
-_RESULTS = (
-    CommandOption(
-        "--result-bytes",
-        "the bytes of the largest result that is kept where no message can hold it",
-        "",
-        {"type": int},
-    ),
-    CommandOption("--results-bytes", "the bytes of all such results together", "", {"type": int}),
-    CommandOption("--results-seconds", "how long such a result is kept", "", {"type": float}),
-)
-_RESULT_USAGE = "[--result-bytes N] [--results-bytes N] [--results-seconds N]"
+_RESULTS = tuple(CommandOption(*option) for option in RESULTS)
+_RESULT_USAGE = usage_of(RESULTS)
+_PERSON = tuple(CommandOption(*option) for option in PERSON)
+_PERSON_USAGE = usage_of(PERSON)
+_EXECUTOR = (*(CommandOption(*option) for option in EXECUTOR), CommandOption(*WRITES))
+_EXECUTOR_USAGE = usage_of((*EXECUTOR, WRITES))
 _MODEL_SERVER = (
     CommandOption("--base-url", "the address of a server of the chat completions API"),
     CommandOption("--key-env", "the environment variable that holds that server's key"),
@@ -97,7 +93,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "up": Command(
             "starts a space in this kernel, with you in it",
             "[NAME] [--as ID] [--port N] [--journal PATH | --no-journal | --resume FILE] [--no-auto-start] "
-            f"{_RESULT_USAGE}",
+            f"{_RESULT_USAGE} {_PERSON_USAGE}",
             (
                 CommandOption(
                     "NAME", "the name of the space, default: demo; or its space.yaml", "path", _MAYBE
@@ -113,6 +109,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 ),
                 _switch("--no-auto-start", "does not start the programs of the space.yaml"),
                 *_RESULTS,
+                *_PERSON,
             ),
             either=("--journal", "--no-journal", "--resume"),
         ),
@@ -122,7 +119,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "connect": Command(
             "joins a space of another process",
-            f"URL --space S [--token-env NAME | --token-file PATH] [--as ID] [--name N] {_RESULT_USAGE}",
+            f"URL --space S [--token-env NAME | --token-file PATH] [--as ID] [--name N] {_RESULT_USAGE} "
+            f"{_PERSON_USAGE}",
             (
                 CommandOption("URL", "ws://… or http://… of the gateway"),
                 CommandOption("--space", "the name of the space", "", {"required": True}),
@@ -131,6 +129,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 CommandOption("--as", "the participant id to join with", "", {"dest": "as_id"}),
                 CommandOption("--name", "the name of this lab; default: the name of the space"),
                 *_RESULTS,
+                *_PERSON,
             ),
             either=("--token-env", "--token-file"),
             note="Without a token option it asks for the token and does not show it.",
@@ -138,7 +137,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "bridge": Command(
             "connects an MCP server as a participant, so that its tools can be called",
             "NAME [--env VARIABLE] [--can PROFILE] [--sampling MODEL] [--root FOLDER] [--strict-unknown] "
-            f"{_RESULT_USAGE} -- COMMAND… | URL",
+            f"{_RESULT_USAGE} {_EXECUTOR_USAGE} -- COMMAND… | URL",
             (
                 CommandOption("NAME", "the participant id of the server"),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
@@ -158,6 +157,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     "refuses to repeat a call of unknown outcome even where the tool only reads, or is idempotent",
                 ),
                 *_RESULTS,
+                *_EXECUTOR,
             ),
             tail="command",
             note="As the program, python means the interpreter of this kernel. $name and {expression} are filled in. "
@@ -165,7 +165,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "bridge-all": Command(
             "connects the MCP servers of a client's file, such as .mcp.json; you allow each",
-            "[FILE] [--only SERVER] [--can PROFILE] [--trust SHA256]",
+            f"[FILE] [--only SERVER] [--can PROFILE] [--trust SHA256] {_EXECUTOR_USAGE}",
             (
                 CommandOption(
                     "FILE", "the file; default: .mcp.json", "path", {"nargs": "?", "default": ".mcp.json"}
@@ -175,8 +175,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 CommandOption(
                     "--trust", "the digest of an entry that is allowed; may be repeated", "", _MANY
                 ),
+                *_EXECUTOR,
             ),
-            note="A yes holds for that file and that entry, until the entry changes.",
+            note="A yes holds for that file and that entry, until the entry changes. A TOOL is SERVER/TOOL here.",
         ),
         "join": Command(
             "adds another participant to the space, which you control from here",
@@ -327,6 +328,14 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="text",
             note="REASON: default no_longer_needed. The outcome is the answer if one still comes, else it is not known.",
         ),
+        "stop": Command(
+            "stops everything at once: nothing is approved, calls are cancelled, agents paused",
+            note="It tells what was seen to happen. Rejecting and withdrawing still work.",
+        ),
+        "go": Command(
+            "goes on after stop: lists what that undoes, and repeated, does it",
+            note="Calls that were cancelled are not made again.",
+        ),
         "resolve": Command(
             "records what you found out about a call whose outcome is unknown",
             "ID (--happened | --not-happened) [NOTE]",
@@ -393,6 +402,21 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 _switch("--overwrite", "replaces an existing file"),
             ),
         ),
+        "ui": Command(
+            "serves the panel to a browser without Jupyter, and shows a link to it",
+            "[ACT] [--port N] [--origin URL]",
+            (
+                CommandOption("ACT", "end signs every browser out", "", {**_MAYBE, "choices": ("end",)}),
+                CommandOption(
+                    "--port", "the port on 127.0.0.1; default: a free one", "", {"type": int, "default": 0}
+                ),
+                CommandOption(
+                    "--origin",
+                    "the address of your TLS proxy that leads there, such as https://lab.example.org",
+                ),
+            ),
+            note="The link is good for one use within two minutes. A browser stays signed in for 12 hours of rest.",
+        ),
         "status": Command("shows the state: participants, journal, policy, faults"),
         "faults": Command("lists the errors of the background, such as those of your own handlers"),
         "help": Command(
@@ -409,9 +433,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Start": ("up", "down", "connect", "use", "status", "faults", "help"),
         "People": ("who", "join", "bridge", "bridge-all", "agent", "tools-agent", "agents", "ask", "chat"),
-        "Calls": ("tools", "call", "propose", "send", "withdraw", "cancel"),
+        "Calls": ("tools", "call", "propose", "send", "withdraw", "cancel", "stop", "go"),
         "Decide": ("proposals", "approve", "reject", "questions", "answer", "undo", "resolve", "history"),
-        "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools"))),
+        "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools")), "ui"),
         "Log": ("log", "diagnose", "save", "report"),
     }
 )

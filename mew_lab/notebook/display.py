@@ -7,6 +7,7 @@ the reason.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import sys
@@ -25,45 +26,20 @@ from mew_lab.protocol.content import (
     read_parts,
 )
 from mew_lab.protocol.describe import describe
+from mew_lab.protocol.families import family_of
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["FAMILIES", "TYPES", "family_of", "install"]
+__all__ = ["TYPES", "install"]
 
 MOST_PARTS = 50  # parts of a result other than text, each named
 
-# The accent of each kind family, of the palette of Okabe and Ito; the kind stands beside it as a word.
-FAMILIES: dict[str, str] = {
-    "chat": "#56B4E9",
-    "mcp": "#0072B2",
-    "proposal": "#E69F00",
-    "error": "#D55E00",
-    "reasoning": "#CC79A7",
-    "capability": "#009E73",
-    "participant": "#8A7E72",
-    "stream": "#B8A200",
-    "system": "var(--jp-ui-font-color3, #9e9e9e)",
-}
-_SPECIAL = {
-    "mcp/proposal": "proposal",
-    "mcp/reject": "error",
-    "mcp/withdraw": "error",
-    "system/error": "error",
-}
-
-
-def family_of(kind: str) -> str:
-    """The accent of a kind; an unknown kind has that of the system."""
-    first = kind.partition("/")[0]
-    name = _SPECIAL.get(kind, "capability" if first == "space" else first)
-    return FAMILIES.get(name, FAMILIES["system"])
-
 
 def _chip(kind: str) -> Html:
-    style = f"{CODE};border-left:3px solid {family_of(kind)};padding:0 6px;margin-right:6px"
+    style = f"{CODE};border-left:3px solid {family_of(kind).light};padding:0 6px;margin-right:6px"
     return tag("span", kind, style=style)
 
 
@@ -140,6 +116,12 @@ def envelope(value: Any) -> Html:
     return box(head, tag("details", tag("summary", "exact text"), lines(value.raw, whole=".raw")))
 
 
+def page_link(value: Any) -> Html:
+    """The link to a page, and its QR code."""
+    code = base64.b64encode(value.qr_png()).decode()
+    return box(value.text, picture(code, "the same link as a QR code"))
+
+
 def lab(value: Any) -> Html:
     """The address and members of a lab, and the shell line with which another process joins."""
     head = tag("div", tag("b", value.name), f" · space {value.space} · ", _code(value.url or "in memory"))
@@ -169,7 +151,9 @@ def _join_line(value: Any) -> str:
 def seat(value: Any) -> Html:
     """The participant of a seat, and its capabilities."""
     head = tag("div", tag("b", value.name), f" in {value.lab.space}")
-    rows = [(n, _code(_json(pattern))) for n, pattern in enumerate(value.capabilities)]
+    rows = [
+        (n, _code(json.dumps(pattern, ensure_ascii=False))) for n, pattern in enumerate(value.capabilities)
+    ]
     return box(head, table(("#", "may send"), rows))
 
 
@@ -255,10 +239,6 @@ def usage(value: Any) -> Html:
     return box(head, *parts, tag("div", value.note, style=FAINT) if value.note else "")
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 # --- text ---------------------------------------------------------------------------------------------------
 
 
@@ -309,6 +289,7 @@ TYPES: tuple[tuple[str, str, Callable[[Any], Html], Callable[[Any], str]], ...] 
     ("mew_lab.lab.decisions.text", "Proposals", whole, str),
     ("mew_lab.lab.decisions.text", "ListedProposal", whole, str),
     ("mew_lab.lab.listing", "Note", note, short),
+    ("mew_lab.views.page.link", "PageLink", page_link, str),
     ("mew_lab.lab.listing", "SentEnvelope", sent, short),
     ("mew_lab.lab.lab", "Lab", lab, lab_text),
     ("mew_lab.lab.seat", "Seat", seat, seat_text),

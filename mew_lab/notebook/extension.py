@@ -27,15 +27,17 @@ def load(ip: InteractiveShell) -> None:
     """Adds `%mew`, its completion, the formatters and the one-line errors to the shell. Idempotent."""
     if id(ip) in _undo:
         return
+    from mew_lab.notebook.calling import call_after_cells
     from mew_lab.notebook.display import install
 
     undo = _undo[id(ip)] = []
     undo.append(_add_magic(ip))
     undo.append(_add_matcher(ip))
-    undo.append(_let_questions_pass(ip))
+    undo.append(_append(ip.input_transformer_manager.cleanup_transforms, questions))
     undo.append(install(ip))
     undo.append(_one_line_errors())
     undo.append(_tell_faults(ip))
+    undo.append(call_after_cells(ip))
 
 
 def unload(ip: InteractiveShell) -> None:
@@ -86,12 +88,16 @@ def _add_magic(ip: InteractiveShell) -> Callable[[], object]:
 def _add_matcher(ip: InteractiveShell) -> Callable[[], object]:
     from mew_lab.notebook.completion import mew_matcher
 
-    matchers = ip.Completer.custom_matchers
-    matchers.append(mew_matcher)
+    return _append(ip.Completer.custom_matchers, mew_matcher)
+
+
+def _append(items: list[Any], item: object) -> Callable[[], object]:
+    """Adds an item to a list of the shell; returns the function that removes it."""
+    items.append(item)
 
     def remove() -> None:
         with contextlib.suppress(ValueError):
-            matchers.remove(mew_matcher)
+            items.remove(item)
 
     return remove
 
@@ -109,17 +115,6 @@ def questions(lines: list[str]) -> list[str]:
         f"{match[1]}get_ipython().run_line_magic('mew', {match[2]!r})\n" if match else line
         for line, match in matches
     ]
-
-
-def _let_questions_pass(ip: InteractiveShell) -> Callable[[], object]:
-    transforms = ip.input_transformer_manager.cleanup_transforms
-    transforms.append(questions)
-
-    def remove() -> None:
-        with contextlib.suppress(ValueError):
-            transforms.remove(questions)
-
-    return remove
 
 
 def _tell_faults(ip: InteractiveShell) -> Callable[[], object]:

@@ -24,6 +24,7 @@ from IPython.core.magic import (
 )
 
 from mew_lab.errors import HeadsDiffer
+from mew_lab.lab.shared_options import executor_arguments, person_arguments, writes_by_server, writes_of
 from mew_lab.notebook.commands import COMMANDS, command_help, overview
 from mew_lab.notebook.parser import ParsedLine, parse
 from mew_lab.views.views import PARTS
@@ -69,6 +70,7 @@ def up(options: Namespace, tail: Any) -> object:
         auto_start=not options.no_auto_start,
         resume=options.resume,
         results=_limits(options),
+        **person_arguments(options),
     )
     try:
         return start()
@@ -112,6 +114,7 @@ def connect(options: Namespace, tail: Any) -> object:
         as_id=options.as_id,
         name=options.name,
         results=_limits(options),
+        **person_arguments(options),
     )
 
 
@@ -150,12 +153,20 @@ def bridge(options: Namespace, tail: Any) -> object:
     asks |= {"roots": options.root} if options.root else {}
     asks |= {"strict_unknown": True} if options.strict_unknown else {}
     asks |= {} if (limits := _limits(options)) is None else {"results": limits}
+    asks |= executor_arguments(options)
+    asks |= {"writes": writes_of(options.writes)} if options.writes else {}
     if len(tail) == 1 and is_url(tail[0]):
         return lab.bridge(options.name, tail[0], can=options.can, **asks)
     server = ServerProcess(tail, cwd=Path.cwd(), env=options.env)
     # A foreign program will run with the user's rights, so its command is shown before it starts.
     print(f"starting {server.command_line} in {server.cwd}", flush=True)
     return lab.bridge(options.name, tail, env=options.env, can=options.can, **asks)
+
+
+def bridge_all(options: Namespace, tail: Any) -> object:
+    more: dict[str, Any] = {"writes": writes_by_server(options.writes)} if options.writes else {}
+    more |= executor_arguments(options)
+    return _lab().bridge_all(options.file, only=options.only, trust=options.trust, can=options.can, **more)
 
 
 def agent(options: Namespace, tail: Any) -> object:
@@ -270,6 +281,12 @@ def view(options: Namespace, tail: Any) -> object:
     return getattr(_lab().view, options.part)
 
 
+def ui(options: Namespace, tail: Any) -> object:
+    if options.act == "end":
+        return _lab().end_ui()
+    return _lab().serve_ui(port=options.port, origin=options.origin)
+
+
 def faults(options: Namespace, tail: Any) -> object:
     from mew_lab.lab.listing import Listing
 
@@ -292,26 +309,19 @@ def _send(options: Namespace, tail: Any) -> object:
     return _lab().seat(options.as_id).send(options.kind, tail, **more)
 
 
-def _bridge_all(options: Namespace, tail: Any) -> object:
-    return _lab().bridge_all(options.file, only=options.only, trust=options.trust, can=options.can)
-
-
-def _shows(part: str) -> Rule:
-    return lambda options, tail: getattr(_lab().view, part)
-
-
 # What is one call of a method, or of the part of `lab.view` that has the command's name.
 RULES: Mapping[str, Rule] = {
-    **{name: _shows(name) for name in PARTS},
+    **{name: lambda options, tail, part=name: getattr(_lab().view, part) for name in PARTS},  # type: ignore[misc]
     **{
         name: lambda options, tail, verb=name: getattr(_lab(), verb)()  # type: ignore[misc]
-        for name in ("down", "agents", "who", "questions", "undo", "history", "status")
+        for name in ("down", "agents", "who", "questions", "stop", "go", "undo", "history", "status")
     },
     "up": up,
+    "ui": ui,
     "use": lambda options, tail: _use(options.name),
     "connect": connect,
     "bridge": bridge,
-    "bridge-all": _bridge_all,
+    "bridge-all": bridge_all,
     "join": lambda options, tail: _lab().join(options.name, can=options.can),
     "agent": agent,
     "tools-agent": tools_agent,

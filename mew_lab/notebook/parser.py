@@ -19,9 +19,9 @@ from IPython.core.error import UsageError
 from IPython.utils.text import DollarFormatter
 
 from mew_lab.errors import ConfigError, ProtocolError
+from mew_lab.lab.call_check import hint
 from mew_lab.notebook.commands import COMMANDS, Command
 from mew_lab.protocol.envelope import read_strict
-from mew_lab.settings.faults import did_you_mean
 
 __all__ = ["ParsedLine", "Word", "parse", "read_body", "split"]
 
@@ -143,7 +143,7 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Pa
     name = first.text
     if name not in COMMANDS:
         raise UsageError(
-            f"%mew: there is no sub-command {name!r}{_hint(name, COMMANDS)}; %mew help lists them"
+            f"%mew: there is no sub-command {name!r}{hint(name, COMMANDS)}; %mew help lists them"
         )
     command = COMMANDS[name]
     head, tail_at = _head(name, line, first.end)
@@ -156,7 +156,7 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Pa
     options = _options(name, [_fill(name, word, names) for word in head])
     if name == "help" and options.command is not None and options.command not in COMMANDS:
         unknown = options.command
-        raise UsageError(f"%mew help: there is no sub-command {unknown!r}{_hint(unknown, COMMANDS)}")
+        raise UsageError(f"%mew help: there is no sub-command {unknown!r}{hint(unknown, COMMANDS)}")
     rest = line[tail_at:].strip()
     if body is not None:
         if rest:
@@ -191,7 +191,7 @@ def _head(name: str, line: str, at: int) -> tuple[list[Word], int]:
         elif is_option:
             flag, equals, _ = word.text.partition("=")
             if flag not in flags and flag not in ("--help", "-h"):
-                _parser(name).error(f"there is no option {flag!r}{_hint(flag, flags)}")
+                _parser(name).error(f"there is no option {flag!r}{hint(flag, flags)}")
             value_follows = flag in flags and not equals and not flags[flag].alone
         else:
             places -= 1
@@ -203,16 +203,11 @@ def _options(name: str, words: list[str]) -> argparse.Namespace:
     options, unknown = _parser(name).parse_known_args(words)
     if unknown:
         flags = [option.flag for option in COMMANDS[name].options if option.is_flag]
-        _parser(name).error(f"unexpected argument {unknown[0]!r}{_hint(unknown[0].split('=')[0], flags)}")
+        _parser(name).error(f"unexpected argument {unknown[0]!r}{hint(unknown[0].split('=')[0], flags)}")
     for option in COMMANDS[name].options:
         if option.settings.get("action") == "append":
             setattr(options, option.dest, tuple(getattr(options, option.dest) or ()))
     return options
-
-
-def _hint(word: str, names: Any) -> str:
-    hint = did_you_mean(word, names)
-    return f" ({hint})" if hint else ""
 
 
 # --- variables ----------------------------------------------------------------------------------------------
@@ -256,9 +251,8 @@ def _value(name: str, word: Word, names: Mapping[str, Any]) -> Any:
 def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> Any:
     if command.tail == "text":
         if rest[0] in "'\"" and rest[-1] == rest[0] and len(quoted := list(split(rest))) == 1:
-            return _fill(
-                name, quoted[0], names
-            )  # so that a text may end with a question mark, which IPython reads as help
+            # so that a text may end with a question mark, which IPython reads as help
+            return _fill(name, quoted[0], names)
         try:
             return str(_Fill().vformat(rest, [], names)) if _VARIABLE.search(rest) else rest
         except Exception:

@@ -5,8 +5,8 @@ front end, and on whether the cell awaits or blocks. A notebook without a person
 `before_wait` is called on the waiting thread. The watch that it returns is called each second of the wait. It decides
 no proposal, and a refusal to wait leaves the proposal open. The cell shows the card of each proposal that it comes to
 wait for, one after another or several at once, and each question of a server, so that they can be decided there. A call
-that runs is told with its seconds and its progress: in the view of the cards, where it can be cancelled, or as a line
-where a click could not be handled while the cell waits.
+that runs is told with its seconds and its progress, and so is who thinks about an answer: in the view of the cards,
+where a call can be cancelled, or as a line where a click could not be handled while the cell waits.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import CannotWait
 from mew_lab.log.line import read_members
 from mew_lab.protocol.permit import permit
-from mew_lab.protocol.visible import one_line, visible
+from mew_lab.protocol.text import elapsed
+from mew_lab.protocol.visible import middle, one_line, visible
 
 if TYPE_CHECKING:
     from mew_lab.lab.decisions.cards import Card
@@ -36,6 +37,7 @@ __all__ = ["ApprovalsWatch", "StoryWatch", "before_wait", "watch_question"]
 # Seconds without a message from a view before the waiting cell gives advice: views send a ping each second.
 SILENCE = 3.0
 FIRST_SIGN = 8.0  # seconds that a page has to draw its first card
+MOST_NAMED = 3  # participants that think
 
 
 def before_wait(pending: Pending, blocking: bool) -> StoryWatch | None:
@@ -47,6 +49,13 @@ def before_wait(pending: Pending, blocking: bool) -> StoryWatch | None:
     shell = _shell()
     if pending.kind == "mcp/proposal" and pending.state == "open":
         _check_repeat(shell, pending)
+    if shell is None and _in_marimo() and pending.kind == "mcp/proposal" and pending.state == "open":
+        place = _session_of(pending)
+        if place is not None and not _is_decided_elsewhere(place.session, pending):
+            raise CannotWait(
+                f"marimo handles no click on the proposal {pending.id} ({pending.what}) while a cell waits. Decide "
+                "first, by its card in lab.view.approvals, and run this cell then"
+            )
     waits = {"mcp/proposal": ("open", "fulfilled"), "mcp/request": ("open",), "chat": ("open",)}
     if shell is None or pending.state not in waits.get(pending.kind, ()):
         return None
@@ -89,7 +98,7 @@ def _check_repeat(shell: Any, pending: Pending) -> None:
         return
     kernel = getattr(shell, "kernel", None)
     sentence = place.session.loop.call(lambda: decisions.queue.repeated(envelope.to, envelope.payload))
-    if sentence and (kernel is None or not _live().attended(kernel)):
+    if sentence and (kernel is None or not _notebook_host().attended(kernel)):
         raise CannotWait(
             f"The proposal {pending.id} ({pending.what}) waits for a person: {sentence}. Find out first, or "
             f'approve it with lab.approve({pending.id!r}, despite="unknown") before you wait'
@@ -136,7 +145,7 @@ class _Beginning(NamedTuple):
                 f"{what} cannot be decided while this terminal waits; decide first "
                 f"({answer}), then wait, or set lab.decide = Policy.approve()"
             )
-        if not _live().attended(kernel):
+        if not _notebook_host().attended(kernel):
             raise CannotWait(
                 f"This notebook runs without a person who could decide {what}; set MEW_LAB_DECIDE=approve "
                 "or deny in the environment, or lab.decide = Policy.approve() in an earlier cell"
@@ -146,7 +155,7 @@ class _Beginning(NamedTuple):
 
 
 def _check_clicks(what: str, blocking: bool) -> None:
-    probe = _live().can_click_while_waiting()
+    probe = _notebook_host().can_click_while_waiting()
     if blocking and not probe.blocking:
         if probe.awaiting:
             raise CannotWait(f"p.result() would block the click that decides {what}; write `await p` instead")
@@ -165,6 +174,7 @@ class _CardOutput:
         self._place = place
         self._root = root
         self._ids: set[str] = set()
+        self._has_story = False
         self._view: ApprovalsView | None = None
 
     @property
@@ -191,9 +201,19 @@ class _CardOutput:
 
     def _is_displayed(self) -> bool:
         view = self._place.approvals()
-        return view is not None and _live().is_displayed_here(view)
+        return view is not None and _notebook_host().is_displayed_here(view)
+
+    def tell_story(self, text: str, *, since: float, over: bool = False) -> None:
+        """Tells what is waited for while nothing needs a decision, in the view, which is shown for it."""
+        if not over and text and not self._has_story:
+            self._has_story = True
+            self.show()
+        if self._view is not None:
+            self._view.tell_story(text, since=since, over=over)
 
     def _is_open(self) -> bool:
+        if self._has_story:
+            return True
         session = self._place.session
         cards = session.loop.call(session.decisions.pending)
         return (
@@ -209,31 +229,34 @@ class _CardOutput:
 
 
 class _RunningLine:
-    """A line of output about one call that runs, with its seconds and its progress, which changes in its place."""
+    """A line of output about what is waited for, with its seconds and its progress, which changes in its place."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._since = 0.0
         self._handle: Any = None
 
-    def show(self, call: RunningCall) -> None:
-        """Shows how far it has come, and how it is cancelled while no click can do it."""
-        self._since = call.since
+    def show(self, call: RunningCall, *, own: bool) -> None:
+        """Shows how far a call has come, and how it is cancelled while no click can do it; whether it is `own`."""
         progress = "" if call.progress is None else f" · {call.progress}"
         then = f", then %mew cancel {call.id[:4]}" if call.may_cancel else " for it"
-        self._write(
-            f"{self._what} runs, {self._seconds()}{progress} · interrupt the cell to stop waiting{then}"
-        )
+        what = self._what if own else call.text
+        self._tell(f"{what} runs", call.since, f"{progress} · interrupt the cell to stop waiting{then}")
+
+    def tell_story(self, text: str, *, since: float) -> None:
+        """Shows who thinks about the answer, and since when."""
+        self._tell(text, since, " · interrupt the cell to stop waiting for it")
 
     def end(self, pending: Pending) -> None:
-        """Says, where it was shown, that the call has ended, or that it goes on and is not waited for any more."""
+        """Says, where it was shown, that it has ended, or that it goes on and is not waited for any more."""
         if self._handle is not None:
-            ran = f"ran, {self._seconds()}" if pending.done else "is not waited for any more"
-            self._write(f"{self._what} {ran}")
+            ended = "answered" if pending.kind == "chat" else "ran"
+            took = f"{ended}, {elapsed(time.time() - self._since)}"
+            self._write(f"{self._what} {took if pending.done else 'is not waited for any more'}")
 
-    def _seconds(self) -> str:
-        minutes, rest = divmod(max(0, int(time.time() - self._since)), 60)
-        return f"{minutes}:{rest:02}"
+    def _tell(self, text: str, since: float, more: str) -> None:
+        self._since = since
+        self._write(f"{text}, {elapsed(time.time() - since)}{more}")
 
     def _write(self, text: str) -> None:
         from IPython.display import display
@@ -260,6 +283,11 @@ class ApprovalsWatch:
         """Goes on with this proposal or call."""
         if self._cards is not None:
             self._cards.follow(id)
+
+    def tell_story(self, text: str, *, since: float, over: bool = False) -> None:
+        """Tells what is waited for while nothing needs a decision, or how that ended."""
+        if self._cards is not None:
+            self._cards.tell_story(text, since=since, over=over)
 
     def tick(self) -> None:
         """Shows the cards; prints one line when a shown view has sent no message for three seconds."""
@@ -311,6 +339,8 @@ class StoryWatch:
         self._watch = watch
         self._judged: set[str] = set()
         self._line = _RunningLine(one_line(pending.what, 120))
+        self._since = time.time()
+        self._runs: set[str] = set()  # the calls that lead to what is waited for
         self._tries_view = True
         if watch is not None:
             self._judged.add(pending.id)
@@ -331,18 +361,51 @@ class StoryWatch:
             self._watch.tick()
 
     def _show_running(self) -> None:
-        """Shows the call while it runs: in the view, where a click on its button can be handled, else as a line."""
+        """Shows what runs, and who thinks: in the view, where a click on a button can be handled, else as a line."""
         kernel = getattr(self._begin.shell, "kernel", None)
-        call = next((one for one in _running_calls(self._session) if self._root in one.about), None)
-        if call is None or kernel is None or not _live().attended(kernel):
+        if kernel is None or not _notebook_host().attended(kernel):
+            return
+        calls = self._find_running()
+        story = self._tell_thinking() if self._is_chat else ""
+        if not calls and not story:
             return
         if self._watch is None and self._tries_view:
             self._tries_view = False
             self._watch = self._begin._replace(is_needed=False).watch(f"the call {self._root}", id=self._root)
         if self._watch is None:
-            self._line.show(call)
-        else:
-            self._watch.follow(self._root)
+            if calls:
+                self._line.show(calls[0], own=self._root in calls[0].about and not self._is_chat)
+            else:
+                self._line.tell_story(story, since=self._since)
+            return
+        for id in (self._root, *(call.id for call in calls)):
+            self._watch.follow(id)
+        self._watch.tell_story(story, since=self._since)
+
+    def _find_running(self) -> list[RunningCall]:
+        """The calls that run for what is waited for: that itself, and what leads to it."""
+        calls = _running_calls(self._session)
+        fresh = [call for call in calls if call.id not in self._judged and self._root not in call.about]
+        if fresh and (mentions := self._mentions()) is not None:
+            for call in fresh:
+                self._judged.add(call.id)
+                if _trace(call.id, self._root, mentions) == "waits":
+                    self._runs.add(call.id)
+        return [call for call in calls if self._root in call.about or call.id in self._runs]
+
+    def _tell_thinking(self) -> str:
+        """Who thinks about the answer, as a part of a sentence."""
+        me = self._session.me.participant
+        active = self._session.loop.call(me.ledger.reasoning.active)
+        mentions = self._mentions() if active else None
+        names = [
+            sequence.owner
+            for sequence in active
+            if mentions is not None and _trace(sequence.id, self._root, mentions) == "waits"
+        ]
+        if names := list(dict.fromkeys(names)):
+            return f"{_name_some(names)} {'is' if len(names) == 1 else 'are'} thinking"
+        return f"no answer of {_name_some(self._pending.envelope.to)} yet"
 
     def _find_new(self) -> Iterator[tuple[str, str, str]]:
         """Each new proposal or question: it in words, what to follow, and the command that decides it."""
@@ -394,8 +457,19 @@ class StoryWatch:
     def end(self) -> None:
         """Ends the watch."""
         self._line.end(self._pending)
-        if self._watch is not None:
-            self._watch.end()
+        if self._watch is None:
+            return
+        if self._is_chat:
+            who = _name_some(self._pending.envelope.to)
+            over = f"{who} answered" if self._pending.done else f"{who} is not waited for any more"
+            self._watch.tell_story(over, since=self._since, over=True)
+        self._watch.end()
+
+
+def _name_some(names: Sequence[str]) -> str:
+    """The names of participants, as a part of a sentence."""
+    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    return " and ".join([*(middle(name, 40) for name in names[:MOST_NAMED]), *more])
 
 
 def _running_calls(session: Session) -> list[RunningCall]:
@@ -458,11 +532,17 @@ def _shell() -> Any:
     return ipython.get_ipython() if ipython is not None else None
 
 
-def _live() -> ModuleType:
-    """The module that knows of pages and clicks; it is loaded with the views alone."""
-    from mew_lab.views.ui import live
+def _in_marimo() -> bool:
+    """Whether this is a notebook of marimo, whose kernel is no IPython and handles one message at a time."""
+    marimo = sys.modules.get("marimo")
+    return marimo is not None and bool(marimo.running_in_notebook())
 
-    return live
+
+def _notebook_host() -> ModuleType:
+    """The module that knows of pages and clicks; it is loaded with the views alone."""
+    from mew_lab.views.ui import notebook_host
+
+    return notebook_host
 
 
 class _DecisionPlace(NamedTuple):

@@ -61,7 +61,7 @@ class BoundedDict(OrderedDict[K, V]):
         super().__setitem__(key, value)
         if self._refresh:
             self.move_to_end(key)
-        while len(self) > 1 and (len(self) > self._most or self._is_too_large()):
+        while len(self) > 1 and (len(self) > self._most or (self._size_of and self.size > self._max_size)):
             key = next(iter(self)) if self._owner_of is None else self._find_first()
             value = self.pop(key)
             if self._on_forget is not None:
@@ -125,6 +125,3 @@ class BoundedDict(OrderedDict[K, V]):
         super().clear()
         self._keys.clear()
         self.size = 0
-
-    def _is_too_large(self) -> bool:
-        return self._size_of is not None and self.size > self._max_size

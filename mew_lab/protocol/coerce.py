@@ -5,12 +5,13 @@ A member of another type counts as absent: as None, an empty text, an empty list
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["is_number", "line_of", "list_of", "mapping_of", "member", "text_of", "texts_of"]
+__all__ = ["is_number", "json_of", "line_of", "list_of", "mapping_of", "member", "text_of", "texts_of"]
 
 
 def member(value: object, *path: str) -> Any:
@@ -45,6 +46,14 @@ def line_of(value: object, limit: int) -> str:
 def texts_of(value: object) -> tuple[str, ...]:
     """The texts in a list; none of anything else."""
     return tuple([text for text in value if isinstance(text, str)]) if isinstance(value, list) else ()
+
+
+def json_of(text: str | bytes, other: Any = None) -> Any:
+    """The value of a JSON text; `other` for a text that is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return other
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

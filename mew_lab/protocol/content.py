@@ -209,10 +209,8 @@ def _read_block(block: Any, *, role: str = "") -> ContentPart:
     if kind in ("text", None) and isinstance(text, str):  # some servers leave out the type of a text
         return ContentPart("text", text, role=role)
     if kind == "image" or kind == "audio":
-        data = block.get("data")
-        return ContentPart(
-            kind, data=data if isinstance(data, str) else None, mime=text_of(block.get("mimeType")), role=role
-        )
+        data = text_of(block["data"]) if isinstance(block.get("data"), str) else None
+        return ContentPart(kind, data=data, mime=text_of(block.get("mimeType")), role=role)
     if kind == "resource" and isinstance(block.get("resource"), Mapping):
         return _read_resource(block["resource"], role=role)
     if kind == "resource_link":

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.address import read_host
+from mew_lab.protocol.coerce import member
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.text import fold
@@ -295,13 +296,11 @@ def read_answer(asked: Elicitation, result: object) -> dict[str, Any]:
     Raises:
         ProtocolError: it is no answer to this question; the message says why.
     """
-    action = result.get("action") if isinstance(result, Mapping) else None
+    action, content = member(result, "action"), member(result, "content")
     if action not in ACTIONS:
         raise _bad(f"it has no action of {', '.join(ACTIONS)}")
-    assert isinstance(result, Mapping)
     if action != "accept" or asked.url:
         return {"action": action}
-    content = result.get("content")
     if why := answer_faults(asked, content):
         raise _bad(why)
     return {"action": "accept", "content": content}

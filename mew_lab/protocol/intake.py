@@ -82,9 +82,10 @@ def check_payload(envelope: ReceivedMessage) -> CheckedPayload:
     payload = envelope.payload
     if envelope.kind == "mcp/response":
         return CheckedPayload(_find_model(envelope.kind).read(payload), "")
-    if envelope.kind == "mcp/proposal" and _is_blank(payload.get("method")):
+    method, entries = payload.get("method"), payload.get("entries")
+    if envelope.kind == "mcp/proposal" and isinstance(method, str) and not method.strip():
         return CheckedPayload(None, "payload.method: it is empty, so there is nothing to approve")
-    if envelope.kind == "participant/forget" and _below_0(payload.get("entries")):
+    if envelope.kind == "participant/forget" and isinstance(entries, int) and entries < 0:
         return CheckedPayload(None, "payload.entries: nobody can forget fewer than none")
     try:
         return CheckedPayload(_find_model(envelope.kind).model_validate(payload), "")
@@ -165,11 +166,3 @@ def read_payload(envelope: Envelope) -> Payload:
     in this way, because other gateways omit much.
     """
     return KINDS[envelope.kind].model(envelope.kind).read(envelope.payload)
-
-
-def _is_blank(method: object) -> bool:
-    return isinstance(method, str) and not method.strip()
-
-
-def _below_0(entries: object) -> bool:
-    return isinstance(entries, int) and entries < 0

@@ -29,7 +29,6 @@ __all__ = [
     "RESERVED",
     "WHILE_PAUSED",
     "Kind",
-    "family",
     "is_reserved",
 ]
 
@@ -135,8 +134,3 @@ def is_reserved(kind: str) -> bool:
     Spec: §4.1 (Reserved Namespace).
     """
     return kind in RESERVED or kind.startswith("system/") or kind == "system"
-
-
-def family(kind: str) -> str:
-    """The first word of a kind: `mcp`, `chat`, `reasoning` …; the word itself where there is no slash."""
-    return kind.partition("/")[0]

@@ -406,45 +406,35 @@ def compile_strings(pattern: object, *, key: str, kind: bool = False) -> StringN
 
 def warnings(pattern: object, *, key: str = "") -> list[str]:
     """Sentences about likely mistakes in a pattern: a `/…/` that looks like a path but is a regular expression."""
-    if isinstance(pattern, str) and is_expression(pattern) and not _META.intersection(pattern):
-        return [
-            f"{key}: '{pattern}' is a regular expression and matches only '{pattern[1:-1]}', without the "
-            f"slashes; for the text itself write '/\\{pattern[:-1]}\\//'"
-        ]
-    if isinstance(pattern, (list, tuple)):
-        return [
-            warning
-            for at, alternative in enumerate(pattern)
-            for warning in warnings(alternative, key=f"{key}[{at}]")
-        ]
-    if isinstance(pattern, Mapping):
-        return [
-            warning for name, part in pattern.items() for warning in warnings(part, key=_below(key, name))
-        ]
-    return []
+    return [
+        f"{place}: '{text}' is a regular expression and matches only '{text[1:-1]}', without the "
+        f"slashes; for the text itself write '/\\{text[:-1]}\\//'"
+        for place, text in _expressions(pattern, key)
+        if not _META.intersection(text)
+    ]
 
 
 def search_remarks(pattern: object, *, key: str = "") -> list[str]:
     """Sentences about expressions that other gateways read otherwise: they search an expression in a text, and here it
     has to match the whole of it."""
-    if isinstance(pattern, str) and is_expression(pattern) and _META.intersection(pattern):
-        if all(_is_anchored(part) for part in _top_alternatives(pattern[1:-1])):
-            return []
-        return [
-            f"{key}: '{pattern}' has to match the whole text here, and other gateways search it anywhere in "
-            "it; write ^ and $ around it for the whole text everywhere, or .* where anything may stand"
-        ]
-    if isinstance(pattern, (list, tuple)):
-        return [
-            remark
-            for at, alternative in enumerate(pattern)
-            for remark in search_remarks(alternative, key=f"{key}[{at}]")
-        ]
-    if isinstance(pattern, Mapping):
-        return [
-            remark for name, part in pattern.items() for remark in search_remarks(part, key=_below(key, name))
-        ]
-    return []
+    return [
+        f"{place}: '{text}' has to match the whole text here, and other gateways search it anywhere in "
+        "it; write ^ and $ around it for the whole text everywhere, or .* where anything may stand"
+        for place, text in _expressions(pattern, key)
+        if _META.intersection(text) and not all(map(_is_anchored, _top_alternatives(text[1:-1])))
+    ]
+
+
+def _expressions(pattern: object, key: str) -> Iterator[tuple[str, str]]:
+    """The regular expressions in a pattern, each with its key path."""
+    if isinstance(pattern, str) and is_expression(pattern):
+        yield key, pattern
+    elif isinstance(pattern, (list, tuple)):
+        for at, alternative in enumerate(pattern):
+            yield from _expressions(alternative, f"{key}[{at}]")
+    elif isinstance(pattern, Mapping):
+        for name, part in pattern.items():
+            yield from _expressions(part, _below(key, name))
 
 
 _PART: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)

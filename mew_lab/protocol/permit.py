@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from mew_lab.errors import ConfigError
@@ -94,7 +95,7 @@ class Verdict:
         return self.allowed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Capability:
     """One compiled capability. `pattern` is a copy of the pattern that it was made of, `id` and `description`
     included."""
@@ -103,53 +104,40 @@ class Capability:
     kind: Node
     payload: Node | None
     to: Node | None
-    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def closed(self) -> bool:
         """Whether it permits nothing but what it names."""
         return isinstance(self.payload, ObjectPattern) and self.payload.free is not None
 
-    @property
+    @cached_property
     def loose(self) -> Capability:
         """The same capability by the rules before NARROW, which permits no less; made at the first use."""
-        if "loose" not in self._known:
-            payload = None if self.payload is None or self.is_loose else loosened(self.payload)
-            changed = payload is not None and payload is not self.payload
-            self._known["loose"] = replace(self, payload=payload) if changed else self
-        loose: Capability = self._known["loose"]
-        return loose
+        payload = None if self.payload is None or self.is_loose else loosened(self.payload)
+        changed = payload is not None and payload is not self.payload
+        return replace(self, payload=payload) if changed else self
 
     @property
     def is_loose(self) -> bool:
         """Whether it is known, without a look at its parts, that `loose` is the capability itself."""
         return not self.closed and not is_glob(self.text)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The pattern as compact JSON, written once."""
-        if "text" not in self._known:
-            self._known["text"] = compact(self.pattern)
-        text: str = self._known["text"]
-        return text
+        return compact(self.pattern)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The bytes of the pattern as compact JSON."""
-        if "size" not in self._known:
-            self._known["size"] = utf8_size(self.text)
-        size: int = self._known["size"]
-        return size
+        return utf8_size(self.text)
 
-    @property
+    @cached_property
     def cost(self) -> int:
         """The most steps that it costs to judge a message of REFERENCE bytes."""
-        if "cost" not in self._known:
-            named = 0 if _literals(self.kind) is not None else steps(self.kind, KIND)
-            addressed = 0 if self.to is None else ADDRESSEES + steps(self.to, seen=Candidates(ADDRESSEES))
-            self._known["cost"] = named + addressed + steps(self.payload)
-        cost: int = self._known["cost"]
-        return cost
+        named = 0 if _literals(self.kind) is not None else steps(self.kind, KIND)
+        addressed = 0 if self.to is None else ADDRESSEES + steps(self.to, seen=Candidates(ADDRESSEES))
+        return named + addressed + steps(self.payload)
 
     @classmethod
     def of(cls, pattern: Mapping[str, Any], *, key: str = "", edition: int = NARROW) -> Capability:

@@ -29,6 +29,7 @@ __all__ = [
     "cut",
     "cut_middle",
     "cut_names",
+    "elapsed",
     "fold",
     "letters",
     "local_time",
@@ -55,6 +56,12 @@ def count_of(count: int, noun: str, plural: str = "") -> str:
     """A number with its noun: `1 participant`, `2 participants`, `12 800 messages`."""
     number = f"{count:,}".replace(",", " ")  # a narrower space would be shown as an escape in a view
     return f"{number} {noun if count == 1 else plural or noun + 's'}"
+
+
+def elapsed(seconds: float) -> str:
+    """A time that passes, as minutes and seconds: `0:05`, `75:00`."""
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    return f"{minutes}:{rest:02}"
 
 
 def cut(text: str, limit: int) -> str:

@@ -29,7 +29,7 @@ _MASKABLE = 4  # a shorter text stands everywhere, so masking it would only dest
 _AT_ONCE = 4096  # secrets in one expression; many more, and the engine would fall back to a slow search
 
 # secret -> what stands for it. One dict, written and read whole in single operations: no lock needed.
-_live: dict[str, str] = {}
+known: dict[str, str] = {}
 
 
 class _SecretSearch(NamedTuple):
@@ -102,8 +102,8 @@ def remember(token: Token) -> None:
     """Adds the secret to `mask`, in plain form and in that of JSON, also when it was forgotten before."""
     global _edition
     secret, shown = token.reveal(), str.__str__(token)
-    if len(secret) >= _MASKABLE and secret not in _live:
-        _live[secret] = shown
+    if len(secret) >= _MASKABLE and secret not in known:
+        known[secret] = shown
         _edition = object()
 
 
@@ -113,7 +113,7 @@ _remember = remember  # where an argument has that name
 def forget(token: Token) -> None:
     """Ends the masking of a secret that is no longer valid."""
     global _edition
-    if _live.pop(token.reveal(), None) is not None:
+    if known.pop(token.reveal(), None) is not None:
         _edition = object()
 
 
@@ -123,7 +123,7 @@ def _in_json(text: str) -> str:
 
 def _compile() -> _SecretSearch:
     """The search for the secrets that are known now: one alternation, so that their number does not matter."""
-    edition, plain_masks = _edition, _live.copy()
+    edition, plain_masks = _edition, known.copy()
     masks = {_in_json(secret): _in_json(shown) for secret, shown in plain_masks.items()} | plain_masks
     secrets = tuple(masks)
     if re2 is None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mew_lab.errors import CapabilityViolation, Refused
+from mew_lab.protocol.coerce import mapping_of
 from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import CapabilitySet
@@ -58,8 +59,7 @@ def _of_a_call(
 ) -> str:
     if kind not in ("mcp/request", "mcp/proposal"):
         return ""
-    params = payload.get("params")
-    tool = params.get("name", method) if isinstance(params, Mapping) else method
+    tool = mapping_of(payload.get("params")).get("name", method)
     what = one_line("/".join([", ".join(to), str(tool)]) if to else str(tool), 120)
     request = _written("mcp/request", {"method": method})
     may_propose = capabilities.permit("mcp/proposal", to, payload).allowed

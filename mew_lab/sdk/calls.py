@@ -15,7 +15,7 @@ from typing import Any
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import Progress
-from mew_lab.sdk.signal import check_loop
+from mew_lab.sdk.signal import check_loop, fit_handler
 
 __all__ = ["Call"]
 
@@ -113,7 +113,7 @@ class Call:
 
         The coroutine of a coroutine function runs as a task.
         """
-        self._progressed = handler
+        self._progressed = fit_handler(handler)
 
     def end_call(self, reason: str) -> None:
         """Ends a call at once and says so in a message; a question in plain text goes on."""

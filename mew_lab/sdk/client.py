@@ -28,7 +28,7 @@ import contextlib
 import logging
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -54,8 +54,18 @@ from mew_lab.protocol.permit import CapabilitySet, edition_of, read_capabilities
 from mew_lab.protocol.text import cut, timestamp, utf8_size
 from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.arguments import explains_arguments, unexplained
 from mew_lab.sdk.connection import Connection, ConnectionHooks, Endpoint, RetryPolicy, State
-from mew_lab.sdk.signal import Signal, Subscription, check_loop
+from mew_lab.sdk.signal import (
+    Sending,
+    Signal,
+    Subscription,
+    at_once,
+    begins_unawaited,
+    fit_handler,
+    require_loop,
+)
+from mew_lab.settings.faults import did_you_mean
 from mew_lab.transport.link import HandshakeRefused, Link, LinkClosed
 
 if TYPE_CHECKING:
@@ -63,10 +73,18 @@ if TYPE_CHECKING:
 
 __all__ = ["STREAM_DATA", "MEWClient", "StreamData", "complete_draft"]
 
+DIRECTIONS = ("upload", "download")
 NOTE_TIMEOUT = 5.0  # seconds
 logger = logging.getLogger(__name__)
 MAX_UNHEARD = 100  # errors that are shown where nothing handles them: peers may cause any number
 STREAM_DATA = "stream/data"  # what a guard gets for a frame, which has no kind
+EVENTS: Mapping[str, str] = {
+    **{
+        name: f"on_{name}"
+        for name in ("connected", "disconnected", "message", "welcome", "error", "reconnecting", "state")
+    },
+    STREAM_DATA: "on_stream_data",
+}
 
 
 class StreamData(NamedTuple):
@@ -75,7 +93,13 @@ class StreamData(NamedTuple):
     stream_id: str
     data: bytes
 
+    @property
+    def payload(self) -> bytes:
+        """`data`, as the specification names it. Spec: SDK "Stream Support"."""
+        return self.data
 
+
+@explains_arguments
 class MEWClient:
     """One participant's connection to one space.
 
@@ -106,6 +130,7 @@ class MEWClient:
     Spec: SDK "Layer 1".
     """
 
+    @explains_arguments
     def __init__(
         self,
         gateway: str = "",
@@ -138,6 +163,8 @@ class MEWClient:
         self._attempts: Signal[int] = Signal(on_fault=self.report)
         self._states: Signal[State] = Signal(on_fault=self.report)
         self._frames: dict[str | None, Signal[StreamData]] = {}  # by stream; None: of all streams
+        if not isinstance(gateway, str):
+            raise TypeError(f"the address of a gateway is a text, not a {type(gateway).__name__}")
         self.gateway = Address(gateway)
         self.space = space
         self.id = participant_id or ""
@@ -154,6 +181,7 @@ class MEWClient:
         self._clock = clock
         self.new_id = new_id
         self._guards: list[Callable[[str], None]] = []
+        self._middleware: list[Callable[[Envelope], Envelope | bool | None]] = []
         self._connection = Connection(
             ConnectionHooks(
                 open=connect_link
@@ -188,13 +216,16 @@ class MEWClient:
 
     # --- the loop ---
 
+    @unexplained
     def check_loop(self) -> None:
         """Checks that the caller runs on the loop of the connection; any loop may open one.
 
         Raises:
             CannotWait: it runs on another loop, or on none, where it would wait for ever.
         """
-        check_loop(self._connection.loop, self.id or "This participant")
+        loop = self._connection.loop
+        if loop is not None:
+            require_loop(loop, self.id or "This participant")
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Calls `function` soon on the loop of the connection, from whichever thread; not at all where none is open."""
@@ -238,8 +269,12 @@ class MEWClient:
         self.check_loop()
         await self._connection.start()
 
+    @begins_unawaited
     async def disconnect(self) -> None:
-        """Leaves the space. Posted messages are sent first, if the link takes them within a second."""
+        """Leaves the space, also where it is not awaited.
+
+        Posted messages are sent first, if the link takes them within a second.
+        """
         self.check_loop()
         await self._connection.stop()
 
@@ -256,6 +291,7 @@ class MEWClient:
         """
         if kinds is None:
             return self._messages.add(handler)
+        handler = fit_handler(handler)  # before anything is added
         signals = [self._messages_of.setdefault(kind, Signal(on_fault=self.report)) for kind in kinds]
         removals = [signal.add(handler) for signal in signals]
 
@@ -299,6 +335,7 @@ class MEWClient:
 
         Spec: SDK "Stream Support".
         """
+        handler = fit_handler(handler)
         signal = self._frames.setdefault(stream_id, Signal(on_fault=self.report))
         remove = signal.add(handler)
 
@@ -308,6 +345,24 @@ class MEWClient:
                 del self._frames[stream_id]
 
         return end
+
+    def on(self, event: str, handler: Callable[..., Any]) -> Callable[[], None]:
+        """Calls `handler` with each event of that name, such as `message`, `stream/data` or `stream/data/<id>`.
+
+        Raises:
+            LocalProtocolError: there is no such event.
+
+        Spec: SDK "Events", "Stream Support".
+        """
+        if event.startswith(f"{STREAM_DATA}/"):
+            return self.on_stream_data(handler, stream_id=event.removeprefix(f"{STREAM_DATA}/"))
+        if event not in EVENTS:
+            hint = did_you_mean(event, EVENTS) or f"there are {', '.join(EVENTS)}"
+            raise LocalProtocolError(
+                f"Cannot listen to {one_line(event, 60)!r}: it is no event of a client; {hint}"
+            )
+        add: Callable[[Callable[..., Any]], Callable[[], None]] = getattr(self, EVENTS[event])
+        return add(handler)
 
     def report(self, error: Exception) -> None:
         """Passes an error to the handlers of `on_error`; without any, to the exception handler of the loop.
@@ -348,8 +403,9 @@ class MEWClient:
 
     # --- sending ---
 
-    async def send(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
-        """Sends a message; returns it as it was sent once the link has taken it.
+    @at_once
+    def send(self, draft: Envelope | Mapping[str, Any]) -> Coroutine[Any, Any, Envelope]:
+        """Sends a message. Awaiting it, which need not be done, gives it as it was sent once the link has taken it.
 
         The members `protocol`, `id`, `ts` and `from` are added where the draft lacks them. Only the echo shows that
         the gateway accepted the message. A message whose `send` is cancelled before the link takes it is not sent.
@@ -359,14 +415,16 @@ class MEWClient:
             ConnectionLost: there is no connection and no queue (`while_down`), or the connection ended before the
                 link took the message.
         """
+        return self.hand_over(draft)
+
+    @unexplained
+    def hand_over(self, draft: Envelope | Mapping[str, Any]) -> Sending[Envelope]:
+        """Like `send`, for callers on the loop of the connection."""
+        loop = require_loop(self._connection.loop, self.id or "This participant")
         envelope = self.complete(draft)
-        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        sent: asyncio.Future[None] = loop.create_future()
         self._put(envelope, sent)
-        try:
-            await sent
-        except ConnectionLost as lost:
-            raise self._unsent(envelope, lost) from None
-        return envelope
+        return Sending(sent, envelope, self._unsent, self.report)
 
     def post(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
         """Like `send`, without waiting until the link has taken it; `send` and `post` keep their order.
@@ -377,10 +435,12 @@ class MEWClient:
             LocalProtocolError: it is no envelope, not JSON, or this client may not send it.
             ConnectionLost: there is no connection and no queue (`while_down`).
         """
+        self.check_loop()
         envelope = self.complete(draft)
         self._put(envelope, None)
         return envelope
 
+    @unexplained
     def complete(self, draft: Envelope | Mapping[str, Any]) -> Envelope:
         """The envelope that this client would send for a draft.
 
@@ -393,6 +453,7 @@ class MEWClient:
         id = "" if members.get("id") else self.new_id()
         return complete_draft(draft, id=id, now=self._clock(), sender=self.id, limit=self.message_bytes)
 
+    @unexplained
     def fit(self, draft: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The draft as this client may send it; None where it may not.
 
@@ -416,8 +477,9 @@ class MEWClient:
         about = draft.get("correlation_id") or ("",)
         return {**draft, "payload": short} if is_modest(short, about) else None
 
-    async def send_stream_data(self, stream_id: str, data: bytes) -> None:
-        """Writes one frame to a stream; returns once the link has taken it. The gateway decides about the right.
+    @at_once
+    def send_stream_data(self, stream_id: str, data: bytes | str) -> Coroutine[Any, Any, None]:
+        """Writes one frame to a stream, as `send` does; a text as UTF-8. The gateway decides about the right.
 
         Raises:
             LocalProtocolError: the id is invalid, the frame is too large, or a guard refuses it.
@@ -425,8 +487,14 @@ class MEWClient:
 
         Spec: §3.10.3.
         """
-        self.check_loop()
-        frame = frames.join(stream_id, data)
+        loop = require_loop(self._connection.loop, self.id or "This participant")
+        try:
+            frame = frames.join(stream_id, data.encode() if isinstance(data, str) else data)
+        except UnicodeEncodeError:
+            raise LocalProtocolError(
+                f"Cannot write a text to {one_line(stream_id, 60)} as {self.id!r}: it holds half a character (a lone "
+                "surrogate). Write bytes"
+            ) from None
         if len(frame) > self.message_bytes:
             raise LocalProtocolError(
                 f"Cannot write {len(frame)} bytes to {stream_id} at once as {self.id!r}: a frame takes at most "
@@ -435,9 +503,9 @@ class MEWClient:
             )
         for guard in tuple(self._guards):
             guard(STREAM_DATA)
-        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        sent: asyncio.Future[None] = loop.create_future()
         self._connection.post(frame, sent=sent)
-        await sent
+        return Sending(sent, None, lambda _, lost: lost, self.report)
 
     async def send_note(self, note: Mapping[str, Any]) -> bool:
         """Reports a decision or what became of a call to the gateway; False where the gateway takes no such notes.
@@ -510,11 +578,24 @@ class MEWClient:
     def add_guard(self, guard: Callable[[str], None]) -> Callable[[], None]:
         """Calls `guard(kind)` before each message goes out (`stream/data` for a frame). An exception of the guard
         stops the message. Returns a function that removes the guard."""
+        guard = fit_handler(guard)
         self._guards.append(guard)
         return lambda: self._guards.remove(guard)
 
+    def add_middleware(self, function: Callable[[Envelope], Envelope | bool | None]) -> Callable[[], None]:
+        """Calls `function(envelope)` with each message that arrives, before any handler.
+
+        It returns None to pass the message on, another envelope to pass on in its place, or False to drop it. Who is in
+        the space, and one's own rights, follow the messages that arrived, whatever it returns. A message on which it
+        raises is passed on, and the exception goes to `on_error`. Returns a function that removes it.
+
+        Spec: SDK "Plugin System".
+        """
+        function = fit_handler(function)
+        self._middleware.append(function)
+        return lambda: self._middleware.remove(function)
+
     def _put(self, envelope: Envelope, sent: asyncio.Future[None] | None) -> None:
-        self.check_loop()
         for guard in tuple(self._guards):
             guard(envelope.kind)
         try:
@@ -546,10 +627,29 @@ class MEWClient:
             return
         if envelope.kind in MEMBER_KINDS:
             self._note_members(envelope)
+        if self._middleware:
+            passed = self._pass_through(envelope)
+            if passed is None:
+                return
+            envelope = passed
         self._messages(envelope)
         of_kind = self._messages_of.get(envelope.kind)
         if of_kind is not None:
             of_kind(envelope)
+
+    def _pass_through(self, envelope: Envelope) -> Envelope | None:
+        """The message as the middleware passes it on; None where it drops it."""
+        for function in tuple(self._middleware):
+            try:
+                result = function(envelope)
+            except Exception as fault:
+                self.report(fault)
+                continue
+            if result is False:
+                return None
+            if isinstance(result, Envelope):
+                envelope = result
+        return envelope
 
     def _take_frame(self, message: str | bytes) -> None:
         data = message.encode("utf-8", "replace") if isinstance(message, str) else message
@@ -641,6 +741,8 @@ def complete_draft(
             code="reserved_kind",
             section="§4.1",
         )
+    if kind == "stream/request":
+        _check_direction(members.get("payload"), sender)
     try:
         same = isinstance(draft, Envelope) and members == draft.members
         envelope = draft if isinstance(draft, Envelope) and same else Envelope.of(members)
@@ -660,6 +762,18 @@ def complete_draft(
             code="invalid_json",
         )
     return envelope
+
+
+def _check_direction(payload: Any, sender: str) -> None:
+    """Refuses a direction that the specification does not know; others deliver it, and no reader can use it."""
+    direction = payload.get("direction", "upload") if isinstance(payload, Mapping) else "upload"
+    if direction not in DIRECTIONS:
+        hint = did_you_mean(direction, DIRECTIONS) if isinstance(direction, str) else ""
+        raise LocalProtocolError(
+            f"Cannot request a stream as {sender!r} with the direction {one_line(f'{direction!r:.100}', 60)}: it is "
+            f"'upload' or 'download'{f'; {hint}' if hint else ''}",
+            section="§3.10.1",
+        )
 
 
 def _read_epoch(id: str) -> str:

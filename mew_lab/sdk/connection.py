@@ -325,9 +325,8 @@ class Outbox:
         """The next message for the link; None when there is none. `confirm_taken` must follow."""
         while self._waiting:
             queued = self._waiting.popleft()
-            if (
-                queued.sent is None or not queued.sent.cancelled()
-            ):  # a message whose `send` was cancelled is not sent
+            # a message whose `send` was cancelled is not sent
+            if queued.sent is None or not queued.sent.cancelled():
                 self._held = queued
                 return queued.message
         return None
@@ -437,10 +436,8 @@ class Connection:
         if self._runner is None:
             self.failure = None
             self._leaving = self._welcomed = False
-            self._unsent, self._sent = (
-                asyncio.Event(),
-                asyncio.Event(),
-            )  # this may be another loop than before
+            # this may be another loop than before
+            self._unsent, self._sent = (asyncio.Event(), asyncio.Event())
             self._ready = asyncio.get_running_loop().create_future()
             self._runner = asyncio.get_running_loop().create_task(self._run())
         assert self._ready is not None

@@ -18,7 +18,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -42,13 +42,14 @@ from mew_lab.protocol.payloads.system import SystemError
 from mew_lab.protocol.text import parse_timestamp
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.request_server import RequestServer
-from mew_lab.sdk.sender import MessageSender, Names
-from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.sender import MessageSender, Names, given
+from mew_lab.sdk.signal import Signal, at_once, fit_handler
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
 
@@ -138,9 +139,8 @@ class PauseGuard:
         """Begins a pause that only a refusal of the gateway showed; None when a pause is known already."""
         if self.state is not None:
             return None
-        until = parse_timestamp(
-            getattr(payload, "paused_until", None)
-        )  # an extension of the gateway of mew_lab
+        # an extension of the gateway of mew_lab
+        until = parse_timestamp(getattr(payload, "paused_until", None))
         seconds = None if until is None else max(0.0, (until - self._clock()).total_seconds())
         reason = one_line(payload.message or "", MAX_REASON)
         return self._begin(Pause(refusal.sender, reason, until, ""), seconds)
@@ -201,6 +201,7 @@ class PauseGuard:
             raise LocalProtocolError(message, code="paused", section="§3.9.1")
 
 
+@explains_arguments
 class Controls:
     """The controls of one participant: those that it obeys (`on_…`), and those that it sends (`pause` …).
 
@@ -233,7 +234,9 @@ class Controls:
         self._leaving: list[Callable[[Envelope | None], Any]] = []
         self._here = False
         self._ending = False
-        self._hooks: dict[str, Callable[..., Any]] = {
+        self._hooks: dict[str, Callable[..., Any]] = {}
+        self._keepers: dict[str, Callable[..., Any]] = {}  # of the context, besides which a hook is called
+        self._defaults: Mapping[str, Callable[..., Any]] = {
             "participant/forget": self._drop,
             "participant/clear": lambda: self._drop("oldest", None),
             "participant/restart": lambda payload: self._drop("oldest", None),
@@ -266,35 +269,43 @@ class Controls:
 
         Spec: §3.9.5.
         """
-        return self._hook("participant/forget", hook)
+        return self._set(self._hooks, "participant/forget", hook, 2)
 
     def on_compact(self, hook: Callable[[str | None, int | None], object]) -> Callable[[], None]:
         """Sets the hook of compact: `hook(reason, target_tokens)` returns `Compacted`, or None; as `on_forget`.
 
         Spec: §3.9.6.
         """
-        return self._hook("participant/compact", hook)
+        return self._set(self._hooks, "participant/compact", hook, 2)
 
     def on_clear(self, hook: Callable[[], object]) -> Callable[[], None]:
         """Sets the hook of clear: `hook()` erases the whole context; as `on_forget`. Spec: §3.9.8."""
-        return self._hook("participant/clear", hook)
+        return self._set(self._hooks, "participant/clear", hook, 0)
 
     def on_restart(self, hook: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Sets the hook of restart: `hook(payload)` restores the baseline, after open calls ended; as `on_forget`.
 
         Spec: §3.9.9.
         """
-        return self._hook("participant/restart", hook)
+        return self._set(self._hooks, "participant/restart", hook, 1)
 
     def on_shutdown(self, hook: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
         """Sets the hook of shutdown: `hook(payload)` ends all activity; then the participant leaves; as `on_forget`.
 
         Spec: §3.9.10.
         """
-        return self._hook("participant/shutdown", hook)
+        return self._set(self._hooks, "participant/shutdown", hook, 1)
+
+    def keep_context(self, kind: str, keeper: Callable[..., Any]) -> Callable[[], None]:
+        """Sets what keeps the context in place of the counts here; it is called before the hook of that control.
+
+        It gets what the hook gets. Calling the result restores the former one.
+        """
+        return self._set(self._keepers, kind, keeper, 2)
 
     def on_leaving(self, handler: Callable[[Envelope | None], object]) -> Callable[[], None]:
         """Calls and awaits `handler` before the participant leaves, with the shutdown or None if it stops itself."""
+        handler = fit_handler(handler)
         self._leaving.append(handler)
         return lambda: self._leaving.remove(handler)
 
@@ -307,7 +318,7 @@ class Controls:
 
         Spec: §3.9.1.
         """
-        payload = _given(timeout_seconds=timeout_seconds, reason=reason)
+        payload = given(timeout_seconds=timeout_seconds, reason=reason)
         sent = await self._sender.say_accepted("participant/pause", payload, to=target)
         self._pauses[target] = sent.id  # a logical name, which the echo replaced
         return sent
@@ -326,7 +337,7 @@ class Controls:
         """
         about = self._pauses.pop(target, ())
         return await self._sender.say_accepted(
-            "participant/resume", _given(reason=reason), to=target, about=about
+            "participant/resume", given(reason=reason), to=target, about=about
         )
 
     async def forget(self, target: str, *, direction: str = "oldest", entries: int | None = None) -> Envelope:
@@ -336,7 +347,7 @@ class Controls:
                 f"Cannot ask {target} to forget the {one_line(direction, 40)!r}: it is 'oldest' or 'newest'"
             )
             raise LocalProtocolError(message, section="§3.9.5")
-        payload = _given(direction=direction, entries=entries)
+        payload = given(direction=direction, entries=entries)
         return await self._sender.say_accepted("participant/forget", payload, to=target)
 
     async def compact(
@@ -355,7 +366,7 @@ class Controls:
 
         Spec: §3.9.6, §3.9.7.
         """
-        payload = _given(reason=reason, target_tokens=target_tokens)
+        payload = given(reason=reason, target_tokens=target_tokens)
         request = self._sender.complete("participant/compact", payload, to=target)
         answered = self._sender.correlations.send_answered
         _, done = await answered(request, answer=ParticipantCompactDone, timeout=timeout)
@@ -368,7 +379,7 @@ class Controls:
 
     async def clear(self, target: str, *, reason: str | None = None) -> Envelope:
         """Makes `target` erase all its context; raises as `resume`. Spec: §3.9.8."""
-        return await self._sender.say_accepted("participant/clear", _given(reason=reason), to=target)
+        return await self._sender.say_accepted("participant/clear", given(reason=reason), to=target)
 
     async def restart(self, target: str, payload: Mapping[str, Any] | None = None) -> Envelope:
         """Makes `target` restore its baseline, with the hints `payload`; raises as `resume`. Spec: §3.9.9."""
@@ -378,9 +389,10 @@ class Controls:
         """Makes `target` end all activity and leave; raises as `resume`. Spec: §3.9.10."""
         return await self._sender.say_accepted("participant/shutdown", payload or {}, to=target)
 
-    async def cancel_reasoning(
+    @at_once
+    def cancel_reasoning(
         self, context: str, *, to: Names = (), reason: str = "cancelled", correlation_id: Names = ()
-    ) -> Envelope:
+    ) -> Coroutine[Any, Any, Envelope]:
         """Cancels a sequence of reasoning of any participant; `context` is the id of its `reasoning/start`.
 
         Args:
@@ -393,7 +405,7 @@ class Controls:
 
         Spec: §3.5.5.
         """
-        return await self._sender.say(
+        return self._sender.hand_over(
             "reasoning/cancel", {"reason": reason}, to=to, about=correlation_id, context=context
         )
 
@@ -533,7 +545,7 @@ class Controls:
 
     async def _compact(self, envelope: Envelope, payload: ParticipantCompact) -> None:
         freed = Compacted(skipped=True, reason="there is nothing to compact")
-        if envelope.kind in self._hooks:
+        if acts := any(self._acting(envelope.kind)):
             self._telemetry.tell("compacting", about=envelope.id)
             try:
                 freed = await self._run(envelope, payload.reason, payload.target_tokens) or freed
@@ -547,7 +559,7 @@ class Controls:
             self._telemetry.report_compaction(
                 freed_tokens=freed.freed_tokens, freed_messages=freed.freed_messages, about=envelope.id
             )
-        elif envelope.kind in self._hooks:
+        elif acts:
             self._telemetry.tell(self._telemetry.condition or "active", about=envelope.id)
 
     def _say_compacted(self, envelope: Envelope, freed: Compacted) -> None:
@@ -589,22 +601,32 @@ class Controls:
 
     # --- hooks and reports ---
 
-    def _hook(self, kind: str, hook: Callable[..., Any]) -> Callable[[], None]:
-        before = self._hooks.get(kind)
-        self._hooks[kind] = hook
+    def _set(
+        self, hooks: dict[str, Callable[..., Any]], kind: str, hook: Callable[..., Any], most: int
+    ) -> Callable[[], None]:
+        before = hooks.get(kind)
+        fitted = hooks[kind] = fit_handler(hook, most)
 
         def restore() -> None:
-            if self._hooks.get(kind) is hook:
-                del self._hooks[kind]
+            if hooks.get(kind) is fitted:
+                del hooks[kind]
                 if before is not None:
-                    self._hooks[kind] = before
+                    hooks[kind] = before
 
         return restore
 
+    def _acting(self, kind: str) -> Iterator[Callable[..., Any]]:
+        """What carries out a control: the keeper of the context and the hook; without either, the default."""
+        found = [hooks[kind] for hooks in (self._keepers, self._hooks) if kind in hooks]
+        yield from found or [act for of, act in self._defaults.items() if of == kind]
+
     async def _run(self, envelope: Envelope, *arguments: Any) -> Any:
-        hook = self._hooks.get(envelope.kind)
-        result = hook(*arguments) if hook is not None else None
-        return await result if inspect.isawaitable(result) else result
+        """Carries out a control; returns the first result that is not None."""
+        results = []
+        for act in self._acting(envelope.kind):
+            result = act(*arguments)
+            results.append(await result if inspect.isawaitable(result) else result)
+        return next((result for result in results if result is not None), None)
 
     async def _farewell(self, envelope: Envelope | None) -> None:
         here, self._here = self._here, False
@@ -633,10 +655,6 @@ class Controls:
         share = usage.tokens * dropped // usage.messages if usage.messages else usage.tokens
         usage.record_context_usage(tokens=-share, messages=-dropped)
         self._chats.drop(direction, entries)
-
-
-def _given(**members: Any) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value is not None}
 
 
 def _sentence(fault: Exception) -> str:

@@ -56,6 +56,7 @@ from mew_lab.ledger.calls import CallIndex, Change, Proposal, unasked
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.ledger.unknown_calls import has_effect
+from mew_lab.protocol.coerce import mapping_of
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import SENT_UNKNOWN, read_payload
 from mew_lab.protocol.kinds import GATEWAY
@@ -79,9 +80,8 @@ CANCELLED_WITHIN = 10.0  # seconds in which a target that was cancelled may stil
 GRACE = 2.0  # seconds in which a participant whose reasoning was cancelled may still answer
 MAX_REASON = 300  # characters of a peer's reason inside an error
 MAX_WAITS = 10_000  # as many calls as the ledger holds; the end of one more could not be observed
-UNANSWERED = frozenset(
-    {"rate_limited", "declined", "dropped"}
-)  # acknowledgements after which no answer comes
+# acknowledgements after which no answer comes
+UNANSWERED = frozenset({"rate_limited", "declined", "dropped"})
 # The state of a wait by the error that ends it.
 _STATES: Mapping[type[NoReply], str] = {
     NoReply: "failed",
@@ -531,6 +531,8 @@ class ProposalWait(CallWait):
             self._end_by(
                 OutcomeUnknown, f"{by} used the id of the approval of {self.what} again. {SENT_UNKNOWN}"
             )
+        elif change.what == "reopened":  # a quorum was missing: another approval may follow (R39)
+            self.state, self.by = "open", ""
         elif change.what == "withdrawn":
             if self._gives_up:
                 return
@@ -710,7 +712,7 @@ class Correlations:
         to: Sequence[str],
         payload: Mapping[str, Any],
         *,
-        what: str,
+        what: str = "",
         timeout: float | None,
         resilient: bool = False,
         kind: str | None = None,
@@ -722,7 +724,7 @@ class Correlations:
         """Sends an MCP request, or a proposal of it; returns the call.
 
         Args:
-            what: its name in messages, such as `git/git_log`.
+            what: its name in messages, such as `git/git_log`; without one, the addressees and the method.
             timeout: seconds; None takes `request_timeout` for a request, and no limit for a proposal.
             resilient: whether a proposal waits on after a rejection.
             kind: `mcp/request` or `mcp/proposal`; None requests where that is permitted, else proposes.
@@ -738,7 +740,7 @@ class Correlations:
 
         Spec: §3.2, SDK "Smart MCP Request Routing".
         """
-        client = self._client
+        client, what = self._client, what or f"{', '.join(to)}/{payload.get('method')}"
         if not to:
             raise LocalProtocolError(f"Cannot call {what}: name at least one participant", section="§3.2")
         if client.id in to:  # its own echo is never handled as a request
@@ -981,8 +983,7 @@ def _with_token(request: Mapping[str, Any], token: int | str) -> dict[str, Any]:
     params = request.get("params")
     if not isinstance(params, Mapping) or token_of(params) is not None:
         return dict(request)
-    meta = params.get("_meta")
-    own = {**(meta if isinstance(meta, Mapping) else {}), "progressToken": token}
+    own = {**mapping_of(params.get("_meta")), "progressToken": token}
     return {**request, "params": {**params, "_meta": own}}
 
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
 from mew_lab.ledger.calls import CallIndex, Proposal, shown
+from mew_lab.protocol.coerce import member
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import compact, digest, read_canonical, read_strict
 from mew_lab.protocol.steps import Steps
@@ -58,7 +59,7 @@ def edit_proposal(proposal: Proposal, params: Mapping[str, Any]) -> Edit:
     text = compact({"params": dict(params)})
     after = read_strict(text, limit=4 * len(text) + 1)["params"]
     old = before["payload"].get("params")
-    name = old.get("name") if isinstance(old, dict) else None
+    name = member(old, "name")
     if isinstance(name, str) and after.get("name") != name:
         raise LocalProtocolError(
             f"Cannot edit proposal {proposal.id}: it is for {name}, and an approval cannot run another tool. "

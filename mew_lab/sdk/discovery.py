@@ -22,19 +22,21 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from time import monotonic
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import CapabilityViolation, ConnectionLost, MewError, NoReply, ProtocolError
+from mew_lab.protocol.coerce import list_of, member, text_of
 from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
 from mew_lab.protocol.permit import permits_some
 from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import one_line, visible
+from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import Correlations
 from mew_lab.sdk.dispatcher import Dispatcher
@@ -46,6 +48,7 @@ from mew_lab.sdk.slices import in_slices
 __all__ = [
     "CHANGED",
     "MAX_TOOLS",
+    "CachedTools",
     "DiscoveredTool",
     "Discovery",
     "DiscoveryStatus",
@@ -100,9 +103,7 @@ class DiscoveredTool(NamedTuple):
     @property
     def is_for_models(self) -> bool:
         """Whether a model may be shown it; its participant may say that only its pages call it (MCP Apps)."""
-        meta = self.more.get("_meta")
-        page = meta.get("ui") if isinstance(meta, dict) else None
-        visibility = page.get("visibility") if isinstance(page, dict) else None
+        visibility = member(self.more, "_meta", "ui", "visibility")
         return not isinstance(visibility, list) or "model" in visibility
 
 
@@ -119,6 +120,15 @@ class DiscoveryStatus(NamedTuple):
     attempts: int = 0
     has_tools: bool = False
     error: str = ""
+
+
+class CachedTools(NamedTuple):
+    """The tools of a participant that are kept: the time of their list, and the seconds for which it counts as fresh."""
+
+    participant: str
+    tools: tuple[DiscoveredTool, ...]
+    timestamp: datetime
+    ttl: float
 
 
 class ToolsChange(NamedTuple):
@@ -140,6 +150,7 @@ class _Known:
     outdated: bool = False
 
 
+@explains_arguments
 class Discovery:
     """The tools of other participants that one participant has discovered.
 
@@ -181,6 +192,31 @@ class Discovery:
     def get_available_tools(self) -> list[DiscoveredTool]:
         """Every known tool, grouped by participant. A list stays while it is being requested again."""
         return [tool for known in self._known.values() for tool in known.reading.tools]
+
+    @property
+    def discovered_tools(self) -> dict[str, tuple[DiscoveredTool, ...]]:
+        """The known tools by the name of their participant, those without any left out."""
+        return {name: known.reading.tools for name, known in self._known.items() if known.reading.tools}
+
+    @property
+    def participant_discovery_status(self) -> dict[str, DiscoveryStatus]:
+        """`get_discovery_status()`."""
+        return self.get_discovery_status()
+
+    @property
+    def tool_cache(self) -> list[CachedTools]:
+        """The list of each participant that has sent one, with its time; `pace.ttl` is its `ttl`.
+
+        Spec: SDK "Tool Discovery and State Management".
+        """
+        now, clock = self._now(), self._clock()
+        return [
+            CachedTools(
+                name, known.reading.tools, now - timedelta(seconds=clock - known.told_at), self.pace.ttl
+            )
+            for name, known in self._known.items()
+            if known.told_at is not None
+        ]
 
     def get_whole_lists(self) -> dict[str, tuple[dict[str, Any], ...]]:
         """The callable entries of each participant that has listed its tools to the end, by name."""
@@ -496,10 +532,7 @@ async def list_tools(correlations: Correlations, participant: str, *, timeout: f
     params: dict[str, Any] = {}
     while True:
         payload = {"method": "tools/list", **({"params": params} if params else {})}
-        what = f"{participant}/tools/list"
-        answer = await correlations.call(
-            (participant,), payload, what=what, timeout=timeout, kind="mcp/request"
-        )
+        answer = await correlations.call((participant,), payload, timeout=timeout, kind="mcp/request")
         await in_slices(reader.take(answer))
         if not reader.next_cursor:
             return reader.reading()
@@ -562,9 +595,7 @@ class ToolReader:
 
     def take(self, result: object) -> Steps[None]:
         """Takes the result of one request. A result that holds no list of tools ends the list as an empty page."""
-        page = result if isinstance(result, Mapping) else {}
-        listed, cursor = page.get("tools"), page.get("nextCursor")
-        entries = listed if isinstance(listed, list) else []
+        entries, cursor = list_of(member(result, "tools")), member(result, "nextCursor")
         room = max(0, MAX_ENTRIES - self._read)
         for entry in entries[:room]:
             yield from self._take(entry)
@@ -619,8 +650,8 @@ class ToolReader:
         elif len(text) > self._room:
             self._omit(f"beyond {MAX_BYTES} bytes", name)
         else:
-            description, annotations = entry.get("description"), entry.get("annotations")
-            description = description[:MAX_DESCRIPTION] if isinstance(description, str) else ""
+            description = text_of(entry.get("description"), MAX_DESCRIPTION)
+            annotations = entry.get("annotations")
             if not isinstance(annotations, dict) or (yield from _size(annotations)) > MAX_ANNOTATIONS:
                 annotations = {}
             more = {key: entry[key] for key in MORE if key in entry}
@@ -645,8 +676,7 @@ class ToolReader:
 
 def needs_task(entry: object) -> bool:
     """Whether the entry of a tool says that it runs only as a task (MCP 2025-11-25, Tasks)."""
-    execution = entry.get("execution") if isinstance(entry, dict) else None
-    return isinstance(execution, dict) and execution.get("taskSupport") == "required"
+    return bool(member(entry, "execution", "taskSupport") == "required")
 
 
 def _callable(name: str) -> bool:

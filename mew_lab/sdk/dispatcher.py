@@ -35,7 +35,7 @@ from mew_lab.protocol.payloads import KIND_OF
 from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.signal import Signal, run_later
+from mew_lab.sdk.signal import Signal, fit_handler, run_later
 
 __all__ = ["Dispatcher"]
 
@@ -66,21 +66,21 @@ class Dispatcher:
 
     def on(self, model: type[Model], handler: Callable[[Envelope, Model], object]) -> None:
         """Calls `handler(envelope, payload)` for each well-formed message of the kind that `model` describes."""
-        self._add(KIND_OF[model], handler)
+        self._add(KIND_OF[model], fit_handler(handler, 2))
 
     def on_any(self, handler: Callable[[Envelope], object]) -> None:
         """Calls `handler(envelope)` for each well-formed message, also of the gateway and of unknown kinds.
 
         The coroutine of a coroutine function runs as a task, as in all methods of this class.
         """
-        self._add("", handler)
+        self._add("", fit_handler(handler))
 
     def on_entry(self, handler: Callable[[Entry], object]) -> None:
         """Calls `handler(entry)` for each message before any other handler, malformed ones included.
 
         `seq` counts all messages.
         """
-        self._entry_handlers.append(handler)
+        self._entry_handlers.append(fit_handler(handler))
 
     def on_echo(self, handler: Callable[[Envelope], Any]) -> Callable[[], None]:
         """Calls `handler` with each echo of an own message, well-formed or not."""

@@ -7,6 +7,7 @@ these requests in one order (R1), so the executor knows the first one. It execut
 `Executions.take` judges each request of the participant before it goes to the `RequestServer`:
 
     it names no proposal, or another call than the proposed one      an ordinary request
+    too few deciders say yes to it now, where there is a quorum      refused, and uses nothing up
     it is the fulfilment that the ledger accepted                    executed, once it is written down
     its proposal was fulfilled before                                refused, after the answer of the executed one
     its proposal was withdrawn                                       refused
@@ -21,7 +22,7 @@ only within its process, and refuses to execute proposals that it has not seen.
 The refusal comes after the answer of the executed request, because peers take the first answer to any request about
 their proposal as its outcome.
 
-Spec: §3.2.1, rulings R1, R6, R17, R32, R35.
+Spec: §3.2.1, rulings R1, R6, R17, R32, R35, R39.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -364,6 +365,9 @@ class Executions:
         name: The id of the participant.
         file: Where executed fulfilments are kept, made at the first one; None keeps them in memory alone.
         take_own: Executes or refuses a request by its sender's own right; returns whether it is executed now.
+        judge: The refusal of a request for which a quorum is missing; None where none is. It gets the proposals that the
+            request fulfils, and whether it may fulfil one that was not seen.
+        reopen: Called with a fulfilment that was so refused: for the ledger, it has used nothing up.
     """
 
     def __init__(
@@ -374,8 +378,14 @@ class Executions:
         name: Callable[[], str],
         file: Callable[[], ExecutionFile | None],
         take_own: Callable[[Envelope, McpRequest], bool],
+        judge: Callable[[Envelope, Sequence[Proposal], bool], RpcError | None] = lambda request, of, unseen: (
+            None
+        ),
+        reopen: Callable[[Entry], object] = lambda request: None,
     ) -> None:
-        self._take_own = take_own
+        self._execute_own = take_own
+        self._judge = judge
+        self._reopen = reopen
         self._proposals = proposals
         self._server = server
         self._name = name
@@ -425,12 +435,14 @@ class Executions:
         if (replaced := self._find_replaced(request, known)) is not None:
             return self._refuse_executed(request, payload, replaced)
         fulfilled: list[tuple[str, str]] = []  # proposer, proposal
+        seen: list[Proposal] = []
         for proposal in known:
             if proposal.request is None or proposal.request.envelope is not request:
                 continue
             if (before := self._executed.get(_short(proposal.id))) is not None:  # the same request once more
                 return self._refuse_executed(request, payload, before)
             fulfilled.append((proposal.proposer, proposal.id))
+            seen.append(proposal)
         held = {proposal.id for proposal in known}
         for id in ids:
             if id in held:
@@ -444,6 +456,12 @@ class Executions:
             return self._refuse_withdrawn(request, payload, ended)
         if not fulfilled:
             return self._take_own(request, payload)
+        if (lacking := self._judge(request, seen, len(fulfilled) > len(seen))) is not None:
+            self._server.refuse(request, payload, lacking)
+            for proposal in seen[:1]:
+                assert proposal.request is not None
+                self._reopen(proposal.request)
+            return False
         call, by = _digest_call(request), request.sender
         same = call_key(request.payload) if has_effect(payload.method) else ""
         executed = [
@@ -466,6 +484,12 @@ class Executions:
             self._executed[one.proposal] = execution  # by the id as it is noted
         self._server.take(request, payload, guard=execution)
         return True
+
+    def _take_own(self, request: Envelope, payload: McpRequest) -> bool:
+        if (lacking := self._judge(request, (), False)) is not None:
+            self._server.refuse(request, payload, lacking)
+            return False
+        return self._execute_own(request, payload)
 
     def _find_replaced(self, request: Envelope, known: list[Proposal]) -> _Execution | None:
         """The execution of an earlier proposal, where a request approves that one, and not the one that has its id now.

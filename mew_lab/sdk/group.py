@@ -36,20 +36,43 @@ async def run_all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 class RunningTasks(set[asyncio.Task[Any]]):
-    """Tasks in the background, each until it ends: one without a reference may be collected while it runs."""
+    """Tasks in the background, each until it ends: one without a reference may be collected while it runs.
+
+    Args:
+        report: Called with an exception that a task raises; None leaves it to those that await the task.
+    """
+
+    def __init__(self, *, report: Callable[[Exception], object] | None = None) -> None:
+        super().__init__()
+        self._report = report
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Runs the work as one of these tasks."""
         task = asyncio.get_running_loop().create_task(work)
         self.add(task)
-        task.add_done_callback(self.discard)
+        task.add_done_callback(self._note_end)
         return task
 
-    async def end(self) -> None:
-        """Cancels all of them, and waits for their ends."""
-        for task in tuple(self):
+    def cancel(self) -> set[asyncio.Task[Any]]:
+        """Cancels all of them but the calling one, and returns them."""
+        others = {*self} - {asyncio.current_task()}
+        for task in others:
             task.cancel()
-        await asyncio.gather(*self, return_exceptions=True)
+        return others
+
+    async def end(self, *, within: float | None = None) -> None:
+        """Cancels all of them but the calling one, and waits for their ends; at most for so many seconds."""
+        if others := self.cancel():
+            ended, _ = await asyncio.wait(others, timeout=within)
+            for task in ended:
+                task.cancelled() or task.exception()  # marks it as retrieved
+
+    def _note_end(self, task: asyncio.Task[Any]) -> None:
+        self.discard(task)
+        if self._report is not None and not task.cancelled():
+            fault = task.exception()
+            if isinstance(fault, Exception):
+                self._report(fault)
 
 
 def run_aside(work: Callable[[], T], *, name: str) -> asyncio.Future[T]:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import MewError, ProtocolError, ToolFailed
 from mew_lab.ledger.calls import CallIndex, CallLedger, Proposal, tool_of
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import member, text_of
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.json_steps import parse_steps
 from mew_lab.protocol.kept import (
@@ -423,18 +424,14 @@ class KeptResults:
 
     def _request(self, uri: ResultUri) -> Call:
         payload = {"method": READ_RESULT, "params": {"uri": str(uri)}}
-        what = f"{uri.participant}/{READ_RESULT}"
-        return self._correlations.call(
-            (uri.participant,), payload, what=what, timeout=ASKED_WITHIN, kind="mcp/request"
-        )
+        return self._correlations.call((uri.participant,), payload, timeout=ASKED_WITHIN, kind="mcp/request")
 
     @staticmethod
     async def _answer_to(call: Call, what: str) -> dict[str, Any]:
         try:
             answer = await call
         except ToolFailed as fault:
-            code = fault.data.get("code") if isinstance(fault.data, Mapping) else None
-            helps = WHAT_HELPS.get(code, "") if isinstance(code, str) else ""
+            helps = WHAT_HELPS.get(text_of(member(fault.data, "code")), "")
             raise MewError(f"Cannot read {what}: {one_line(str(fault), 300)}{helps}") from None
         return answer if isinstance(answer, dict) else {}
 
@@ -457,9 +454,8 @@ def _piece(answer: Mapping[str, Any], what: str) -> bytes:
     """The bytes of a part."""
     contents = answer.get("contents")
     content = contents[0] if isinstance(contents, list) and contents else None
-    blob = content.get("blob") if isinstance(content, Mapping) else None
     try:
-        return base64.b64decode(blob, validate=True) if isinstance(blob, str) else b""
+        return base64.b64decode(text_of(member(content, "blob")), validate=True)
     except (binascii.Error, ValueError):
         raise MewError(f"Cannot read {what}: a part of it is malformed") from None
 

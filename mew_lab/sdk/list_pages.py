@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import mapping_of
 from mew_lab.protocol.envelope import compact, read_strict, too_deep
 from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import utf8_size
@@ -87,7 +88,7 @@ class PagedLists:
         if isinstance(cursor, str) and (ours := _CURSOR.fullmatch(cursor)):
             return self._page(member, ours[1], int(ours[2]))
         result = await self._answerer.answer(method, params)
-        entries = result.get(member) if isinstance(result, dict) else None
+        entries = mapping_of(result).get(member)
         if not isinstance(entries, list):
             return result
         page, left_out = await in_slices(self._split(member, result, entries))

@@ -11,18 +11,18 @@ Spec: SDK "Layer 1" (ClientOptions), "Layer 2" (ParticipantOptions), "Layer 3" (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.address import read_host
 from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import did_you_mean, kind_of
 
-__all__ = ["OPTIONS", "PHASES", "Option", "option_of", "value_of"]
+__all__ = ["OPTIONS", "PHASES", "Option", "client_options", "option_of", "value_of"]
 
 PHASES = ("system", "reason", "act", "respond")
 OLDER = {"thinking_enabled": "reasoning_enabled"}  # in files that were written before the option was renamed
@@ -74,12 +74,11 @@ def _secret(value: Any) -> Token:
 def _base_url(value: Any) -> str:
     url = _nonempty(value)
     try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+        read_host(url)
     except ValueError:
-        good = False
-    if not good:
-        raise _Unfit("must be an address such as http://127.0.0.1:8000/v1, without user and password")
+        raise _Unfit(
+            "must be an address such as http://127.0.0.1:8000/v1, without user and password"
+        ) from None
     return url
 
 
@@ -124,6 +123,12 @@ def _choice(*words: str) -> Callable[[Any], str]:
         return value
 
     return read
+
+
+def _tool_choice(value: Any) -> str:
+    if value not in ("auto", "none", "required") and "/" not in _text(value):
+        raise _Unfit("must be auto, none, required or the participant/tool to call")
+    return _text(value)
 
 
 def _prompts(value: Any) -> dict[str, str]:
@@ -195,7 +200,7 @@ OPTIONS: Mapping[str, Option] = {
     "temperature": Option("agent", _number("a number from 0 to 2", lambda number: 0 <= number <= 2)),
     "max_reply_tokens": Option("agent", _whole_number(1)),
     "model_timeout": Option("agent", _SECONDS, seconds=True),
-    "tool_choice": Option("agent", _nonempty),
+    "tool_choice": Option("agent", _tool_choice),
     "images": Option("agent", _boolean),
     "text_calls": Option("agent", _boolean),
     "silence_notice": Option("agent", _SECONDS, seconds=True),
@@ -245,3 +250,28 @@ def value_of(spelt: str, value: Any, *, source: str) -> Any:
     if option.seconds and "_" not in spelt and read is not None:
         return read / 1000.0
     return read
+
+
+def client_options(values: Mapping[str, Any], accepted: Collection[str], *, source: str) -> dict[str, Any]:
+    """The values of these arguments of `MEWClient`, checked where they are settings.
+
+    Args:
+        accepted: the names of all its arguments.
+
+    Raises:
+        ConfigError: it has no such argument, or does not take its value; the error names the nearest one.
+    """
+    for name in values:
+        if name not in accepted:
+            nearest = _SPELLINGS.get(name, "")
+            if nearest not in accepted:
+                hint = did_you_mean(name, accepted) or f"there are {', '.join(accepted)}"
+            elif OPTIONS[nearest].seconds:
+                hint = f"did you mean {nearest!r}, which is in seconds?"
+            else:
+                hint = f"did you mean {nearest!r}?"
+            raise ConfigError(f"{source}: {one_line(name, 60)!r} is none; {hint}", key=name)
+    return {
+        name: value_of(name, value, source=source) if name in OPTIONS else value
+        for name, value in values.items()
+    }

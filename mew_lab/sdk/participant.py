@@ -17,21 +17,22 @@ Spec: §3.1 to §3.4, §4.3, §8.2, SDK "Layer 2".
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mew_lab.errors import LocalProtocolError, MewError, ProposalEnded, Refused
-from mew_lab.ledger.calls import Change, Proposal, tool_of
+from mew_lab.errors import ConfigError, LocalProtocolError, MewError, ProposalEnded, Refused
+from mew_lab.ledger.calls import Change, Proposal, method_of, tool_of
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GrantChange
-from mew_lab.ledger.ledger import Ledger
+from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.ledger.streams import StreamChange
 from mew_lab.ledger.unknown_calls import DAY, UnknownCall, UnknownCalls, has_effect, may_repeat
@@ -42,48 +43,58 @@ from mew_lab.protocol.permit import read_capabilities
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.violations import refusal
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.chats import Chats
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.controls import Controls
 from mew_lab.sdk.correlations import Correlations, cancellation_of
 from mew_lab.sdk.decisions import draft_approval, draft_rejection, draft_withdrawal
+from mew_lab.sdk.delegates import SpecificationNames
 from mew_lab.sdk.discovery import Discovery, list_tools
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.executions import ExecutionFile, Executions, SpaceIdentity
 from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.kept_results import KeptResults
 from mew_lab.sdk.list_pages import PagedLists
+from mew_lab.sdk.options import client_options
+from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.repeats import FirstCall, Repeats
 from mew_lab.sdk.request_rows import Rows
 from mew_lab.sdk.request_server import AnswerMethod, MethodAnswerer, RequestServer
 from mew_lab.sdk.result_store import ResultLimits, ResultStore
+from mew_lab.sdk.reviews import Reviews, judge_quorum
 from mew_lab.sdk.rights import OwnCapabilities
-from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, names, tool_call
+from mew_lab.sdk.sender import ACCEPTED_WITHIN, MessageSender, Names, given, names, tool_call
 from mew_lab.sdk.settings import Settings
-from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.signal import Signal, at_once, begins_unawaited, fit_handler
 from mew_lab.sdk.slices import in_slices
 from mew_lab.sdk.streams import Streams
 from mew_lab.sdk.telemetry import Telemetry
-from mew_lab.sdk.tools import Answerer, ToolBox
+from mew_lab.sdk.tools import Answerer, RpcError, ToolBox
 
-__all__ = ["Call", "MEWParticipant"]
+__all__ = ["PARTICIPANT_OPTIONS", "Call", "MEWParticipant"]
 
 logger = logging.getLogger(__name__)
 BY_SCRIPT: Mapping[str, Any] = MappingProxyType({"how": "script", "by": "a script"})
 NOTES_WITHIN = 2.0  # seconds that `stop` waits for notes that are on their way
 
 
-class MEWParticipant:
+@explains_arguments
+class MEWParticipant(SpecificationNames, adds_handlers=True):
     """One participant of one space; `async with` joins and leaves.
 
     `client` is its connection, `tools` answers requests, `proposals` are those of the ledger, `correlations` the
     messages that await an answer. Its other parts are `discovery` (tools of others), `chats` (messages that await an
     acknowledgement), `streams`, `results` (those that no message can hold), `rights` (grants), `controls` (pause and
-    the rest of §3.9) and `telemetry`. `sender` sends messages that have no method of their own.
+    the rest of §3.9) and `telemetry`. `sender` sends messages that have no method of their own. The names that the
+    specification puts on a participant are here, too (`SpecificationNames`).
+
+    An `on_…` method of a subclass that needs no argument besides `self` is a hook, such as `async def on_ready(self)`.
 
     Args:
-        client: the connection; None makes one from `gateway`, `space`, `token` and `participant_id`.
+        client: the connection; None makes one from `gateway`, `space`, `token`, `participant_id` and `options`.
+        options: further arguments of `MEWClient`, such as `reconnect` or `heartbeat_interval`.
         tools: a ToolBox, or another object that answers MCP requests.
         request_timeout: the default timeout of a request in seconds; None waits without a limit. A proposal waits
             for people, so only the timeout of its call limits it.
@@ -93,12 +104,16 @@ class MEWParticipant:
         strict_unknown: whether it refuses to repeat a call of unknown outcome even where its tool says that it only
             reads, or that a second call does no more than the first. Spec: R35.
         repeats_within: the seconds in which such a call counts as a repeat.
+        quorum: how many of which participants must have said yes to a call before it is executed; None takes that of
+            its `tools`, else one decision is enough. Spec: R39.
+        logical: maps the id of a connection to the name of its participant; by default each id is a participant.
         results: how much it keeps of results that no message can hold, and how long; or the store that has them.
             They stand below `state`, and without that it keeps none. Spec: R43.
 
     Spec: SDK "Layer 2".
     """
 
+    @explains_arguments
     def __init__(
         self,
         client: MEWClient | None = None,
@@ -113,11 +128,26 @@ class MEWParticipant:
         strict_unknown: bool = False,
         repeats_within: float = DAY,
         results: ResultStore | ResultLimits | None = None,
+        quorum: Quorum | None = None,
+        logical: Callable[[str], str] = str,
+        **options: Any,
     ) -> None:
-        self.client = client or MEWClient(gateway, space=space, token=token, participant_id=participant_id)
+        if client is not None and (options or gateway):
+            which = next(iter(options), "gateway")
+            raise ConfigError(
+                f"Cannot make a participant with both client= and {one_line(which, 60)}=: give that to the client",
+                key=which,
+            )
+        if options:
+            options = client_options(options, PARTICIPANT_OPTIONS, source="The options of a participant")
+        self.client = client or MEWClient(
+            gateway, space=space, token=token, participant_id=participant_id, **options
+        )
         self.tools: Any = tools if tools is not None else ToolBox()
         self.ledger = Ledger(me=self.client.id, members=self.client.members)
         self.proposals = self.ledger.calls.proposals
+        self.quorum = quorum if quorum is not None else getattr(self.tools, "quorum", None)
+        self.reviews = Reviews(logical=logical, on_fault=self.client.report)
         self.strict_unknown = strict_unknown
         self.unknown_calls = UnknownCalls(within=repeats_within)
         self.correlations = Correlations(
@@ -148,6 +178,8 @@ class MEWParticipant:
             name=lambda: self.client.id or "",
             file=lambda: self._make_execution_file(state),
             take_own=self._repeats.take,
+            judge=self._judge_quorum,
+            reopen=lambda request: self._follow(tuple(self.ledger.calls.reopen(request, request.id))),
         )
         self._deciding: set[str] = set()
         self._notes = RunningTasks()  # that are on their way
@@ -181,6 +213,7 @@ class MEWParticipant:
             changed.add(self._note_changed_list)
         self._ready.add(self.controls.readmit)
         self._register()
+        self._add_hooks()
 
     def _register(self) -> None:
         """Adds all handlers. Their order matters: the ledger observes a message before the parts get it."""
@@ -190,6 +223,7 @@ class MEWParticipant:
         dispatcher.on(SystemError, self._note_error)
         dispatcher.on(SystemPresence, self._note_presence)
         self.telemetry.register(dispatcher)
+        self.reviews.register(dispatcher)
         self.discovery.register(dispatcher)
         self.controls.register(dispatcher)
         self.chats.register(dispatcher)
@@ -216,12 +250,14 @@ class MEWParticipant:
         await self.stop()
 
     async def start(self) -> None:
-        """Joins the space; raises as `MEWClient.connect`."""
+        """Joins the space; raises as `MEWClient.connect`. `connect` is the same."""
         self.results.store.sweep()
         await self.client.connect()
 
+    @begins_unawaited
     async def stop(self, *, settle: float = 0.0) -> None:
-        """Stops answering and leaves the space; running answers may still take `settle` seconds."""
+        """Stops answering and leaves the space; running answers may still take `settle` seconds. `disconnect` is the
+        same."""
         if self._notes:
             await asyncio.wait(self._notes, timeout=NOTES_WITHIN)
         await self.controls.leave()
@@ -231,6 +267,8 @@ class MEWParticipant:
         self._executions.stop()
         await self.client.disconnect()
         await self.discovery.close()
+
+    connect, disconnect = start, stop
 
     def _find_room(self) -> int:
         """The bytes of a message that both this client and its gateway take."""
@@ -284,7 +322,7 @@ class MEWParticipant:
         """Offers a typed function, or `{"name", "description", "inputSchema", "execute"}`; see `ToolBox.add`."""
         self.tools.add(tool, **options)
 
-    def register_resource(self, uri: str, content: Any, **options: Any) -> None:
+    def register_resource(self, uri: str | Mapping[str, Any], content: Any = None, **options: Any) -> None:
         """Offers a text, bytes, or the result of a function; see `ToolBox.add_resource`."""
         self.tools.add_resource(uri, content, **options)
 
@@ -293,7 +331,7 @@ class MEWParticipant:
 
         It may take its time, returns the result, or raises an RpcError. It is cancelled when the requester cancels.
         """
-        self._answerer.methods[method] = answer
+        self._answerer.methods[method] = fit_handler(answer)
 
     # --- calls ---
 
@@ -347,7 +385,6 @@ class MEWParticipant:
         Spec: §3.1.1, §3.2.
         """
         to, payload = tool_call(target, arguments)
-        about = names(correlation_id)
         return self.correlations.call(
             to,
             payload,
@@ -355,7 +392,7 @@ class MEWParticipant:
             timeout=timeout,
             resilient=resilient,
             kind="mcp/proposal" if propose else None,
-            about=about,
+            about=names(correlation_id),
             context=context,
             progress=progress,
             proposal_progress=proposal_progress,
@@ -384,16 +421,13 @@ class MEWParticipant:
         propose: bool = False,
     ) -> Call:
         """Any MCP request (`{"method", "params"}`), routed and described as by `call`. Spec: §3.1.1, §3.2."""
-        what = f"{', '.join(names(to))}/{payload.get('method')}"
-        about = names(correlation_id)
         return self.correlations.call(
             names(to),
             payload,
-            what=what,
             timeout=timeout,
             resilient=resilient,
             kind="mcp/proposal" if propose else None,
-            about=about,
+            about=names(correlation_id),
             context=context,
         )
 
@@ -406,18 +440,22 @@ class MEWParticipant:
         """
         return list((await list_tools(self.correlations, participant, timeout=timeout)).entries)
 
-    async def notify(
+    async def wait_for_pending_discoveries(self, *, timeout: float) -> bool:
+        """Waits until no discovery of tools is in progress, at most `timeout` seconds; returns whether that is so."""
+        return await self.discovery.wait_for_pending_discoveries(timeout)
+
+    @at_once
+    def notify(
         self, method: str, params: Mapping[str, Any] | None = None, *, to: Names = ()
-    ) -> Envelope:
+    ) -> Coroutine[Any, Any, Envelope]:
         """Sends an MCP notification (`notifications/…`), which has no answer; raises as `chat`. Spec: §3.1."""
-        payload: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            payload["params"] = dict(params)
-        return await self.sender.say("mcp/request", payload, to=to)
+        payload = given(jsonrpc="2.0", method=method, params=None if params is None else dict(params))
+        return self.sender.hand_over("mcp/request", payload, to=to)
 
-    # --- chat ---
+    # --- chat; these messages are sent at once, whether they are awaited or not ---
 
-    async def chat(
+    @at_once
+    def chat(
         self,
         text: str,
         to: Names = (),
@@ -425,14 +463,15 @@ class MEWParticipant:
         format: str | None = None,
         correlation_id: Names = (),
         context: str | None = None,
-    ) -> Envelope:
+    ) -> Coroutine[Any, Any, Envelope]:
         """Sends a chat to everybody, or to the participants in `to`. `format` is `plain` or `markdown`. Spec: §3.4.
 
         Raises:
             CapabilityViolation: this participant may not chat.
         """
-        payload = {"text": text} if format is None else {"text": text, "format": format}
-        return await self.sender.say("chat", payload, to=to, about=correlation_id, context=context)
+        return self.sender.hand_over(
+            "chat", given(text=text, format=format), to=to, about=correlation_id, context=context
+        )
 
     def ask(self, text: str, to: Names, *, timeout: float | None = None) -> Call:
         """Sends `text` as a chat, such as to an agent; awaiting the returned call gives the text of the answer.
@@ -449,17 +488,21 @@ class MEWParticipant:
         """
         return self.correlations.ask(text, names(to), timeout=timeout)
 
-    async def acknowledge_chat(self, message_id: str, to: Names = (), status: str = "received") -> Envelope:
+    @at_once
+    def acknowledge_chat(
+        self, message_id: str, to: Names = (), status: str = "received"
+    ) -> Coroutine[Any, Any, Envelope]:
         """Acknowledges a chat message. Spec: §3.4.1."""
-        sent = await self.sender.say("chat/acknowledge", {"status": status}, to=to, about=message_id)
+        sent = self.sender.hand_over("chat/acknowledge", {"status": status}, to=to, about=message_id)
         self.chats.settle(message_id, "acknowledged")
         return sent
 
-    async def cancel_chat(
+    @at_once
+    def cancel_chat(
         self, message_id: str, to: Names = (), reason: str = "handled_elsewhere"
-    ) -> Envelope:
+    ) -> Coroutine[Any, Any, Envelope]:
         """Cancels a chat message, so that it needs no attention. Spec: §3.4.2."""
-        sent = await self.sender.say("chat/cancel", {"reason": reason}, to=to, about=message_id)
+        sent = self.sender.hand_over("chat/cancel", {"reason": reason}, to=to, about=message_id)
         self.chats.settle(message_id, "cancelled")
         return sent
 
@@ -709,8 +752,10 @@ class MEWParticipant:
         """Passes a message, malformed or not, to the ledger, and its changes to the parts."""
         changes = self.ledger.observe(entry)
         self._executions.observe(entry)
-        if not changes:  # most messages between others
-            return
+        if changes:  # most messages between others change nothing
+            self._follow(changes)
+
+    def _follow(self, changes: tuple[LedgerChange, ...]) -> None:
         chats: list[ChatChange] = []
         streams: list[StreamChange] = []
         for change in changes:
@@ -786,6 +831,14 @@ class MEWParticipant:
         )
         return held.permit("space/kick", (), {"participant_id": self.client.id or ""}).allowed
 
+    def _judge_quorum(
+        self, request: Envelope, proposals: Sequence[Proposal], unseen: bool
+    ) -> RpcError | None:
+        """The refusal of a request for which a quorum is missing; None where none is. Spec: R39."""
+        if self.quorum is None or not has_effect(method_of(request.payload)):
+            return None
+        return judge_quorum(self.quorum, self.reviews, request, proposals, unseen=unseen)
+
     def _find_first(self, request: Envelope, payload: McpRequest) -> FirstCall | None:
         """The call of unknown outcome that a request repeats; None where it repeats none. Spec: R35."""
         if not has_effect(payload.method):
@@ -824,6 +877,16 @@ class MEWParticipant:
                 self._follow_call(change)
         self.correlations.lose(error)
         self.telemetry.lost()
+        self.reviews.lose()
         self.rights.lost()
         self.streams.lost([change for change in ended if isinstance(change, StreamChange)])
         self.discovery.lost()
+
+
+PARTICIPANT_OPTIONS = frozenset(
+    name
+    for kind in (MEWParticipant, MEWClient)
+    for name, parameter in inspect.signature(kind).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+)
+"""The names of the arguments of a participant, those of its client among them."""

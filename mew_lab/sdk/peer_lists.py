@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError, ProtocolError
+from mew_lab.protocol.coerce import list_of, member
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.payloads.mcp import McpRequest
 from mew_lab.protocol.payloads.system import SystemPresence
@@ -116,9 +117,8 @@ class PeerLists:
         for _ in range(MAX_PAGES):
             payload = {"method": method, **({"params": params} if params else {})}
             answer = await self._participant.mcp_request(participant, payload, timeout=ANSWER_WITHIN)
-            page = answer if isinstance(answer, dict) else {}
-            listed, cursor = page.get(METHODS[method]), page.get("nextCursor")
-            for entry in listed if isinstance(listed, list) else ():
+            cursor = member(answer, "nextCursor")
+            for entry in list_of(member(answer, METHODS[method])):
                 room -= _size(entry)
                 if room < 0 or len(entries) >= MAX_ENTRIES:
                     return entries

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from mew_lab.errors import MewError
+from mew_lab.protocol.coerce import is_number, member, text_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.request_server import ASKED
@@ -81,8 +81,7 @@ def progress_relay(participant: Connected) -> OnProgress | None:
 
 def token_of(params: object) -> str | int | None:
     """The progress token in the params of a request; None where it has none."""
-    meta = params.get("_meta") if isinstance(params, Mapping) else None
-    token = meta.get("progressToken") if isinstance(meta, Mapping) else None
+    token = member(params, "_meta", "progressToken")
     return token if isinstance(token, str | int) and not isinstance(token, bool) else None
 
 
@@ -94,20 +93,10 @@ def read_progress(payload: Mapping[str, Any]) -> tuple[Any, Progress] | None:
     done, total, message = params.get("progress"), params.get("total"), params.get("message")
     if not _is_amount(done):
         return None
-    text = (
-        one_line(" ".join(message[: 4 * MAX_MESSAGE].split()), MAX_MESSAGE)
-        if isinstance(message, str)
-        else ""
-    )
+    text = one_line(" ".join(text_of(message, 4 * MAX_MESSAGE).split()), MAX_MESSAGE)
     known = float(total) if _is_amount(total) and total > 0 else None
     return params.get("progressToken"), Progress(float(done), known, text)
 
 
 def _is_amount(value: Any) -> TypeGuard[float]:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and abs(value) < 1e15
-        and math.isfinite(value)
-        and value >= 0
-    )
+    return is_number(value) and 0 <= value < 1e15  # nor NaN

@@ -20,6 +20,7 @@ from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.visible import visible
 
 __all__ = [
+    "ARGUMENTS",
     "ID",
     "TO",
     "Rows",
@@ -163,9 +164,8 @@ def is_routine(pointer: str, text: str) -> bool:
     return named or usual or progress or pointer in (TO, ID)
 
 
-_PROGRESS = re.compile(
-    r'\{"progressToken": (?:"[\w-]{1,20}"|\d{1,15})\}', re.ASCII
-)  # of a client; it names a call
+# of a client; it names a call
+_PROGRESS = re.compile(r'\{"progressToken": (?:"[\w-]{1,20}"|\d{1,15})\}', re.ASCII)
 
 
 _ROUTINE_WORDS = {

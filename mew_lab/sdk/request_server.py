@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from mew_lab.errors import ConnectionLost, LocalProtocolError
 from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import member
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import unknown_outcome
 from mew_lab.protocol.kept import READ_RESULT, is_result_uri
@@ -217,7 +218,7 @@ class RequestServer:
         Args:
             note: the notification; `params` are its own.
         """
-        called = params.get("requestId") if isinstance(params, Mapping) else None
+        called = member(params, "requestId")
         is_same = (
             isinstance(called, str | int)
             and not isinstance(called, bool)
@@ -348,9 +349,8 @@ class RequestServer:
 
 def _shorten(error: Mapping[str, Any]) -> dict[str, Any]:
     """An error of a tool that any gateway takes: the beginning of its message, and of its data the code alone."""
-    code, data = error["code"], error.get("data")
+    code, kind = error["code"], member(error, "data", "code")
     code = code if isinstance(code, int) and abs(code) < 1 << 31 else INTERNAL_ERROR
-    kind = data.get("code") if isinstance(data, Mapping) else None
     known = {"code": one_line(kind, 80)} if isinstance(kind, str) else None
     return RpcError(code, one_line(str(error["message"]), MAX_SHOWN), data=known).payload()
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.errors import OutcomeUnknown, ToolFailed
+from mew_lab.protocol.coerce import line_of, list_of, mapping_of, member
 from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, for_text, raw_text, read_parts
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.intake import SENT_UNKNOWN, answer_fault, first_unknown, unknown_outcome
 from mew_lab.protocol.text import cut
-from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.returned_values import blocks_of
 
 __all__ = ["ToolResult", "result_of"]
@@ -47,13 +47,12 @@ class ToolResult:
     @property
     def content(self) -> list[dict[str, Any]]:
         """The content blocks that are objects; empty where there are none."""
-        blocks = self.raw.get("content") if isinstance(self.raw, dict) else None
-        return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+        return [block for block in list_of(member(self.raw, "content")) if isinstance(block, dict)]
 
     @property
     def structured(self) -> Any:
         """The value of `structuredContent`; None where there is none."""
-        return self.raw.get("structuredContent") if isinstance(self.raw, dict) else None
+        return member(self.raw, "structuredContent")
 
     @property
     def text(self) -> str:
@@ -90,10 +89,10 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
     error = payload.get("error")
     unknown = unknown_outcome(payload)
     if error is not None or unknown:
-        fields = error if isinstance(error, dict) else {}
-        code, message = fields.get("code"), fields.get("message")
+        fields = mapping_of(error)
+        code = fields.get("code")
         code = code if isinstance(code, int) and not isinstance(code, bool) else None
-        stated = one_line(message, MAX_SHOWN) if isinstance(message, str) else ""
+        stated = line_of(fields.get("message"), MAX_SHOWN)
         if unknown:
             wrong = f"its answer {unknown}" if unknown == answer_fault(payload) or not stated else ""
             said = "; ".join(filter(None, (wrong, stated))).rstrip(".")
@@ -108,7 +107,7 @@ def result_of(payload: Mapping[str, Any], *, method: str, what: str) -> Any:
     if method != "tools/call":
         return raw
     result = ToolResult(raw)
-    if isinstance(raw, dict) and raw.get("isError") is True:
+    if member(raw, "isError") is True:
         raise ToolFailed(
             f"{what} failed: {for_line(read_parts(raw, most=MAX_SHOWN_PARTS), MAX_SHOWN)}", data=raw
         )

@@ -28,7 +28,7 @@ from mew_lab.protocol.payloads.payload import CapabilityPattern
 from mew_lab.protocol.permit import CLOSED, NARROW
 from mew_lab.protocol.text import write_rfc3339
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.sender import MessageSender
+from mew_lab.sdk.sender import MessageSender, given
 from mew_lab.sdk.signal import Signal
 
 __all__ = ["CapabilitiesChange", "OwnCapabilities"]
@@ -126,21 +126,17 @@ class OwnCapabilities:
         """
         capabilities = tuple(capabilities)
         self.check_extensions(capabilities)
-        payload: dict[str, Any] = {
-            "recipient": recipient,
-            "capabilities": [dict(pattern) for pattern in capabilities],
-        }
-        if reason is not None:
-            payload["reason"] = reason
-        if expires_at is not None:
-            if expires_at.tzinfo is None:
-                raise LocalProtocolError(
-                    f"Cannot grant to {recipient!r} until {expires_at}: the time needs its zone",
-                    section="§3.6.1",
-                )
-            payload["expires_at"] = write_rfc3339(expires_at)
-        if max_uses is not None:
-            payload["max_uses"] = max_uses
+        if expires_at is not None and expires_at.tzinfo is None:
+            raise LocalProtocolError(
+                f"Cannot grant to {recipient!r} until {expires_at}: the time needs its zone", section="§3.6.1"
+            )
+        payload = given(
+            recipient=recipient,
+            capabilities=[dict(pattern) for pattern in capabilities],
+            reason=reason,
+            expires_at=None if expires_at is None else write_rfc3339(expires_at),
+            max_uses=max_uses,
+        )
         return self._sender.complete("capability/grant", payload, to=recipient)
 
     def check_extensions(self, capabilities: Iterable[Mapping[str, Any]]) -> None:
@@ -178,18 +174,13 @@ class OwnCapabilities:
 
         Spec: §3.6.2, ruling R13.
         """
-        payload: dict[str, Any] = {"recipient": recipient}
         if grant_id is None and capabilities is None:
             raise LocalProtocolError(
                 f"Cannot revoke from {recipient!r} without an object: name a grant_id, or patterns (capabilities=)",
                 section="§3.6.2",
             )
-        if grant_id is not None:
-            payload["grant_id"] = grant_id
-        if capabilities is not None:
-            payload["capabilities"] = [dict(pattern) for pattern in capabilities]
-        if reason is not None:
-            payload["reason"] = reason
+        patterns = None if capabilities is None else [dict(pattern) for pattern in capabilities]
+        payload = given(recipient=recipient, grant_id=grant_id, capabilities=patterns, reason=reason)
         sent = await self._sender.say_accepted("capability/revoke", payload, to=recipient)
         return self.grants.revocation(sent.id) or Revocation.of(Entry.of(sent, 0))
 

@@ -9,7 +9,7 @@ Spec: §4.1, §4.3.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from mew_lab.errors import ConnectionLost, LocalProtocolError
@@ -19,8 +19,9 @@ from mew_lab.protocol.violations import violation
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.correlations import ACCEPTED_WITHIN, Correlations
+from mew_lab.sdk.signal import Sending, at_once
 
-__all__ = ["ACCEPTED_WITHIN", "MessageFields", "MessageSender", "Names", "names", "tool_call"]
+__all__ = ["ACCEPTED_WITHIN", "MessageFields", "MessageSender", "Names", "given", "names", "tool_call"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,11 @@ Names = str | Sequence[str]
 def names(value: Names) -> tuple[str, ...]:
     """The names as a tuple; `value` is one name or several."""
     return (value,) if isinstance(value, str) else tuple(value)
+
+
+def given(**members: Any) -> dict[str, Any]:
+    """The members of a payload that are not None."""
+    return {name: value for name, value in members.items() if value is not None}
 
 
 class MessageFields(TypedDict, total=False):
@@ -42,14 +48,13 @@ class MessageFields(TypedDict, total=False):
 
 def _draft_message(kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> dict[str, Any]:
     """The draft of a message."""
-    draft: dict[str, Any] = {
-        "kind": kind,
-        "to": names(fields.get("to", ())) or None,
-        "payload": dict(payload),
-        "correlation_id": names(fields.get("about", ())) or None,
-        "context": fields.get("context"),
-    }
-    return {key: value for key, value in draft.items() if value is not None}
+    return given(
+        kind=kind,
+        to=names(fields.get("to", ())) or None,
+        payload=dict(payload),
+        correlation_id=names(fields.get("about", ())) or None,
+        context=fields.get("context"),
+    )
 
 
 def tool_call(target: str, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -119,15 +124,24 @@ class MessageSender:
     ) -> Mapping[str, Any]:
         return self.require(_draft_message(kind, payload, **fields))
 
-    async def say(self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]) -> Envelope:
-        """Sends a message; returns it as it was sent.
+    @at_once
+    def say(
+        self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
+    ) -> Coroutine[Any, Any, Envelope]:
+        """Sends a message; awaiting it, which need not be done, gives it as it was sent.
 
         Raises:
             CapabilityViolation: this participant may not send it.
             LocalProtocolError: it is no envelope, or this participant is paused.
             ConnectionLost: there is no connection.
         """
-        return await self.client.send(self._draft(kind, payload, **fields))
+        return self.hand_over(kind, payload, **fields)
+
+    def hand_over(
+        self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]
+    ) -> Sending[Envelope]:
+        """Like `say`, for callers on the loop of the connection."""
+        return self.client.hand_over(self._draft(kind, payload, **fields))
 
     async def say_accepted(
         self, kind: str, payload: Mapping[str, Any], **fields: Unpack[MessageFields]

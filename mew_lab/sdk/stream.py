@@ -16,6 +16,7 @@ from weakref import WeakSet
 
 from mew_lab.errors import LocalProtocolError, MewError
 from mew_lab.ledger.streams import StreamFacts
+from mew_lab.protocol.coerce import mapping_of
 from mew_lab.protocol.payloads.payload import Payload
 from mew_lab.protocol.payloads.streams import (
     StreamOwnershipTransferred,
@@ -157,8 +158,7 @@ class Stream:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The metadata in its request."""
-        metadata = self.fields.get("metadata")
-        return metadata if isinstance(metadata, dict) else {}
+        return mapping_of(self.fields.get("metadata"))
 
     @property
     def expected_size_bytes(self) -> int | None:

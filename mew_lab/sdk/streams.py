@@ -13,15 +13,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mew_lab.errors import ConnectionLost, LocalProtocolError, MewError, NoReply
+from mew_lab.errors import ConnectionLost, MewError, NoReply
 from mew_lab.ledger.streams import StreamChange, StreamLedger
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.streams import StreamOpen
+from mew_lab.sdk.arguments import explains_arguments, unexplained
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.reader import wait_for_room
 from mew_lab.sdk.sender import MessageSender, Names, names
-from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.signal import Signal, fit_handler
 from mew_lab.sdk.stream import ANSWERED_WITHIN, Stream
 
 __all__ = ["Streams"]
@@ -29,6 +30,7 @@ __all__ = ["Streams"]
 MAX_GIVEN_UP = 1000  # abandoned stream/requests that the gateway may still answer
 
 
+@explains_arguments
 class Streams:
     """The streams of one space, as one participant sees them.
 
@@ -108,11 +110,6 @@ class Streams:
 
         Spec: §3.10.1, §3.10.2.
         """
-        if direction not in ("upload", "download"):
-            raise LocalProtocolError(
-                f"Cannot request a stream with the direction {direction!r}: it is 'upload' or 'download'",
-                section="§3.10.1",
-            )
         fields = {
             "expected_size_bytes": expected_size_bytes,
             "description": description,
@@ -175,6 +172,8 @@ class Streams:
         Spec: SDK "Stream Lifecycle Helpers".
         """
 
+        handler = fit_handler(handler)
+
         def offer(stream: Stream) -> Coroutine[Any, Any, None]:
             kept = stream.keep()
 
@@ -214,6 +213,7 @@ class Streams:
             stream.interrupt(None if clean else ConnectionLost(lost))
         self.follow(changes)
 
+    @unexplained
     def follow(self, changes: Sequence[StreamChange]) -> None:
         """Applies all changes of one entry before it calls any handler, so that handlers see the final state."""
         for change, stream in [(change, self._apply(change)) for change in changes]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError
@@ -20,9 +20,10 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.payloads.chat import Chat
 from mew_lab.protocol.payloads.controls import ParticipantRequestStatus, ParticipantStatus
 from mew_lab.protocol.payloads.system import SystemPresence
+from mew_lab.sdk.arguments import explains_arguments, unexplained
 from mew_lab.sdk.dispatcher import Dispatcher
 from mew_lab.sdk.sender import MessageSender, Names
-from mew_lab.sdk.signal import Signal
+from mew_lab.sdk.signal import Signal, at_once
 
 __all__ = ["COOLDOWN", "Status", "Telemetry"]
 
@@ -66,6 +67,7 @@ class Status(NamedTuple):
         return self.payload.status
 
 
+@explains_arguments
 class Telemetry:
     """The counters of one participant, and the last status of each other.
 
@@ -146,6 +148,7 @@ class Telemetry:
         """
         self.set_context_usage(tokens=self.tokens + tokens, messages=self.messages + messages)
 
+    @unexplained
     def set_context_usage(self, *, tokens: int | None = None, messages: int | None = None) -> None:
         """Sets the totals; None leaves a total unchanged."""
         if tokens is not None:
@@ -204,10 +207,11 @@ class Telemetry:
         known = {name: value for name, value in rest.items() if value is not None}
         return {"messages_in_context": self.messages, **known}
 
-    async def report_status(
+    @at_once
+    def report_status(
         self, status: str | None = None, *, to: Names = (), about: Names = ()
-    ) -> Envelope:
-        """Sends the status of this participant to everybody; returns the envelope.
+    ) -> Coroutine[Any, Any, Envelope]:
+        """Sends the status of this participant to everybody; awaiting it, which need not be done, gives the envelope.
 
         Raises:
             CapabilityViolation: this participant may not send `participant/status`.
@@ -215,7 +219,7 @@ class Telemetry:
 
         Spec: §3.9.4.
         """
-        return await self._sender.say(
+        return self._sender.hand_over(
             "participant/status", self.build_status_payload(status), to=to, about=about
         )
 

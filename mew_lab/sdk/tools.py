@@ -16,8 +16,9 @@ import inspect
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import NoneType
 from typing import Any, Protocol, TypeVar, overload
 from urllib.parse import unquote
@@ -25,16 +26,18 @@ from urllib.parse import unquote
 from pydantic import TypeAdapter
 
 from mew_lab.errors import ConfigError, ProtocolError
+from mew_lab.protocol.coerce import mapping_of
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.intake import OUTCOME_UNKNOWN
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.group import run_aside
+from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.returned_values import call_result_of, content_of, text_block
 from mew_lab.sdk.signal import Signal
-from mew_lab.sdk.signature import BadArguments, GivenSchema, Signature, documentation
+from mew_lab.sdk.signature import BadArguments, Bound, GivenSchema, Signature, documentation
 from mew_lab.version import VERSION
 
 __all__ = ["Answerer", "RpcError", "Tool", "ToolBox", "ToolResult", "unknown_outcome_error"]
@@ -124,10 +127,25 @@ class Prompt:
 
 
 class ToolBox:
-    """The tools, resources and prompts of one participant. A new definition replaces an older one of its name."""
+    """The tools, resources and prompts of one participant. A new definition replaces an older one of its name.
 
-    def __init__(self, *, name: str = "mew_lab") -> None:
+    Args:
+        name: the name that it tells MCP clients.
+        quorum: how many of the participants in `deciders` must have said yes before a call is executed, each with a lab
+            that shares its reviews (`share_review`); a call for which too few have is refused, and uses nothing up. None
+            asks for no more than one approval.
+
+    Raises:
+        ConfigError: `quorum` is no count of the deciders.
+
+    Spec: ruling R39.
+    """
+
+    def __init__(
+        self, *, name: str = "mew_lab", quorum: int | None = None, deciders: Collection[str] = ()
+    ) -> None:
         self.name = name
+        self.quorum = Quorum.of(quorum, deciders)
         self.tools: dict[str, Tool] = {}
         self.resources: dict[str, Resource] = {}
         self.templates: dict[str, ResourceTemplate] = {}
@@ -136,12 +154,12 @@ class ToolBox:
         self._methods: dict[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
             "initialize": self._initialize,
             "ping": self._ping,
-            "tools/list": self._list_tools,
+            "tools/list": partial(_list, "tools", self.tools),
             "tools/call": self._call_tool,
-            "resources/list": self._list_resources,
-            "resources/templates/list": self._list_templates,
+            "resources/list": partial(_list, "resources", self.resources),
+            "resources/templates/list": partial(_list, "resourceTemplates", self.templates),
             "resources/read": self._read_resource,
-            "prompts/list": self._list_prompts,
+            "prompts/list": partial(_list, "prompts", self.prompts),
             "prompts/get": self._get_prompt,
         }
 
@@ -196,13 +214,7 @@ class ToolBox:
         """
         if isinstance(function, Mapping):
             return self._add_object(function, annotations=annotations)
-        name = name or str(getattr(function, "__name__", type(function).__name__))
-        if not TOOL_NAME.match(name):
-            raise ConfigError(
-                f"{one_line(name, 80)!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -; "
-                "give another with name=",
-                key=name,
-            )
+        name = _name_of(function, name, "tool")
         signature = (
             Signature(function, name=name) if input_schema is None else GivenSchema(input_schema, name=name)
         )
@@ -223,19 +235,19 @@ class ToolBox:
             raise ConfigError(
                 "A tool as an object has a `name` and an `execute`, which runs it", key="execute"
             )
+        schema = tool.get("inputSchema")
         return self.add(
-            execute,
+            _pass_object(execute) if _takes_object(execute, schema) else execute,
             name=name,
             description=tool.get("description"),
             annotations=annotations or tool.get("annotations"),
-            input_schema=tool.get("inputSchema"),
+            input_schema=schema,
         )
 
     def hints_of(self, tool: str) -> Mapping[str, Any]:
         """The annotations of a tool; empty where it has none, or is unknown."""
         known = self.tools.get(tool)
-        hints = known.described.get("annotations") if known is not None else None
-        return hints if isinstance(hints, Mapping) else {}
+        return {} if known is None else mapping_of(known.described.get("annotations"))
 
     def remove(self, name: str) -> None:
         """Removes a tool, if it exists."""
@@ -244,43 +256,46 @@ class ToolBox:
 
     def add_resource(
         self,
-        uri: str,
-        content: str | bytes | Callable[..., Any],
+        uri: str | Mapping[str, Any],
+        content: str | bytes | Callable[..., Any] | None = None,
         *,
         name: str | None = None,
         description: str = "",
         mime_type: str = "text/plain",
     ) -> None:
-        """Serves `content`, or the result of calling it, under `uri`.
+        """Serves `content`, or the result of calling it, under `uri`; or an object with both, as in `resources/list`:
+        `{"uri", "name", "description", "mimeType", "content"}`.
 
         Args:
             uri: a URI; or a template such as `notes://{name}`, whose variables `content` is then called with. A
                 variable stands for a text without `/`, and there is at most one between two of them.
 
         Raises:
-            ConfigError: when the template is not valid, or has a content that cannot be called.
+            ConfigError: when the template is not valid, or has a content that cannot be called; when there is none.
         """
-        if "{" in uri:
-            self._add_template(uri, content, name=name, description=description, mime_type=mime_type)
+        if isinstance(uri, Mapping):
+            options = {"name": "name", "description": "description", "mimeType": "mime_type"}
+            given = {argument: uri[key] for key, argument in options.items() if uri.get(key) is not None}
+            self.add_resource(uri.get("uri", ""), uri.get("content"), **given)
             return
-        described = {"uri": uri, "name": name or uri, "mimeType": mime_type}
+        if content is None or not uri:
+            raise ConfigError(
+                "A resource has a `uri` and a `content`: a text, bytes, or a function that returns them",
+                key="content" if uri else "uri",
+            )
+        is_template = "{" in uri
+        described = {"uriTemplate" if is_template else "uri": uri, "name": name or uri, "mimeType": mime_type}
         if description:
             described["description"] = description
-        read = content if callable(content) else lambda: content
-        self.resources[uri] = Resource(uri, read, described)
-        self.changed("resources")
-
-    def _add_template(
-        self, uri: str, content: object, *, name: str | None, description: str, mime_type: str
-    ) -> None:
-        if not callable(content):
+        if not is_template:
+            read = content if callable(content) else lambda: content
+            self.resources[uri] = Resource(uri, read, described)
+        elif callable(content):
+            self.templates[uri] = ResourceTemplate(_template_pattern(uri), content, described)
+        else:
             raise ConfigError(
                 f"The resource template {one_line(uri, 80)!r} needs a function of its variables", key=uri
             )
-        described = {"uriTemplate": uri, "name": name or uri, "mimeType": mime_type}
-        if description:
-            described["description"] = description
-        self.templates[uri] = ResourceTemplate(_template_pattern(uri), content, described)
         self.changed("resources")
 
     def prompt(self, function: Function, /, *, name: str | None = None) -> Function:
@@ -292,12 +307,7 @@ class ToolBox:
         Raises:
             ConfigError: when its name or signature is not fit for a prompt.
         """
-        name = name or str(getattr(function, "__name__", type(function).__name__))
-        if not TOOL_NAME.match(name):
-            raise ConfigError(
-                f"{one_line(name, 80)!r} cannot name a prompt: it takes 1 to 128 of A-Z a-z 0-9 . _ -",
-                key=name,
-            )
+        name = _name_of(function, name, "prompt")
         signature = Signature(function, name=name)
         described: dict[str, Any] = {"name": name}
         if description := documentation(function)[0]:
@@ -356,18 +366,6 @@ class ToolBox:
     async def _ping(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
-    async def _list_tools(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"tools": [tool.described for tool in self.tools.values()]}
-
-    async def _list_resources(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"resources": [resource.described for resource in self.resources.values()]}
-
-    async def _list_templates(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"resourceTemplates": [template.described for template in self.templates.values()]}
-
-    async def _list_prompts(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {"prompts": [prompt.described for prompt in self.prompts.values()]}
-
     async def _get_prompt(self, params: Mapping[str, Any]) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments")
         prompt = self.prompts.get(name) if isinstance(name, str) else None
@@ -376,11 +374,7 @@ class ToolBox:
             raise RpcError(
                 INVALID_PARAMS, f"Unknown prompt: {one_line(str(name), 128)}. Prompts here: {known}"
             )
-        try:
-            bound = prompt.signature.bind(arguments if isinstance(arguments, Mapping) else {})
-        except BadArguments as fault:
-            message = f"Invalid arguments for {prompt.name}: {fault}"
-            raise RpcError(INVALID_PARAMS, message, data=fault.faults) from None
+        bound = _bind(prompt, mapping_of(arguments))
         value = await _run(prompt.function, *bound.args, **bound.kwargs)
         if isinstance(value, str):
             value = [{"role": "user", "content": {"type": "text", "text": value}}]
@@ -397,11 +391,7 @@ class ToolBox:
         arguments = params.get("arguments")
         if not isinstance(arguments, dict | None):
             raise RpcError(INVALID_PARAMS, f"Invalid arguments for {tool.name}: they must be an object")
-        try:
-            bound = tool.signature.bind(arguments or {})
-        except BadArguments as fault:
-            message = f"Invalid arguments for {tool.name}: {fault}"
-            raise RpcError(INVALID_PARAMS, message, data=fault.faults) from None
+        bound = _bind(tool, arguments or {})
         try:
             return await _make_result(await _run(tool.function, *bound.args, **bound.kwargs))
         except (Exception, SystemExit, asyncio.CancelledError) as fault:
@@ -436,6 +426,59 @@ class ToolBox:
                 value if isinstance(value, str) else compact(_any.dump_python(value, mode="json"))
             )
         return {"contents": [contents]}
+
+
+def _takes_object(execute: Callable[..., Any], schema: Any) -> bool:
+    """Whether a function takes all arguments of a call as one object, as the specification's `execute: (args) => …`."""
+    try:
+        parameters = list(inspect.signature(execute).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    if len(parameters) != 1 or parameters[0].kind > inspect.Parameter.POSITIONAL_OR_KEYWORD:
+        return False
+    name = parameters[0].name
+    return (
+        name in ("args", "arguments")
+        if schema is None
+        else name not in mapping_of(mapping_of(schema).get("properties"))
+    )
+
+
+def _pass_object(execute: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(execute):
+
+        async def run(**arguments: Any) -> Any:
+            return await execute(arguments)
+
+        return run
+    return lambda **arguments: execute(arguments)
+
+
+def _name_of(function: Callable[..., Any], name: str | None, what: str) -> str:
+    name = name or str(getattr(function, "__name__", type(function).__name__))
+    if not TOOL_NAME.match(name):
+        raise ConfigError(
+            f"{one_line(name, 80)!r} cannot name a {what}: it takes 1 to 128 of A-Z a-z 0-9 . _ -; "
+            "give another with name=",
+            key=name,
+        )
+    return name
+
+
+async def _list(
+    member: str,
+    offers: Mapping[str, Tool | Resource | ResourceTemplate | Prompt],
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
+    return {member: [offer.described for offer in offers.values()]}
+
+
+def _bind(offer: Tool | Prompt, arguments: Mapping[str, Any]) -> Bound:
+    try:
+        return offer.signature.bind(arguments)
+    except BadArguments as fault:
+        message = f"Invalid arguments for {offer.name}: {fault}"
+        raise RpcError(INVALID_PARAMS, message, data=fault.faults) from None
 
 
 def _template_pattern(uri: str) -> re.Pattern[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,8 @@ def read_file(path: str | Path, *, what: str, limit: int = MAX_FILE) -> str:
         return ConfigError(f"cannot read the {what} {source}: {reason}", path=source)
 
     if not is_file(path):
-        raise unreadable("there is no such file")
+        # `Path.exists` raises where a name is too long.
+        raise unreadable("it is no regular file" if os.path.exists(path) else "there is no such file")  # noqa: PTH110
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)

@@ -111,6 +111,20 @@ WANTED = {
 }
 
 
+_TELLING = "whom to tell that something waits is yours to say: by notify= of up and connect, --notify or MEW_LAB_NOTIFY"
+_SHARING = "what your lab shares is yours to say: by share_review= of up and connect, or --share-review"
+PERSONAL: Mapping[str, str] = {
+    **dict.fromkeys(("notify", "notify_content", "notify_secret"), _TELLING),
+    "share_review": _SHARING,
+    **dict.fromkeys(
+        ("quorum", "deciders"),
+        "that of a lab is set by its person (quorum= and deciders= of up and connect, --quorum, --decider), that of an "
+        "MCP server in its bridge_config",
+    ),
+}
+"""What no file sets, for a file may come from others: how else it is set."""
+
+
 def model_faults(error: ValidationError, *, root: type[BaseModel]) -> Iterator[Fault]:
     """The faults in a model's error, each with a sentence; `root` is the model of the whole file."""
     for detail in error.errors(include_url=False):
@@ -130,6 +144,8 @@ def _sentence(detail: Any, root: type[BaseModel]) -> str:
     """The sentence for a fault: what is wrong and the remedy, without the value."""
     kind, steps, value = detail["type"], detail["loc"], detail["input"]
     if kind == "extra_forbidden":
+        if (personal := PERSONAL.get(str(steps[-1]))) is not None:
+            return f"it is not read from here; {personal}"
         known = list(_section(steps, root).model_fields)
         hint = did_you_mean(str(steps[-1]), known)
         hint = hint or f"known are {', '.join(known)}, and x-… for notes of your own"

@@ -85,7 +85,7 @@ from mew_lab.space.events import (
 from mew_lab.space.membership import join, leave, tell_due
 from mew_lab.space.names import naming_participants
 from mew_lab.space.outcome import Rule
-from mew_lab.space.refusal import Refusal, posing, refuse, refuse_again, refuse_unread
+from mew_lab.space.refusal import Refusal, refuse, refuse_again, refuse_unread
 from mew_lab.space.reports import report
 from mew_lab.space.rights import Held, Rights
 from mew_lab.space.state import EDITION, LIMITS, Handle, Sender, SpaceLimits, State
@@ -437,16 +437,13 @@ class Space:
     def _route(self, turn: Turn, sender: Sender, envelope: Envelope, right: Held | None, text: str) -> None:
         turn.record(
             "received",
-            participant=sender.member.name,
-            connection=sender.connection.name if sender.connection else "",
-            via=sender.via,
+            **sender.recorded,
             verdict="accepted",
             pattern=right.capability.text if right else "",
             detail="" if right else OWN_MESSAGE,
             received=text if text != envelope.raw else None,
             raw=envelope.raw,
             grant=right.grant if right else "",
-            runtime_id=posing(sender),
         )
         receivers = self.state.audience
         if receivers:

@@ -114,17 +114,7 @@ def refuse_again(turn: Turn, sender: Sender, record: Record) -> None:
 
 
 def _record(turn: Turn, sender: Sender, code: str, detail: str, raw: str) -> None:
-    turn.record(
-        "received",
-        participant=sender.member.name,
-        connection=sender.connection.name if sender.connection else "",
-        via=sender.via,
-        verdict="refused",
-        code=code,
-        detail=detail,
-        raw=raw,
-        runtime_id=posing(sender),
-    )
+    turn.record("received", **sender.recorded, verdict="refused", code=code, detail=detail, raw=raw)
 
 
 def _kept(text: str, why: str, messages: int) -> tuple[str, str]:
@@ -164,16 +154,7 @@ def refuse_unread(
 ) -> None:
     """Refuses data that was never read as an envelope, and so cannot be quoted; `named` is its id, where known."""
     code = payload.get("code", payload["error"])
-    turn.record(
-        what,
-        participant=sender.member.name,
-        connection=sender.connection.name if sender.connection else "",
-        via=sender.via,
-        verdict="refused",
-        code=code,
-        detail=compact(about),
-        runtime_id=posing(sender),
-    )
+    turn.record(what, **sender.recorded, verdict="refused", code=code, detail=compact(about))
     if tell:
         complain(turn, sender, payload, (named,) if named else ())
     if sender.connection is None:
@@ -196,10 +177,3 @@ def complain(
         return None
     ids = tuple(dict.fromkeys(connection.runtime_id for connection in to))
     return turn.say(kind, payload, to=ids, correlation=correlation, privately=to)
-
-
-def posing(sender: Sender) -> str:
-    """The runtime id under which a sender without a connection spoke, if it was not the participant's name."""
-    if sender.connection is None and sender.runtime_id != sender.member.name:
-        return sender.runtime_id
-    return ""

@@ -13,13 +13,13 @@ Spec: rulings R35, R42.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.envelope import compact, is_id, read_strict
+from mew_lab.protocol.envelope import MAX_ID, compact, is_id, read_strict
+from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.text import timestamp
 from mew_lab.space.controls import held_back
 from mew_lab.space.ends import standing
@@ -27,65 +27,105 @@ from mew_lab.space.events import NOTE_BYTES, REPORTED, HttpReply, Record, Report
 from mew_lab.space.refusal import Refusal
 from mew_lab.space.turn import Turn
 
-__all__ = ["ALL_DESPITE", "HOW", "RECEIPT", "RESOLUTION", "KeptResolution", "Resolutions", "report"]
+__all__ = ["NOTES", "KeptResolution", "Resolutions", "report"]
 
 RECEIPT, RESOLUTION = "receipt", "resolution"
 _REJECTION = "receipt of a rejection"
-HOW: Final = ("click", "typed", "script", "policy")
-# What an approval disregarded on purpose: a rejection (R32), that it may run twice (R35).
-ALL_DESPITE: Final = (["rejected"], ["unknown"], ["rejected", "unknown"])
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _STATUS: Final = {"invalid_request": 400, "message_too_large": 413}
 _SINCE = 4  # edition
 MAX_RESOLUTIONS = 10_000  # of a space; beyond that, the participant with the most loses its oldest
 
-Check = Callable[[object], bool]
+Schema = dict[str, Any]
 
 
-def _text(most: int, least: int = 0) -> Check:
-    return lambda value: isinstance(value, str) and least <= len(value) <= most
+def _text(most: int, about: str = "", **more: Any) -> Schema:
+    described = {"description": about} if about else {}
+    return {"type": "string", "maxLength": most, **more, **described}
 
 
-def _is_names(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and 0 < len(value) <= 16
-        and all(is_id(name) and len(name) <= 64 for name in value)
-    )
+def _id(about: str = "") -> Schema:
+    return _text(MAX_ID, about, minLength=1)
 
 
-def _is_policy(value: object) -> bool:
-    return (
-        isinstance(value, dict) and value.keys() <= {"name", "text"} and all(map(_text(500), value.values()))
-    )
+def _names(about: str) -> Schema:
+    return {"type": "array", "items": _text(64), "minItems": 1, "maxItems": 16, "description": about}
 
 
-_id, _bool, _how = is_id, lambda value: isinstance(value, bool), lambda value: value in HOW
-_SHOWN: Mapping[str, Check] = {
-    "by": _text(200),
-    "digest": lambda value: isinstance(value, str) and _DIGEST.match(value) is not None,
-    "typed": _text(64),
-    "policy": _is_policy,
+def _note(about: str, description: str, required: Mapping[str, Schema], **optional: Schema) -> Schema:
+    members = {"about": {"const": about}, **required}
+    properties = {**members, **optional}
+    return {
+        "type": "object",
+        "required": [*members],
+        "properties": properties,
+        "additionalProperties": False,
+        "description": description,
+    }
+
+
+_HOW: Schema = {"enum": ["click", "typed", "script", "policy"], "description": "typed means: by a person"}
+_SHOWN: Mapping[str, Schema] = {
+    "by": _text(200, "human, or who or which policy decided in the sender's name"),
+    "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "the SHA-256 of what was shown"},
+    "typed": _text(64, "the characters of the digest that were typed, or yes"),
+    "policy": {
+        "type": "object",
+        "properties": {"name": _text(500), "text": _text(500)},
+        "additionalProperties": False,
+    },
 }
-# By what a note is about: its members, the required ones first.
-_FORMS: Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]] = {
-    RECEIPT: (
+NOTES: Final[Mapping[str, Schema]] = {
+    RECEIPT: _note(
+        RECEIPT,
+        "the sender's account of a decision of its own; it never counts as seen on a screen",
         {
-            "proposal": _id,
-            "request": _id,
-            "decision": lambda value: value == "approve",
-            "how": _how,
+            "proposal": _id(),
+            "request": _id("the sender's own request, accepted before"),
+            "decision": {"const": "approve"},
+            "how": _HOW,
         },
-        {
-            **_SHOWN,
-            "edited": _bool,
-            "to": _is_names,
-            "despite": lambda value: isinstance(value, list) and value in ALL_DESPITE,
+        **_SHOWN,
+        edited={"type": "boolean"},
+        to=_names("the chosen targets, where the proposal names none"),
+        despite={
+            "enum": [["rejected"], ["unknown"], ["rejected", "unknown"]],  # R32, R35
+            "description": "what it disregarded on purpose: a rejection, that the call may run twice",
         },
     ),
-    _REJECTION: ({"proposal": _id, "decision": lambda value: value == "reject", "how": _how}, _SHOWN),
-    RESOLUTION: ({"request": _id, "to": _is_names, "happened": _bool}, {"note": _text(1000)}),
+    _REJECTION: _note(
+        RECEIPT,
+        "the sender's account of a rejection of its own",
+        {
+            "proposal": _id("of another participant, accepted before"),
+            "decision": {"const": "reject"},
+            "how": _HOW,
+        },
+        **_SHOWN,
+    ),
+    RESOLUTION: _note(
+        RESOLUTION,
+        "what a participant found out about a call whose outcome was unknown",
+        {
+            "request": _id(),
+            "to": _names("the targets of that request"),
+            "happened": {"type": "boolean", "description": "whether the call took effect"},
+        },
+        note=_text(1000, "what was found out, and how"),
+    ),
 }
+"""The JSON Schemas of the notes, by what they are about. An id, and each name in `to`, is printable besides."""
+_MEMBERS: Mapping[str, Mapping[str, Validator]] = {
+    about: {name: Validator(member) for name, member in schema["properties"].items()}
+    for about, schema in NOTES.items()
+}
+
+
+def _fits(about: str, name: str, value: Any) -> bool:
+    member = _MEMBERS[about].get(name)
+    if member is None or member.validate(value).violations:
+        return False
+    ids = value if name == "to" else [value] if name in ("proposal", "request") else []
+    return all(map(is_id, ids))
 
 
 def report(turn: Turn, event: Reported) -> None:
@@ -111,10 +151,8 @@ def _read(text: str | bytes) -> dict[str, Any]:
         raise Refusal("invalid_request", f"a note is about a {RECEIPT} or a {RESOLUTION}; name one as about")
     if about == RECEIPT and note.get("decision") == "reject":
         about = _REJECTION
-    required, optional = _FORMS[about]
-    checks = {**required, **optional}
-    missing = [name for name in required if name not in note]
-    wrong = [name for name in note if name != "about" and not (name in checks and checks[name](note[name]))]
+    missing = [name for name in NOTES[about]["required"] if name not in note]
+    wrong = [name for name, value in note.items() if not _fits(about, name, value)]
     if missing or wrong:
         what = f"has no {missing[0]}" if missing else f"has a member {wrong[0][:60]!r} that it cannot have"
         raise Refusal("invalid_request", f"a {about} {what}; /openapi.json describes a note")

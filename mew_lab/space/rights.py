@@ -75,18 +75,8 @@ class Rights:
     """
 
     __slots__ = (
-        *(
-            "_patterns_json",
-            "capabilities",
-            "given",
-            "grants",
-            "held",
-            "limited",
-            "origins",
-            "resting",
-            "size",
-            "texts",
-        ),
+        *("_patterns_json", "capabilities", "given", "grants", "held"),
+        *("limited", "origins", "resting", "size", "texts"),
     )
 
     def __init__(self, held: Iterable[Held] = ()) -> None:

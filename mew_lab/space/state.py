@@ -202,6 +202,15 @@ class Sender(NamedTuple):
     connection: LiveConnection | None
     via: str
 
+    @property
+    def recorded(self) -> dict[str, str]:
+        """The members of a record that name it; `runtime_id` where only the record tells under which one it spoke."""
+        name = self.member.name
+        if self.connection is not None:
+            return {"participant": name, "connection": self.connection.name, "via": self.via}
+        posing = self.runtime_id if self.runtime_id != name else ""
+        return {"participant": name, "via": self.via, "runtime_id": posing}
+
 
 class State:
     """The data that a step reads and a commit changes."""
@@ -232,9 +241,8 @@ class State:
         self.handles_of: dict[str, OrderedDict[str, None]] = {}  # participant -> its handles, oldest first
         self.lasting: dict[str, Handle] = {}  # ids of grants and invites: never forgotten
         self.chats: OrderedDict[str, tuple[str, ...]] = OrderedDict()  # id of a chat -> its senders, R36
-        self.chats_of: dict[
-            str, OrderedDict[str, None]
-        ] = {}  # participant -> the ids of its chats, oldest first
+        # participant -> the ids of its chats, oldest first
+        self.chats_of: dict[str, OrderedDict[str, None]] = {}
         self.grants = 0
         self.ends: dict[str, End] = {}  # grants that are held and end by themselves
         self.next_end: datetime | None = None  # the first `expires_at` of them

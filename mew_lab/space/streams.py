@@ -280,9 +280,8 @@ def frame(turn: Turn, sender: Sender, event: FrameReceived) -> None:
     receivers = turn.state.audience
     if stream.target:
         targets = {target.name for target in stream.target}
-        theirs = {
-            target.participant for target in stream.target
-        }  # a log sink hears what its participant hears
+        # a log sink hears what its participant hears
+        theirs = {target.participant for target in stream.target}
         sinks = {sink.name for sink in turn.state.sinks.values() if sink.participant in theirs}
         receivers = tuple(name for name in receivers if name in targets or name in sinks)
     if receivers:

@@ -26,25 +26,6 @@ __all__ = ["Turn"]
 class Turn:
     """The plan of one step."""
 
-    __slots__ = (
-        "_changes",
-        "_effects",
-        "_ends",
-        "_gone",
-        "_messages",
-        "_newcomers",
-        "_records",
-        "_rights",
-        "_streams",
-        "by",
-        "epoch",
-        "meter",
-        "now",
-        "space",
-        "state",
-        "welcome_bytes",
-    )
-
     def __init__(self, state: State, *, space: str, epoch: int, now: datetime) -> None:
         self.state = state
         self.space = space

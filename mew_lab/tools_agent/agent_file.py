@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -43,6 +42,7 @@ from mew_lab.tools_agent.definition import (
     ToolRule,
 )
 from mew_lab.tools_agent.schema import faults_of_schema
+from mew_lab.transport.scratch import written_beside
 
 __all__ = [
     "check_agent",
@@ -124,18 +124,10 @@ def save_agent_file(document: Mapping[str, Any], path: str | Path) -> AgentDefin
         raise ConfigError(message, path=source)
     agent = parse_agent(read_document(text, path=source, max_values=MAX_VALUES), source=source)
     path = path.resolve()
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+    with written_beside(path, durably=True) as file:
+        file.write(content)
         with contextlib.suppress(FileNotFoundError):
-            Path(name).chmod(stat.S_IMODE(path.stat().st_mode))
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+            os.chmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))  # noqa: PTH101 its name is not known here
     return agent
 
 

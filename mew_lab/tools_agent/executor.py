@@ -120,6 +120,16 @@ class _Conversation(NamedTuple):
         ]
 
 
+class _SessionCall(NamedTuple):
+    """A call that is run: its tool, the prompt, its request, the conversation before it, the receiver of its steps."""
+
+    tool: ToolDefinition
+    prompt: str
+    trigger: Envelope | None
+    before: _Conversation | None
+    on_step: Callable[[str], object] | None
+
+
 class _SessionModel:
     """The model of one session: it keeps each reply, and gives no more than `max_replies`.
 
@@ -312,7 +322,7 @@ class Executor:
             done = Execution(name, text, is_error=True)
         else:
             prompt = fill_prompt(tool.prompt, given, tool=tool)
-            done = await self._run_session(tool, prompt, trigger, before, on_step)
+            done = await self._run_session(_SessionCall(tool, prompt, trigger, before, on_step))
             self._keep_conversation(done, caller, before)
         request = trigger.id if trigger is not None else ""
         self.history.append(replace(done, caller=caller, request=request, arguments=dict(given)))
@@ -344,20 +354,13 @@ class Executor:
             )
         return ""
 
-    async def _run_session(
-        self,
-        tool: ToolDefinition,
-        prompt: str,
-        trigger: Envelope | None,
-        before: _Conversation | None,
-        on_step: Callable[[str], object] | None,
-    ) -> Execution:
-        loop = asyncio.get_running_loop()
+    async def _run_session(self, call: _SessionCall) -> Execution:
+        loop, tool = asyncio.get_running_loop(), call.tool
         began = loop.time()
         most = self._max_turns(tool)
         own = ReplySettings(tool.settings.temperature, tool.settings.max_output_tokens)
         model = _SessionModel(with_settings(self._model, own), max_replies=most, tool=tool)
-        run = self._make_run(tool, prompt, trigger, before, model, on_step)
+        run = self._make_run(call, model)
         task = loop.create_task(self._run_when_free(run))
         self.sessions[task] = run
         task.add_done_callback(self._forget)
@@ -378,15 +381,8 @@ class Executor:
     def _max_turns(self, tool: ToolDefinition) -> int:
         return tool.settings.max_chat_turns or self.agent.settings.max_chat_turns
 
-    def _make_run(
-        self,
-        tool: ToolDefinition,
-        prompt: str,
-        trigger: Envelope | None,
-        before: _Conversation | None,
-        model: _SessionModel,
-        on_step: Callable[[str], object] | None,
-    ) -> Run:
+    def _make_run(self, call: _SessionCall, model: _SessionModel) -> Run:
+        tool, prompt, trigger, before, on_step = call
         caller = f"This call came from the participant {trigger.sender}." if trigger is not None else ""
         form = ""
         if tool.output is not None:

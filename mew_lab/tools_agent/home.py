@@ -28,7 +28,7 @@ from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.settings.environment import fill_settings
 from mew_lab.settings.faults import place
-from mew_lab.tools_agent.definition import AgentDefinition, ServerDefinition
+from mew_lab.tools_agent.definition import AgentDefinition, ServerDefinition, ToolRule
 from mew_lab.tools_agent.member import ToolsAgent
 from mew_lab.transport.link import Link
 
@@ -191,16 +191,9 @@ def _model_settings(agent: AgentDefinition) -> tuple[object, ...]:
     return agent.settings.model, agent.settings.sampling
 
 
-def _how(server: ServerDefinition) -> tuple[object, ...]:
-    """What starts a server; the rules for its tools may change while it runs."""
-    return (
-        server.type,
-        tuple(server.command),
-        dict(server.env),
-        server.cwd,
-        server.url,
-        dict(server.headers),
-    )
+def _how(server: ServerDefinition) -> ServerDefinition:
+    """What starts a server: its entry without the rules for its tools, which may change while it runs."""
+    return replace(server, name="", defaults=ToolRule(), tools={})
 
 
 def model_for(

@@ -53,20 +53,20 @@ class _Schema(BaseModel):
     description: StrictStr | None = None
 
 
-class _String(_Schema):
-    type: Literal["string"]
+class _Valued(_Schema):
     enum: Annotated[list[Any], Field(min_length=1)] | None = None
     default: Any = None
     examples: list[Any] | None = None
+
+
+class _String(_Valued):
+    type: Literal["string"]
     minLength: Count | None = None
     maxLength: Count | None = None
 
 
-class _Numeric(_Schema):
+class _Numeric(_Valued):
     type: Literal["number", "integer"]
-    enum: Annotated[list[Any], Field(min_length=1)] | None = None
-    default: Any = None
-    examples: list[Any] | None = None
     minimum: Number | None = None
     maximum: Number | None = None
 

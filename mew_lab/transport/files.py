@@ -126,7 +126,7 @@ class AppendedFile:
         Raises:
             OSError: when it cannot be renamed; the file then stays in use.
         """
-        folder = self._folder()
+        folder = open_parent(self._root, self.name)
         try:
             name = self._parts[-1]
             names = [name, *(f"{name}.{number}" for number in range(1, keep + 1))]
@@ -188,7 +188,7 @@ class AppendedFile:
                 return Place(status.st_dev, status.st_ino, status.st_size)
             self.close()
             self._torn = False
-        fd = self._open()
+        fd = _open_file(self._root, self.name, _FILE)
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
@@ -200,12 +200,6 @@ class AppendedFile:
             raise
         self._fd = fd
         return Place(status.st_dev, status.st_ino, status.st_size)
-
-    def _open(self) -> int:
-        return _open_file(self._root, self.name, _FILE)
-
-    def _folder(self) -> int | None:
-        return open_parent(self._root, self.name)
 
     # --- writing ---
 

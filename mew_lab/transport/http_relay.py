@@ -244,9 +244,8 @@ async def _pump(
     def write(parts: Iterable[HttpPart]) -> None:
         for part in parts:
             data = show(part)
-            if (
-                writer.is_closing()
-            ):  # a write to a closed transport is a fault of this program for some event loops
+            # a write to a closed transport is a fault of this program for some event loops
+            if writer.is_closing():
                 raise ConnectionResetError
             writer.write(data)
 

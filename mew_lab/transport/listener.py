@@ -400,7 +400,9 @@ def _bind(host: str, port: int) -> list[socket.socket]:
     for family, address in addresses:
         listening = None
         try:
-            listening = socket.socket(family, socket.SOCK_STREAM)
+            # With the protocol named, asyncio sets TCP_NODELAY on what is accepted: a second small message would else
+            # wait for the peer's acknowledgement of the first, 40 ms.
+            listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             if os.name == "posix":  # elsewhere it would let two servers share one port
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6 and len(addresses) > 1:

@@ -14,16 +14,17 @@ import stat
 import tempfile
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 try:
     import fcntl
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ScratchFolder", "path_beside", "start_of_name", "sweep"]
+__all__ = ["ScratchFolder", "path_beside", "start_of_name", "sweep", "written_beside"]
 
 PREFIX: Final = "mew_lab-"
 LOCK: Final = ".lock"
@@ -38,6 +39,34 @@ def start_of_name(name: str, most: int = 100) -> str:
 def path_beside(path: Path) -> Path:
     """A new hidden path beside a file, for what is to take its place."""
     return path.with_name(f".{start_of_name(path.name)}.{secrets.token_hex(6)}")
+
+
+@contextmanager
+def written_beside(path: Path, *, durably: bool = False) -> Iterator[BinaryIO]:
+    """A new file that its owner alone can read; at the end of the block it takes the place of `path`, all at once.
+
+    After an exception in the block the old file stays, and nothing else.
+
+    Args:
+        durably: whether it is on the disk when it takes that place.
+
+    Raises:
+        OSError: when it cannot be written.
+        ValueError: when no file can have that path.
+    """
+    beside = path_beside(path)
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            if durably:
+                file.flush()
+                os.fsync(handle)
+        beside.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
 
 
 class ScratchFolder:

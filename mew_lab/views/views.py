@@ -1,6 +1,6 @@
-"""Makes the views of a lab, and of a log: one widget for each part, made at first use, shown as often as wanted.
+"""Makes the views of a lab, and of a log: one for each part, made at first use, shown as often as wanted.
 
-Each part is a folder of that name. The `view_of` function of its widget module connects the widget to the session.
+Each part is a folder of that name. The `view_of` function of its widget module connects the view to the session.
 Loading all parts takes half a second, or several seconds from a cold disk. A kernel therefore loads them on a thread
 once a space is up. This module knows nothing of the content of a view.
 """
@@ -12,13 +12,16 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet, ref
 
 from mew_lab.errors import NoSuchName
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.listing import Note
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
+from mew_lab.lab.stop import LabStop
 from mew_lab.log.log import Log
 from mew_lab.settings.faults import did_you_mean
 
@@ -56,12 +59,13 @@ LOG_PARTS: dict[str, str] = {
 
 
 class ViewedSession(Session, Protocol):
-    """A session with the four members that the views need besides.
+    """A session with the members that the views need besides.
 
     Attributes:
         local: The participants that this process brings to the space.
         rows: The rows of the feed.
         granting: Grants and revokes capabilities, within limits.
+        stopping: Stops everything that the lab sets going, and goes on.
         on_down: The functions that are called with the lab when the space is down.
     """
 
@@ -72,11 +76,15 @@ class ViewedSession(Session, Protocol):
     @property
     def granting(self) -> LimitedGrants: ...
     @property
+    def stopping(self) -> LabStop: ...
+    @property
     def on_down(self) -> list[Callable[[Any], None]]: ...
+    def report(self, path: str | Path, *, overwrite: bool = False) -> Note:
+        """Writes the session to a file, as `Lab.report` does."""
 
 
 class Views:
-    """The widgets of one lab, as `lab.view`; for the kernel's main thread alone, as all display is."""
+    """The views of one lab, as `lab.view`; for the kernel's main thread alone, as all display is."""
 
     def __init__(self, session: ViewedSession) -> None:
         self._session = session
@@ -98,10 +106,16 @@ class Views:
             nearest = f" ({nearest})" if nearest else ""
             raise NoSuchName(f"lab.view has no {name!r}{nearest}; its parts are {', '.join(PARTS)}")
         if name not in self._made:
-            self._made[name] = _makers()[name](self._session, self)
+            self._made[name] = self._attach(_makers()[name](self._session, self))
             if self._session.closed:
                 self._end_all()
         return self._made[name]
+
+    def _attach(self, view: Any) -> Any:
+        """The view, with what all views of a lab have."""
+        view.resume_cell = _resume_cell(self._session)
+        view.follow_stop(self._session.stopping, self._session.loop.submit)
+        return view
 
     def _end_all(self) -> None:
         for view in tuple(self._made.values()):
@@ -122,7 +136,7 @@ class Views:
 
         name = f"approvals of {proposal}"
         if name not in self._made:
-            self._made[name] = view_of(self._session, self._session.granting, only=proposal)
+            self._made[name] = self._attach(view_of(self._session, self._session.granting, only=proposal))
         return self._made[name]
 
     def close(self) -> None:
@@ -135,7 +149,7 @@ class Views:
 
 
 class LogViews:
-    """The widgets of one log, as `log.view`; for the kernel's main thread alone."""
+    """The views of one log, as `log.view`; for the kernel's main thread alone."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -193,6 +207,23 @@ def close_views() -> None:
         views.close()
 
 
+def _resume_cell(session: Session) -> str:
+    """The code that goes on with a space of this kernel from its journal in another one; empty where it has none."""
+    source = session.log.source
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if session.log.vantage != "gateway" or source is None:
+        return ""
+    if shell is None or getattr(shell, "kernel", None) is None:
+        return ""
+    path = Path(source.paths[0])
+    with contextlib.suppress(ValueError):
+        path = path.resolve().relative_to(Path.cwd())
+    lines = ["%load_ext mew_lab"] if "mew_lab" in shell.extension_manager.loaded else []
+    lines += ["import mew_lab", f"lab = mew_lab.up(resume={path.as_posix()!r})", "lab.view.approvals"]
+    return "\n".join(lines)
+
+
 def prepare() -> None:
     """Starts a thread that loads the parts, in a kernel alone; returns at once."""
     ipython = sys.modules.get("IPython")
@@ -207,6 +238,9 @@ def _load() -> None:
     # The first use of a view raises the same error to its caller.
     with contextlib.suppress(ImportError):
         _makers()
+        from mew_lab.views.ui import notebook_host
+
+        del notebook_host  # loaded, and with it the widgets of notebooks
 
 
 @cache

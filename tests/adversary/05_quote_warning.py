@@ -56,7 +56,7 @@ def hinted(arguments: dict[str, Any], by: Any = bot) -> tuple[bool, tuple[str, .
     end = time.monotonic() + 10
     card = None
     while card is None and time.monotonic() < end:
-        card = next((one for one in lab.decisions.pending() if one.id == sent.id), None)
+        card = next((one for one in lab.decisions.pending() if one.id == sent.id and one.is_read), None)
         time.sleep(0.01)
     reached("the card of the proposal", card is not None)
     assert card is not None

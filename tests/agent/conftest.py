@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,16 +9,15 @@ import pytest
 
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Message, Reply, ToolCall, ToolSpec
-from mew_lab.gateway.config import SpaceConfig
-from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.local import attach
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
-from mew_lab.space.events import Record
 from mew_lab.transport.link import Link
+
+from ..room import Rights, Room
+from ..waiting import until
 
 # What an agent is given in these tests: it proposes, shows its reasoning, and may open a stream.
 PROPOSER = [
@@ -33,16 +30,6 @@ PROPOSER = [
     {"kind": "mcp/request", "payload": {"method": "tools/list"}},
 ]
 CALLER = [*PROPOSER, {"kind": "mcp/request"}]
-
-
-async def until(holds: Callable[[], Any], *, what: str = "") -> Any:
-    """What `holds()` gives once it holds; fails after ten seconds."""
-    for _ in range(10_000):
-        value = holds()
-        if value:
-            return value
-        await asyncio.sleep(0.001)
-    raise AssertionError(f"never happened: {what or holds}")
 
 
 class Script:
@@ -90,77 +77,39 @@ def wants(name: str, arguments: Mapping[str, Any] | None = None, *, why: str = "
     return Reply(why, tool_calls=(ToolCall("", name, dict(arguments or {})),))
 
 
-class Site:
+class Site(Room):
     """A gateway with one space, its records, and who was seated."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.gateway = Gateway(observe=self.records.append)
-        self.space = self.gateway.add_space(SpaceConfig(name="demo"))
-        self.links: dict[str, Link] = {}
-        self.seated: list[MEWParticipant] = []
+        super().__init__()
         self.agents: list[MEWAgent] = []
 
-    def enrol(
-        self,
-        name: str,
-        can: str | Sequence[Mapping[str, Any]],
-        tools: Any = None,
-        *,
-        runtime_id: str | None = None,
-        wrap: Callable[[Link], Link] = lambda link: link,
-        **options: Any,
-    ) -> MEWParticipant:
-        """A participant that has not joined yet; `wrap` may stand between it and each of its links."""
-        self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
-
-        async def link() -> Link:
-            self.links[name] = attach(self.gateway, "demo", name, runtime_id=runtime_id)
-            return wrap(self.links[name])
-
-        client = MEWClient(space="demo", connect_link=link, reconnect_delay=0.01, max_reconnect_attempts=3)
-        return MEWParticipant(client, tools=tools or ToolBox(name=name), **options)
+    def client(self, name: str, can: Rights = None, **options: Any) -> MEWClient:
+        return super().client(name, can, **{"reconnect_delay": 0.01, "max_reconnect_attempts": 3, **options})
 
     async def seat(
-        self, name: str, can: Any = ({"kind": "*"},), *, tools: Any = None, **options: Any
+        self, name: str, can: Rights = ({"kind": "*"},), *, tools: Any = None, **options: Any
     ) -> MEWParticipant:
-        participant = self.enrol(name, can, tools, **options)
-        self.seated.append(participant)
-        await participant.start()
-        return participant
-
-    async def tool(self, participant: str, function: Callable[..., Any], **options: Any) -> MEWParticipant:
-        """A participant with one tool."""
-        box = ToolBox(name=participant)
-        box.add(function, **options)
-        return await self.seat(participant, "tool", tools=box)
+        return await super().seat(name, can, tools=tools or ToolBox(name=name), **options)
 
     async def agent(
         self,
         name: str,
         model: Any,
         *,
-        can: Any = CALLER,
+        can: Rights = CALLER,
         runtime_id: str | None = None,
         kind: type[MEWAgent] = MEWAgent,
         wrap: Callable[[Link], Link] = lambda link: link,
         **options: Any,
     ) -> MEWAgent:
-        agent = kind(self.enrol(name, can, runtime_id=runtime_id, wrap=wrap), model=model, **options)
+        """An agent that has joined and knows the tools; `wrap` may stand between it and each of its links."""
+        client = self.client(name, can, connect_link=self.link(name, runtime_id=runtime_id, wrap=wrap))
+        agent = kind(MEWParticipant(client, tools=ToolBox(name=name)), model=model, **options)
         self.agents.append(agent)
         await agent.start()
         await agent.participant.discovery.wait_for_pending_discoveries(5.0)
         return agent
-
-    def sent(self, *kinds: str, sender: str = "") -> list[Envelope]:
-        """What the space accepted, in order; of some kinds, of one sender."""
-        raws = [record.raw for record in self.records if record.verdict == "accepted" and record.raw]
-        envelopes = [Envelope.from_members(json.loads(raw), raw=raw) for raw in raws]
-        return [
-            envelope
-            for envelope in envelopes
-            if (not kinds or envelope.kind in kinds) and (not sender or envelope.sender == sender)
-        ]
 
     async def first(self, kind: str, sender: str = "") -> Envelope:
         """The first message of a kind, once it is there."""
@@ -179,12 +128,11 @@ class Site:
 
     async def answer(self, sender: str, number: int = 1) -> Envelope:
         """The n-th chat of somebody."""
-        return (
-            await until(
-                lambda: len(chats := self.sent("chat", sender=sender)) >= number and chats,
-                what=f"{number} chats of {sender}",
-            )
-        )[number - 1]
+        chats = await until(
+            lambda: len(chats := self.sent("chat", sender=sender)) >= number and chats,
+            what=f"{number} chats of {sender}",
+        )
+        return chats[number - 1]  # type: ignore[no-any-return]
 
 
 @pytest.fixture
@@ -193,5 +141,4 @@ async def site() -> AsyncIterator[Site]:
     yield made
     for agent in made.agents:
         await agent.stop()
-    for participant in made.seated:
-        await participant.stop()
+    await made.close()

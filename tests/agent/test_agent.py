@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from mew_lab.agent.agent import BackgroundTasks, MEWAgent
+from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Reply, ToolCall, Usage
 from mew_lab.errors import ConfigError, ModelFailed
+from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 
@@ -670,7 +671,7 @@ def test_every_option_of_the_specification_can_be_given() -> None:
         ({"max_iterations": True}, "max_iterations"),
         ({"reasoning_format": "prose"}, "reasoning_format"),
         ({"prompts": {"think": "x"}}, "prompts.think"),
-        ({"prompts": {"act": 3}}, "act"),
+        ({"prompts": {"act": 3}}, "prompts.act"),
         ({"confidence_threshold": 2}, "confidence_threshold"),
         ({"auto_respond": "no"}, "auto_respond"),
         ({"log_level": "loud"}, "log_level"),
@@ -709,19 +710,19 @@ async def test_it_starts_stops_and_offers_tools_and_resources_of_its_own(site: S
 
 async def test_what_a_task_raises_is_told_and_it_is_counted_no_more() -> None:
     faults: list[Exception] = []
-    tasks = BackgroundTasks(report=faults.append)
+    tasks = RunningTasks(report=faults.append)
 
     async def fails() -> None:
         raise ValueError("x")
 
-    tasks.begin(fails())
+    tasks.start(fails())
     assert len(tasks) == 1
     await until(lambda: not tasks)
     assert [str(fault) for fault in faults] == ["x"]
 
 
 async def test_all_end_together_but_the_one_that_ends_them() -> None:
-    tasks = BackgroundTasks(report=lambda fault: None)
+    tasks = RunningTasks(report=lambda fault: None)
     ended = asyncio.Event()
 
     async def ends() -> None:
@@ -729,14 +730,14 @@ async def test_all_end_together_but_the_one_that_ends_them() -> None:
         ended.set()
 
     for _ in range(3):
-        tasks.begin(asyncio.sleep(3600))
-    tasks.begin(ends())
+        tasks.start(asyncio.sleep(3600))
+    tasks.start(ends())
     await asyncio.wait_for(ended.wait(), 5)
     await until(lambda: not tasks)
 
 
 async def test_a_task_that_does_not_end_is_not_waited_for_without_end() -> None:
-    tasks = BackgroundTasks(report=lambda fault: None)
+    tasks = RunningTasks(report=lambda fault: None)
     go = asyncio.Event()
 
     async def stubborn() -> None:
@@ -746,7 +747,7 @@ async def test_a_task_that_does_not_end_is_not_waited_for_without_end() -> None:
             except asyncio.CancelledError:
                 continue
 
-    tasks.begin(stubborn())
+    tasks.start(stubborn())
     await asyncio.sleep(0)
     await tasks.end(within=0.01)
     assert len(tasks) == 1

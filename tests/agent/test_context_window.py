@@ -229,3 +229,26 @@ def test_what_is_shortened_keeps_both_ends_and_says_how_much_is_gone(text: str, 
     assert short == text if len(text) <= limit else len(short) <= limit + 60
     assert short[:10] == text[:10] and short[-5:] == text[-5:]
     assert estimate_tokens(text) >= len(text.encode("utf-8", "surrogatepass")) / 4
+
+
+async def test_an_agent_takes_up_the_conversation_of_earlier_messages_but_for_what_it_was_to_forget(
+    site: Site,
+) -> None:
+    human = await site.seat("human")
+    await site.agent("agent", Script(), auto_respond=False)
+    for text in ("old", "cleared"):
+        await human.chat(text)
+    await human.controls.clear("agent")
+    for text in ("one", "two", "three"):
+        await human.chat(text)
+    await human.controls.forget("agent", direction="oldest", entries=1)
+    await human.chat("in a context", context="elsewhere")
+    earlier = [*site.sent()]
+    await site.agents.pop().stop()
+    again = await site.agent("agent", Script(), auto_respond=False)
+    await human.chat("now")
+    await until(lambda: [one.text for one in again.conversation_history] == ["now"])
+    again.remember([*earlier, *site.sent("chat")[-1:]])
+    assert [one.text for one in again.conversation_history] == ["two", "three", "now"]
+    assert again.participant.telemetry.messages == 3
+    assert again.memory.tokens == sum(one.tokens for one in again.conversation_history)

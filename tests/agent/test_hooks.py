@@ -115,6 +115,29 @@ async def test_execute_llm_tool_call_makes_the_call(site: Site) -> None:
     assert answer == "Both."
 
 
+async def test_the_signatures_of_the_specification_itself_replace_the_methods(site: Site) -> None:
+    class Literal(MEWAgent):
+        async def reason(self, input: str, previous_thoughts: Sequence[Thought]) -> Move:  # type: ignore[override]
+            return await super().reason(f"{input} Be brief.", previous_thoughts)
+
+        async def act(self, action: str, input: Any) -> str:  # type: ignore[override]
+            return f"{action}: {await super().act(action, input)}"
+
+        async def execute_llm_tool_call(self, tool: str, args: Any) -> str:  # type: ignore[override]
+            return await super().execute_llm_tool_call(tool, {"city": "Kyoto"})
+
+    model, answer = await asked(site, Literal, wants(TOKYO, {"city": "Tokyo"}), Reply("Warm."))
+    assert model.asked[0][-1].content == "How is Tokyo? Be brief."
+    assert model.asked[1][-1].content == "tool_call: Kyoto: 22°C"
+    assert answer == "Warm."
+
+
+async def test_a_step_outside_of_any_work_says_that_it_needs_a_run(site: Site) -> None:
+    agent = await site.agent("agent", Script())
+    with pytest.raises(LookupError, match="no run of an agent works here; it is given as run="):
+        await agent.act("tool_call", {"tool": TOKYO, "arguments": {}})
+
+
 @pytest.mark.parametrize("method", ["act", "execute_llm_tool_call"])
 async def test_what_a_replaced_method_raises_is_an_observation(site: Site, method: str) -> None:
     async def fails(self: MEWAgent, *_: Any, **__: Any) -> str:

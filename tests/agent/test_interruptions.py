@@ -228,7 +228,7 @@ async def test_stopped_while_its_model_judges_a_message_it_leaves_at_once(site: 
 @pytest.mark.usefixtures("nothing_is_left")
 async def test_started_twice_at_once_it_hears_once_and_both_wait_for_the_welcome(site: Site) -> None:
     human = await site.seat("human")
-    agent = MEWAgent(site.enrol("agent", CALLER), model=Script())
+    agent = MEWAgent(site.prepare("agent", CALLER), model=Script())
     site.agents.append(agent)
     states: list[str] = []
 

@@ -555,7 +555,7 @@ async def test_more_than_can_wait_is_refused_aloud(site: Site) -> None:
     human = await site.seat("human")
     agent = await site.agent("agent", Script(), max_concurrent=1)
     for _ in range(101):
-        agent.tasks.begin(asyncio.sleep(60))
+        agent.tasks.start(asyncio.sleep(60))
     await human.chat("Hello", to="agent")
     acknowledged = await site.first("chat/acknowledge", "agent")
     assert acknowledged.payload["status"] == "rate_limited" and not agent.runs

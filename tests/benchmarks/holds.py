@@ -176,9 +176,9 @@ def of_lab(*, approves: bool) -> None:
         tokens[name] = lab.token_file(name).read_text().strip()
     views = [lab.view.approvals, lab.view.feed]
     for view in views:
-        view.send = lambda content, buffers=None: json.dumps(content)  # as its comm does, to nobody
+        view.widget.send = lambda content, buffers=None: json.dumps(content)  # as its comm does, to nobody
         data = {"method": "custom", "content": {"t": "snapshot", "view": "v", "from": 0}}
-        view.comm.handle_msg({"content": {"data": data}, "buffers": []})
+        view.widget.comm.handle_msg({"content": {"data": data}, "buffers": []})
     busy, idle = Watch(), Watch()
     lab.loop.submit(busy.run())
     threading.Thread(target=lambda: asyncio.run(idle.run()), daemon=True).start()

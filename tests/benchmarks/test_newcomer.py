@@ -30,3 +30,4 @@ def test_the_first_lesson_is_read_within_ninety_seconds() -> None:
     before = newcomer.read_lesson(root / newcomer.LESSON)
     assert before.text / newcomer.WORDS_A_MINUTE * 60 <= 90
     assert before.text + before.code <= 150 and before.cells <= 5
+    assert newcomer.read_front(root / "README.md") + before.text <= newcomer.MOST_WORDS

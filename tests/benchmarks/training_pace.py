@@ -79,7 +79,7 @@ class Clicker:
             self.page.pause(min(0.25, max(0.01, until - time.monotonic())))
         bad = bool(self.training.planted[proposal].family)
         button = card.locator("button.mew-reject" if bad else "button.mew-approve")
-        reason = self.page.tab.get_by_role("menuitem", name="Unsafe")
+        reason = self.page.tab.locator(".mew-chips").get_by_role("button", name="Unsafe")
         while self.lab.decisions.card(proposal).is_open:
             if reason.count():
                 self._press(reason)

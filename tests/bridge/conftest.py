@@ -13,35 +13,16 @@ import pytest
 
 from mew_lab.bridge import process
 from mew_lab.bridge.mcp import McpBridge
-from mew_lab.gateway.config import SpaceConfig
-from mew_lab.gateway.gateway import Gateway
-from mew_lab.gateway.local import attach
-from mew_lab.protocol.permit import PROFILES
-from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.participant import MEWParticipant
-from mew_lab.transport.link import Link
+
+from ..room import Room
+from ..waiting import alive, until
 
 if TYPE_CHECKING:
     from .desk import Desk
 
+__all__ = ["Site", "alive", "until"]
+
 ODD = Path(__file__).parent / "odd_server.py"
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    """Returns when `holds()` does; fails after twenty seconds."""
-    for _ in range(4000):
-        if holds():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("never happened")
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def files(folder: Path) -> list[Path]:
@@ -49,30 +30,13 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
 
 
-class Site:
+class Site(Room):
     """A gateway with a space `demo`, a human in it, and whatever is bridged."""
 
     def __init__(self) -> None:
-        self.gateway = Gateway()
-        self.gateway.add_space(SpaceConfig(name="demo"))
+        super().__init__()
         self.bridges: list[McpBridge] = []
-        self.seated: list[MEWParticipant] = []
         self.ended: list[str] = []
-
-    def client(self, name: str, can: str | Sequence[Any]) -> MEWClient:
-        self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
-
-        async def link() -> Link:
-            return attach(self.gateway, "demo", name)
-
-        return MEWClient(space="demo", connect_link=link)
-
-    async def seat(self, name: str, can: str | Sequence[Any] = "human", **options: Any) -> MEWParticipant:
-        """Seats a participant; `options` are those of `MEWParticipant`, such as `tools`."""
-        participant = MEWParticipant(self.client(name, can), **options)
-        self.seated.append(participant)
-        await participant.start()
-        return participant
 
     async def bridge(
         self,
@@ -87,6 +51,11 @@ class Site:
         await made.start(self.client(name, can))
         return made
 
+    async def close(self) -> None:
+        for bridge in self.bridges:
+            await bridge.stop()
+        await super().close()
+
     async def odd(self, mode: str = "good", *more: str, **options: Any) -> McpBridge:
         return await self.bridge(["python", str(ODD), mode, *more], **options)
 
@@ -95,11 +64,7 @@ class Site:
 async def site() -> AsyncIterator[Site]:
     made = Site()
     yield made
-    for bridge in made.bridges:
-        await bridge.stop()
-    for participant in made.seated:
-        await participant.stop()
-    made.gateway.close()
+    await made.close()
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ class Desk:
         self.human: MEWParticipant
 
     async def seat(self, name: str = "calc", can: Any = "tool") -> MEWParticipant:
-        participant = MEWParticipant(self.site.client(name, can))
+        participant = self.site.prepare(name, can)
 
         def add(a: int, b: int) -> int:
             """Sum of two numbers."""
@@ -44,7 +44,6 @@ class Desk:
 
         participant.register_tool(add)
         participant.register_tool(fail)
-        self.site.seated.append(participant)
         await participant.start()
         return participant
 
@@ -70,7 +69,7 @@ class Desk:
 
     @asynccontextmanager
     async def gate(self, can: Any = PROPOSER, *, name: str = "coder", **how: Any) -> AsyncIterator[McpGate]:
-        async with McpGate(MEWParticipant(self.site.client(name, can)), **how) as gate:
+        async with McpGate(self.site.prepare(name, can), **how) as gate:
             yield gate
 
 

@@ -44,6 +44,15 @@ async def steps(ctx: Context) -> str:
 
 
 @server.tool()
+async def hold(ctx: Context, path: str) -> str:
+    """Reports its progress, and ends once there is that file."""
+    await ctx.report_progress(2, 4, "downloading")
+    while not await anyio.Path(path).exists():  # noqa: ASYNC110 (another process makes it)
+        await anyio.sleep(0.05)
+    return "held"
+
+
+@server.tool()
 async def grow(ctx: Context, name: str = "added", says: bool = True) -> str:
     """Gets one tool more, and says so."""
     server.add_tool(lambda: "new", name=name, annotations=types.ToolAnnotations(read_only_hint=True))

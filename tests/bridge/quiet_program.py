@@ -16,7 +16,6 @@ from mcp import Client, MCPError
 from mew_lab.bridge.gate import McpGate
 from mew_lab.errors import MewError
 from mew_lab.protocol.permit import PROFILES
-from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import Site
 from .noisy_server import WORDS
@@ -44,11 +43,10 @@ async def main() -> None:
         for n in range(3):
             with contextlib.suppress(MewError):
                 await human.call("git/noise", {"n": n})
-        odd = MEWParticipant(site.client("odd", "tool"), tools=OddLists())
+        odd = site.prepare("odd", "tool", tools=OddLists())
         odd.client.on_error(lambda _: None)
-        site.seated.append(odd)
         await odd.start()
-        gate = McpGate(MEWParticipant(site.client("coder", [*PROFILES["human"], {"kind": "mcp/request"}])))
+        gate = McpGate(site.prepare("coder", [*PROFILES["human"], {"kind": "mcp/request"}]))
         faults: list[str] = []
         gate.participant.client.on_error(lambda fault: faults.append(str(fault)))
         async with gate:
@@ -62,11 +60,7 @@ async def main() -> None:
                         await client.call_tool("git_noise", {"n": mode}, read_timeout_seconds=5)
         print(json.dumps(faults))
     finally:
-        for bridge in site.bridges:
-            await bridge.stop()
-        for participant in site.seated:
-            await participant.stop()
-        site.gateway.close()
+        await site.close()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Servers of the field for tests: each package of npm, or of PyPI, is installed alone, once in a run.
+"""Servers and clients of the field for tests: each package of npm, or of PyPI, is installed alone, once in a run.
 
 The environment variable MEW_LAB_SERVERS names a folder that keeps them for the next run.
 """
@@ -60,27 +60,41 @@ def _folder() -> Path:
 @cache
 def npm_server(package: str) -> list[str]:
     """The command of a server of npm."""
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
-        pytest.skip(f"no npm and node on PATH: {package} is not installed")
-    exact = f"{package}@{NPM[package]}"
-    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
-    place = _installed(exact, [[npm, "install", *options, exact]])
-    root = place / "node_modules" / package
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip(f"no node on PATH: {package} cannot run")
+    root = npm_package(f"{package}@{NPM[package]}") / package
     programs = json.loads((root / "package.json").read_text())["bin"]
     return [node, str(root / (programs if isinstance(programs, str) else next(iter(programs.values()))))]
+
+
+def npm_package(exact: str, *, scripts: bool = False) -> Path:
+    """The folder `node_modules` with this package in it; with `scripts`, those of its installation have run."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"no npm on PATH: {exact} is not installed")
+    options = ["--no-audit", "--no-fund", "--silent"]
+    commands = [[npm, "install", "--ignore-scripts", *options, exact]]
+    return (
+        _installed(exact, [*commands, [npm, "rebuild", "--silent"]] if scripts else commands) / "node_modules"
+    )
 
 
 @cache
 def python_server(package: str) -> list[str]:
     """The command of a server of PyPI, in an environment of its own: its `mcp` is another than ours."""
-    exact = f"{package}=={PYPI[package]}"
+    return [str(python_package(f"{package}=={PYPI[package]}") / package)]
+
+
+def python_package(exact: str, *more: str) -> Path:
+    """The folder of programs of an environment that has this package, `python` among them; `more` are requirements
+    that the package leaves open."""
     python = str(Path("environment", "bin", "python"))
     commands = [
         [sys.executable, "-m", "venv", "environment"],
-        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", exact],
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", exact, *more],
     ]
-    return [str(_installed(exact, commands) / "environment" / "bin" / package)]
+    return _installed(exact, commands) / "environment" / "bin"
 
 
 def command_of(package: str) -> list[str]:

@@ -19,11 +19,18 @@ from hypothesis import strategies as st
 from mew_lab.bridge import call_memory
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 
+from ..waiting import eventually
+
 KEYS = ["a" * 64, "b" * 64, "c" * 64]
 WAITS = RememberedCall(KEYS[0], "p1", "calc/add", True)
 DONE = RememberedCall(KEYS[1], "p2", "calc/add", True, {"content": []})
 REFUSED = RememberedCall(KEYS[2], "p3", "calc/add", True, None, "no")
 KB = 1024
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a" / "calls.json"
 
 
 def loaded(path: Path, max_age: float = 60.0) -> list[RememberedCall]:
@@ -46,14 +53,10 @@ def put(path: Path, *calls: RememberedCall) -> None:
 def await_outcome(path: Path, id: str) -> None:
     """Waits until one of the indexes has it that a call has ended."""
     line = re.compile(f'"id":"{id}".*"state":"ended"')
-    end = time.monotonic() + 60
-    while not any(line.search(file.read_text()) for file in path.parent.glob("calls*.json")):
-        assert time.monotonic() < end
-        time.sleep(0.001)
+    eventually(lambda: any(line.search(file.read_text()) for file in path.parent.glob("calls*.json")))
 
 
-def test_what_was_put_is_there_after_a_crash_for_its_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_what_was_put_is_there_after_a_crash_for_its_owner_alone(path: Path) -> None:
     assert loaded(path) == []
     put(path, WAITS, DONE, REFUSED)
     assert sorted(loaded(path)) == [WAITS, DONE, REFUSED]
@@ -69,8 +72,7 @@ def test_what_was_put_is_there_after_a_crash_for_its_owner_alone(tmp_path: Path)
     assert len([file for file in path.parent.rglob("*") if file.is_file()]) == 2
 
 
-def test_a_closed_memory_writes_nothing_and_leaves_its_place_to_others(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_a_closed_memory_writes_nothing_and_leaves_its_place_to_others(path: Path) -> None:
     memory = CallMemory(path)
     memory.load(max_age=60.0)
     for call in (WAITS, DONE):
@@ -90,8 +92,7 @@ def test_a_closed_memory_writes_nothing_and_leaves_its_place_to_others(tmp_path:
     assert other.find_holder() == "" and sorted(loaded(path)) == [WAITS, DONE]
 
 
-def test_a_memory_of_many_unknown_calls_holds_no_more_than_the_newest(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_a_memory_of_many_unknown_calls_holds_no_more_than_the_newest(path: Path) -> None:
     memory = CallMemory(path)
     memory.load(max_age=60.0)
     for n in range(2 * call_memory.MAX_CALLS):
@@ -105,8 +106,7 @@ def test_a_memory_of_many_unknown_calls_holds_no_more_than_the_newest(tmp_path: 
     memory.close()
 
 
-def test_a_call_that_was_settled_is_no_unknown_one_and_its_outcome_can_be_kept(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_a_call_that_was_settled_is_no_unknown_one_and_its_outcome_can_be_kept(path: Path) -> None:
     memory = CallMemory(path)
     memory.load(max_age=60.0)
     for call in (WAITS, DONE):
@@ -122,8 +122,7 @@ def test_a_call_that_was_settled_is_no_unknown_one_and_its_outcome_can_be_kept(t
     assert loaded(path) == [DONE]
 
 
-def test_old_outcomes_are_forgotten_and_what_waited_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_old_outcomes_are_forgotten_and_what_waited_is_not(path: Path) -> None:
     put(path, WAITS, DONE, REFUSED)
     assert loaded(path, max_age=0.0) == [WAITS]
 
@@ -136,8 +135,7 @@ def test_old_outcomes_are_forgotten_and_what_waited_is_not(tmp_path: Path) -> No
         ({"content": ["\ud800"]}, "could not be kept"),
     ],
 )
-def test_a_result_that_cannot_be_kept_is_told(tmp_path: Path, result: Any, why: str) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_a_result_that_cannot_be_kept_is_told(path: Path, result: Any, why: str) -> None:
     put(path, DONE._replace(result=result))
     [call] = loaded(path)
     assert call.result is None and why in call.refusal
@@ -190,8 +188,7 @@ def test_what_is_written_can_be_read_always(
 
 
 @pytest.mark.threat(27)
-def test_outcomes_of_any_number_and_size_leave_the_waiting_calls_readable(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_outcomes_of_any_number_and_size_leave_the_waiting_calls_readable(path: Path) -> None:
     large = {"content": ["x" * 250_000]}
     ended = [DONE._replace(id=f"e{n}", what="é" * 400, result=large) for n in range(120)]
     waiting = [WAITS._replace(id=f"w{n}", what="\u202e" * 400) for n in range(200)]
@@ -243,8 +240,7 @@ def test_an_outcome_is_written_by_another_thread_than_that_of_the_loop(
 
 
 @pytest.mark.ruling("R35")
-def test_what_an_earlier_process_left_waiting_stays_unknown_after_its_client_was_told(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_what_an_earlier_process_left_waiting_stays_unknown_after_its_client_was_told(path: Path) -> None:
     put(path, WAITS)
     for _ in range(2):  # its client was told by the first process, and asks a later one
         memory = CallMemory(path)
@@ -259,9 +255,8 @@ def test_what_an_earlier_process_left_waiting_stays_unknown_after_its_client_was
 
 
 def test_a_damaged_index_is_told_with_the_calls_that_it_held(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "a" / "calls.json"
     put(path, WAITS, WAITS._replace(id="p4", key=KEYS[1]), WAITS._replace(id="p5", key=KEYS[2]))
     first, second, third = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first[:-20] + second + b"\0\xff{garbage\n" + third)
@@ -288,8 +283,7 @@ def test_a_damaged_index_is_told_with_the_calls_that_it_held(
         max_leaves=20,
     ).map(lambda value: json.dumps(value).encode())
 )
-def test_a_file_of_any_content_is_read_without_a_fault_and_replaced(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_a_file_of_any_content_is_read_without_a_fault_and_replaced(path: Path, content: bytes) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     memory = CallMemory(path)
@@ -301,8 +295,7 @@ def test_a_file_of_any_content_is_read_without_a_fault_and_replaced(tmp_path: Pa
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200) | st.sampled_from([b'{"result":{"a":"\\ud800"},"refusal":""}', b"[" * 5000]))
-def test_an_outcome_of_any_content_costs_that_outcome_alone(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_an_outcome_of_any_content_costs_that_outcome_alone(path: Path, content: bytes) -> None:
     put(path, DONE, REFUSED)
     [place] = [file for file in path.parent.rglob("*/*.json") if b"content" in file.read_bytes()]
     place.write_bytes(content)
@@ -312,9 +305,8 @@ def test_an_outcome_of_any_content_costs_that_outcome_alone(tmp_path: Path, cont
 
 
 def test_an_index_of_the_longest_calls_is_read_whole_and_of_a_longer_one_its_end(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = tmp_path / "a" / "calls.json"
     memory = CallMemory(path)
     for n in range(call_memory.MAX_CALLS):
         memory.put(
@@ -504,8 +496,7 @@ def test_no_folder_that_is_a_link_is_written_or_read(
     "at", ["1" + "0" * 400, "-1" + "0" * 400, "NaN", "Infinity", "-1", "1e300", "9" * 14]
 )
 @pytest.mark.parametrize("state", ["waits", "unknown"])
-def test_a_call_with_any_time_is_known_for_a_day_from_now(tmp_path: Path, at: str, state: str) -> None:
-    path = tmp_path / "a" / "calls.json"
+def test_a_call_with_any_time_is_known_for_a_day_from_now(path: Path, at: str, state: str) -> None:
     put(path, WAITS)
     line = path.read_text(encoding="utf-8")
     line = re.sub('"at":[^,]+', f'"at":{at}', line).replace('"state":"waits"', f'"state":"{state}"')

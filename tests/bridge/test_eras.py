@@ -31,7 +31,7 @@ async def test_a_server_of_either_era_is_a_participant_like_any_other(site: Site
     opened = await ask("initialize")
     assert opened["protocolVersion"] == "2025-11-25" and opened["instructions"] == "Ask me anything."
     assert opened["serverInfo"]["name"] == "full" and opened["serverInfo"]["version"] == "2"
-    assert [tool["name"] for tool in await human.list_tools("git")][:3] == ["add", "steps", "grow"]
+    assert [tool["name"] for tool in await human.list_tools("git")][:3] == ["add", "steps", "hold"]
     assert (await human.call("git/add", {"a": 2, "b": 3})).raw == {
         "content": [{"type": "text", "text": "5"}],
         "structuredContent": {"result": 5},
@@ -47,6 +47,11 @@ async def test_a_server_of_either_era_is_a_participant_like_any_other(site: Site
     assert template["uriTemplate"] == "full://notes/{name}"
     [message] = (await ask("prompts/get", name="greet", arguments={"name": "Ann"}))["messages"]
     assert message == {"role": "user", "content": {"type": "text", "text": "Greet Ann."}}
+    ref, argument = {"type": "ref/prompt", "name": "greet"}, {"name": "name", "value": "An"}
+    answer = await ask("completion/complete", ref=ref, argument=argument)
+    assert answer["completion"]["values"] == ["An!"]
+    declared = opened["capabilities"]
+    assert "completions" in declared and declared["resources"]["subscribe"] is True
     assert (await human.call("git/grow")).text == "grown"
     await until(lambda: any(_method(one) == "notifications/tools/list_changed" for one in messages))
     assert "added" in {tool["name"] for tool in await human.list_tools("git")}

@@ -181,7 +181,7 @@ async def test_the_owner_tells_for_each_token_after_how_many_seconds_its_calls_a
     ]
     owner = await desk.site.seat("owner", [*PROFILES["admin"]])  # type: ignore[arg-type]
     can = [*wrong, proposes, *PROPOSER] if way == "enrolled" else PROPOSER
-    participant = MEWParticipant(desk.site.client("coder", can))
+    participant = desk.site.prepare("coder", can)
     if way == "invited":
         payload = {"participant_id": "guest", "initial_capabilities": [*wrong, proposes, *PROPOSER]}
         await owner.sender.say_accepted("space/invite", payload)

@@ -24,7 +24,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mew_lab.bridge.call_memory import CallMemory
 from mew_lab.bridge.gate import McpGate
 from mew_lab.bridge.mcp_http import McpHttpServer
-from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 
 from .conftest import until
@@ -155,24 +154,19 @@ class World:
         self.taken = 0  # repeats that took a call
 
     async def begin(self) -> None:
-        participant = MEWParticipant(self.desk.site.client("press", "tool"))
-
         def stamp() -> str:
             "Returns the id of the proposal for which it runs."
             request = ASKED.get()
-            assert request is not None
             self.executed.append(request.correlation_id[0])
             return request.correlation_id[0]
 
-        participant.register_tool(stamp)
-        self.desk.site.seated.append(participant)
-        await participant.start()
+        await self.desk.site.tool("press", stamp)
         for name in ("coder", "coder2"):
             await self.start(name)
 
     async def start(self, name: str) -> None:
         gate = self.gates[name] = McpGate(
-            MEWParticipant(self.desk.site.client(name, PROPOSER)),
+            self.desk.site.prepare(name, PROPOSER),
             grace=FOREVER, decide_within=FOREVER, run_within=FOREVER, withdraw_after=FOREVER,
             memory=self.memories.setdefault(name, CallMemory(self.folder / name / "calls.json")),
         )  # fmt: skip

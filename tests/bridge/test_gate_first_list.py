@@ -12,7 +12,6 @@ import pytest
 from mcp import Client, types
 
 from mew_lab.bridge import announcements, gate
-from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.scheduler import Pace
 
 from .conftest import Site, until
@@ -56,7 +55,7 @@ async def seat_all(site: Site, delays: Sequence[float | None], *, first: int = 0
 async def first_list(site: Site, name: str) -> tuple[float, set[str]]:
     """How long a new gate takes from its start to the first list, and the tools in it."""
     begun = time.perf_counter()
-    async with gate.McpGate(MEWParticipant(site.client(name, PROPOSER))) as made:
+    async with gate.McpGate(site.prepare(name, PROPOSER)) as made:
         async with Client(made.server) as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
         return time.perf_counter() - begun, tools
@@ -84,7 +83,7 @@ async def test_silent_participants_keep_no_tool_of_another_out_of_the_first_list
     monkeypatch.setattr(gate, "AT_ONCE", Pace(stagger=0.0, at_once=3, slow=0.02))
     Lister.asked_now = Lister.asked_most = 0
     offered = await seat_all(site, delays)
-    async with gate.McpGate(MEWParticipant(site.client("coder", PROPOSER))) as made:
+    async with gate.McpGate(site.prepare("coder", PROPOSER)) as made:
         async with Client(made.server) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} == OWN | offered
             begun = (
@@ -100,7 +99,7 @@ async def test_answers_that_come_one_after_the_other_are_all_in_the_first_list_a
     monkeypatch.setattr(gate, "DISCOVER_WITHIN", 0.5)
     Lister.asked_now = 0
     offered = await seat_all(site, [0.2 * n for n in range(8)])
-    async with gate.McpGate(MEWParticipant(site.client("coder", PROPOSER))) as made:
+    async with gate.McpGate(site.prepare("coder", PROPOSER)) as made:
         async with Client(made.server, mode="legacy") as client:
             assert Lister.asked_now, "the handshake has been answered before all answers came"
             assert {tool.name for tool in (await client.list_tools()).tools} == OWN | offered
@@ -136,7 +135,7 @@ async def test_what_the_first_list_had_to_leave_out_is_announced_once_after_it_a
         if isinstance(message, types.ToolListChangedNotification):
             told.append(message.method)
 
-    async with gate.McpGate(MEWParticipant(site.client("coder", PROPOSER))) as made:
+    async with gate.McpGate(site.prepare("coder", PROPOSER)) as made:
         async with Client(made.server, mode="legacy", message_handler=note) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} == OWN | offered
             assert not told

@@ -80,17 +80,13 @@ class Rewriter:
 
 
 async def seat_echo(desk: Desk) -> None:
-    participant = MEWParticipant(desk.site.client("calc", "tool"))
-
     def echo(value: Any) -> str:
         "Gives back its argument."
         desk.executed.append((value,))
         return json.dumps(value)
 
     schema = {"type": "object", "properties": {"value": {}}, "required": ["value"]}
-    participant.tools.add(echo, input_schema=schema)
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.tool("calc", echo, input_schema=schema)
 
 
 class Attacks:
@@ -119,7 +115,6 @@ class Attacks:
     async def by_a_hook(self, id: str, other: Any) -> None:
         """Something in the process of the person changes the parsed message after it was shown."""
         proposal = self.desk.human.proposals.get(id)
-        assert proposal is not None
         proposal.payload["params"]["arguments"]["value"] = other
 
     async def by_a_request(self, id: str, other: Any) -> None:

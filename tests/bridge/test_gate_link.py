@@ -37,7 +37,6 @@ class BreakingDesk(Desk):
     async def cut(self, gate: McpGate) -> None:
         self.is_cut = True
         holder = self.site.gateway.holder("demo", "coder")
-        assert holder is not None
         holder.close(1006, "of the test")
         await until(lambda: gate.participant.client.state != "ready")
 

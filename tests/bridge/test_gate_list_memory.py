@@ -406,7 +406,7 @@ async def test_the_handshake_waits_for_the_first_list_and_no_longer_than_its_lim
         assert await asyncio.wait_for(listing, gate.DISCOVER_WITHIN / 2) == OWN | {"one_t"}
     await space.seat("silent", silent)
     monkeypatch.setattr(gate, "DISCOVER_WITHIN", 0.3)
-    async with gate.McpGate(MEWParticipant(site.client("other", RIGHT))) as made:
+    async with gate.McpGate(site.prepare("other", RIGHT)) as made:
         begun = time.perf_counter()
         async with space.client(made) as client:
             assert await names(client) == OWN | {"one_t"}

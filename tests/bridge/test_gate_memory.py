@@ -16,7 +16,6 @@ import pytest
 
 from mew_lab.bridge.call_memory import CallMemory
 from mew_lab.errors import MewError
-from mew_lab.sdk.participant import MEWParticipant
 
 from ..cli.test_mcp import ENVIRONMENT, OpenDesk, desk
 from .conftest import until
@@ -53,7 +52,6 @@ class KilledGate:
         self.number += 1
         id = {} if method.startswith("notifications/") else {"id": self.number}
         message = {"jsonrpc": "2.0", **id, "method": method, "params": params}
-        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         answer = self.answers[self.number] = asyncio.get_running_loop().create_future()
         return answer
@@ -63,7 +61,6 @@ class KilledGate:
             return await self.send(method, **params)
 
     async def read(self) -> None:
-        assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
             message = json.loads(line)
             answer = self.answers.get(message.get("id"))
@@ -79,21 +76,17 @@ class KilledGate:
         """What it has printed to stderr when it has ended."""
         await self.process.wait()
         await self.reading  # what the gate wrote before has reached its client
-        assert self.process.stderr is not None
         return (await self.process.stderr.read()).decode()
 
 
 async def print_large(desk: Desk) -> None:
     """Seats a tool whose result is nearly as large as one that a gate keeps."""
-    participant = MEWParticipant(desk.site.client("press", "tool"))
 
     def page(n: int) -> str:
         """Returns a page."""
         return f"{n}:" + "x" * LARGE
 
-    participant.register_tool(page)
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.tool("press", page)
 
 
 CAN = [*PROPOSER, {"kind": "mcp/request", "to": "press"}]

@@ -11,7 +11,6 @@ from mcp import Client
 from mew_lab.bridge import client_request
 from mew_lab.bridge.mcp_http import McpHttpServer
 from mew_lab.protocol.permit import PROFILES
-from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import PROGRESS, progress_relay
 
 from .conftest import until
@@ -34,10 +33,9 @@ class Baker:
     """The participant `baker`, whose tool `bake` reports each step when it is told to."""
 
     def __init__(self, desk: Desk) -> None:
-        self.participant = MEWParticipant(desk.site.client("baker", "tool"))
+        self.participant = desk.site.prepare("baker", "tool")
         self.steps: asyncio.Queue[float | None] = asyncio.Queue()
         self.participant.register_tool(self.bake)
-        desk.site.seated.append(self.participant)
 
     async def bake(self, loaves: int) -> str:
         """Bakes."""

@@ -16,7 +16,6 @@ from mew_lab.bridge import waiting_calls
 from mew_lab.bridge.call_memory import CallMemory, RememberedCall
 from mew_lab.bridge.delivery import STDIO
 from mew_lab.bridge.waiting_calls import call_key
-from mew_lab.sdk.participant import MEWParticipant
 
 from .conftest import Site, until
 from .desk import LISTING, PROPOSER, Desk, give_up, held, patient, text
@@ -161,16 +160,13 @@ async def test_an_approval_while_the_last_withdrawal_fails_lets_the_call_run(
     desk: Desk, leap: Leap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails, may_end = failing(monkeypatch), asyncio.Event()
-    participant = MEWParticipant(desk.site.client("slow", "tool"))
 
     async def push() -> str:
         """Pushes."""
         await may_end.wait()
         return "pushed"
 
-    participant.register_tool(push)
-    desk.site.seated.append(participant)
-    await participant.start()
+    await desk.site.tool("slow", push)
     times = {"answer_after": 0.05, "decide_within": 600.0, "grace": 1e6}
     async with desk.gate(**times) as gate, Client(gate.server, mode="legacy") as client:
         await client.call_tool("slow_push", {})

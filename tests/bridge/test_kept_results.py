@@ -104,7 +104,6 @@ async def heavy(over: str) -> AsyncIterator[Sequence[str] | str]:
         sys.executable, str(HEAVY), over, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
-        assert server.stdout is not None
         yield (await server.stdout.readline()).decode().strip()
     finally:
         server.kill()
@@ -133,7 +132,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(6)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("shape", "size", "over"), CASES)
 async def test_no_result_is_lost_after_it_was_executed(
@@ -396,7 +395,6 @@ async def test_what_is_not_what_the_head_says_is_refused(site: Site, state: Call
     human = await site.seat("human")
     result = await human.call("git/text", text(1_500_000))
     head = ResultHead.of(result.raw)
-    assert head is not None
     for wrong in (
         head._replace(sha256="0" * 64),
         head._replace(size=head.size - 1),

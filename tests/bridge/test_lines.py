@@ -272,6 +272,27 @@ async def raw_session(folder: Path, spool: ResultStore | None = None) -> AsyncIt
         yield session
 
 
+ANSWER, OTHER = '{"jsonrpc":"2.0","id":#,"result":{}}', '{"jsonrpc":"2.0","method":"notifications/x"}'
+BATCHES = {
+    "alone": (f"[{ANSWER}]", "answered"),
+    "after a notification": (f" [ {OTHER}, {ANSWER} ] ", "answered"),
+    "among what is no message": (f"[1, [], null, {{}}, {ANSWER}, []]", "answered"),
+    "malformed": (f'[{OTHER},{{"jsonrpc":"2.0","id":#,"result":[]}}]', "a result that is no object"),
+    "of many values": (f"[{OTHER},{'{},' * 300_000}{ANSWER}]", "has more than"),
+    "long": (f'[{OTHER},"@",{ANSWER}]', "longer than"),
+}
+
+
+@pytest.mark.threat(28)
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize(("text", "told"), BATCHES.values(), ids=BATCHES)
+async def test_an_answer_in_a_batch_ends_its_call(tmp_path: Path, text: str, told: str) -> None:
+    """MCP 2025-03-26 has a client take batches; servers of that revision are still about."""
+    async with raw_session(tmp_path) as session:
+        assert told in await ask(session, "write", {"text": text})
+        assert await ask(session, "write", {"text": ANSWER}) == "answered"
+
+
 @pytest.mark.ruling("R35")
 async def test_an_answer_whose_id_is_nowhere_to_be_found_is_that_of_the_call_that_is_left(
     tmp_path: Path,
@@ -290,7 +311,7 @@ async def test_an_answer_whose_id_is_nowhere_to_be_found_is_that_of_the_call_tha
 
 @pytest.mark.ruling("R35")
 @pytest.mark.parametrize(
-    "noise", ["@", '{"jsonrpc":"2.0","method":"notifications/x","params":{"text":"@"}}', "[@]", '"@"']
+    "noise", ["@", '{"jsonrpc":"2.0","method":"notifications/x","params":{"text":"@"}}', "[@]", '"@"', "[{@"]
 )
 async def test_a_long_line_that_is_no_answer_ends_no_call_and_no_server(tmp_path: Path, noise: str) -> None:
     async with raw_session(tmp_path) as session:

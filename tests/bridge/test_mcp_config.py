@@ -231,8 +231,11 @@ def test_a_word_that_may_be_the_program_is_not_hidden_as_a_secret(tmp_path: Path
     config = one_server(tmp_path, {"command": words[0], "args": words[1:]})
     admitted, left_out = admit(config, desk)
     hidden = next(n for n, word in enumerate(words) if RANDOM in word or "evil" in word)
-    assert not admitted and not desk.seen
-    assert left_out["a"].startswith(f"argument {hidden} holds what looks like a secret and may be code")
+    if desk.seen:  # asked: then the word is shown whole
+        assert words[hidden] in desk.seen[0]
+    else:
+        assert not admitted
+        assert left_out["a"].startswith(f"argument {hidden} holds what looks like a secret and may be code")
 
 
 @pytest.mark.parametrize(

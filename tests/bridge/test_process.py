@@ -173,7 +173,6 @@ async def test_it_ends_with_its_grandchildren_when_this_process_is_killed(
     kernel = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-c", KERNEL, *(["forked"] if forked else [])], cwd=tmp_path, stdout=subprocess.PIPE
     )
-    assert kernel.stdout is not None
     loop = asyncio.get_running_loop()
     server, grandchild = map(int, (await loop.run_in_executor(None, kernel.stdout.readline)).split())
     child = int(await loop.run_in_executor(None, kernel.stdout.readline)) if forked else 0

@@ -39,7 +39,6 @@ async def served(transport: str) -> AsyncIterator[tuple[str, asyncio.subprocess.
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(FULL), "both", transport, stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdout is not None
     try:
         yield (await process.stdout.readline()).decode().strip(), process
     finally:
@@ -88,15 +87,11 @@ class Breaking:
             await writer.drain()
             if self.resets:
                 writer.transport.abort()
-        elif result is not None:
-            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
-            about_body = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
-            writer.write(f"HTTP/1.1 200 OK\r\n{about_body}\r\nConnection: close\r\n\r\n".encode() + body)
         elif message and "id" not in message:
             writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         elif message:
-            error = {"code": -32601, "message": "no such method"}
-            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode()
+            told = {"result": result} if result else {"error": {"code": -32601, "message": "no such method"}}
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"], **told}).encode()
             about_body = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
             writer.write(f"HTTP/1.1 200 OK\r\n{about_body}\r\nConnection: close\r\n\r\n".encode() + body)
         else:
@@ -119,7 +114,7 @@ async def test_a_server_at_a_url_is_a_participant_and_its_header_is_shown_nowher
         bridge = await site.bridge(url, headers=HEADERS)
         human = await site.seat("human")
         assert (await human.call("git/add", {"a": 2, "b": 3})).text == "5"
-        assert [tool["name"] for tool in await human.list_tools("git")][:3] == ["add", "steps", "grow"]
+        assert [tool["name"] for tool in await human.list_tools("git")][:3] == ["add", "steps", "hold"]
         assert (bridge.pid, SECRET in repr(bridge), "with Authorization" in repr(bridge)) == (0, False, True)
         process.kill()
         await process.wait()
@@ -264,6 +259,23 @@ async def test_the_error_that_a_server_at_a_url_gives_stays_a_failure(
                 await human.call("git/pay")
 
 
+@pytest.mark.ruling("R35")
+@pytest.mark.parametrize(
+    ("head", "body"), [(JSON, b"%b"), (SSE, b"data: %b\n\n"), (SSE, b"data: \ndata:%b\n\n")]
+)
+async def test_the_answer_in_a_batch_is_that_of_the_call(site: Site, head: bytes, body: bytes) -> None:
+    batch = (
+        b'[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":null,"result":{"content":[]}}]'
+    )
+    breaking = Breaking(head + b"\r\nConnection: close", body % batch, echoes=True)
+    server = await asyncio.start_server(breaking.serve, "127.0.0.1", 0)
+    async with server:
+        await site.bridge(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+        human = await site.seat("human")
+        async with asyncio.timeout(20):
+            assert (await human.call("git/pay")).raw["content"] == []
+
+
 class Posted:
     """A server over SSE that answers on its stream, but to the POST of a call of `pay` itself."""
 
@@ -390,7 +402,6 @@ def test_the_transport_is_that_of_the_path_unless_it_is_named() -> None:
 
 def test_a_lab_connects_a_url() -> None:
     with subprocess.Popen([sys.executable, str(FULL), "both", "http"], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         url = process.stdout.readline().decode().strip()
         lab = None
         try:

@@ -98,42 +98,29 @@ async def test_who_approved_a_call_is_asked_and_the_call_goes_on_with_the_answer
     assert params["_meta"] == {ASKED_AS: "decider"}
 
 
-@pytest.mark.sampled
 @ERAS
-@pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_a_question_that_is_declined_is_so_for_the_server(site: Site, era: str, action: str) -> None:
+async def test_what_a_person_answers_reaches_the_server_as_far_as_it_fits(site: Site, era: str) -> None:
     await bridged(site, era)
     human = await site.seat("human")
-    Person(human, {"action": action, "content": {"size": 3}})
-    if era == "legacy":
-        assert (await human.call("git/order", {"what": "pears"})).text == action
-    else:
-        assert action in (await human.call("git/order", {"what": "pears"})).text
-
-
-@ERAS
-async def test_an_address_is_passed_on_and_the_answer_has_no_values(site: Site, era: str) -> None:
-    await bridged(site, era)
-    human = await site.seat("human")
+    said = warnings(site, human)
+    for action in ("decline", "cancel"):
+        Person(human, {"action": action, "content": {"size": 3}})
+        told = (await human.call("git/order", {"what": "pears"})).text
+        assert told == action if era == "legacy" else action in told
     person = Person(human, {"action": "accept", "content": {"secret": "x"}})
-    assert (await human.call("git/sign_in")).text == "accept"
+    assert (await human.call("git/sign_in")).text == "accept"  # an answer to an address has no values
     [(_, params)] = person.asked
     assert (params["mode"], params["url"]) == ("url", "https://login.example.org/start?id=7")
     assert "requestState" not in json.dumps(dict(params))
+    for content in ({"size": 10}, {"size": 1, "more": 2}, {}, [1], None):
+        Person(human, {"action": "accept", "content": content})
+        assert "cancel" in (await human.call("git/order", {"what": "pears"})).text
+    await until(lambda: said)
+    assert "the answer of human does not fit: size must be" in said[0]
 
 
 @ERAS
-async def test_where_no_person_decided_the_owner_is_asked(site: Site, era: str) -> None:
-    await bridged(site, era)
-    owner, agent = await site.seat("owner"), await site.seat("agent", "human")
-    person = Person(owner, {"action": "accept", "content": {"size": 1}})
-    assert (await agent.call("git/order", {"what": "figs"})).text == "accept 1 "
-    [(question, params)] = person.asked
-    assert question.to == ("owner",) and params["_meta"] == {ASKED_AS: "owner"}
-
-
-@ERAS
-async def test_where_nobody_sits_a_question_is_declined_at_once_and_a_sentence_says_so(
+async def test_where_no_person_decided_the_owner_is_asked_and_without_one_a_sentence_says_so(
     site: Site, era: str
 ) -> None:
     await bridged(site, era)
@@ -141,10 +128,13 @@ async def test_where_nobody_sits_a_question_is_declined_at_once_and_a_sentence_s
     said = warnings(site, agent)
     text = (await asyncio.wait_for(agent.call("git/order", {"what": "figs"}).outcome(), 20)).text
     assert "decline" in text
-    await until(lambda: said)
-    assert said[0].startswith(
+    assert (await until(lambda: said))[0].startswith(
         "A question of the MCP server (elicitation/create) was not answered: Nobody can answer"
     )
+    person = Person(await site.seat("owner"), {"action": "accept", "content": {"size": 1}})
+    assert (await agent.call("git/order", {"what": "figs"})).text == "accept 1 "
+    [(question, params)] = person.asked
+    assert question.to == ("owner",) and params["_meta"] == {ASKED_AS: "owner"}
 
 
 async def test_a_person_who_leaves_it_to_the_owner_is_not_asked_again_in_another_role(site: Site) -> None:
@@ -159,18 +149,6 @@ async def test_a_person_who_leaves_it_to_the_owner_is_not_asked_again_in_another
     Person(human, answer)
     assert (await human.call("git/order", {"what": "figs"})).text == "decline"
     assert roles == ["decider", "owner"]
-
-
-@ERAS
-async def test_values_that_do_not_fit_the_form_do_not_reach_the_server(site: Site, era: str) -> None:
-    await bridged(site, era)
-    human = await site.seat("human")
-    said = warnings(site, human)
-    for content in ({"size": 10}, {"size": 1, "more": 2}, {}, [1], None):
-        Person(human, {"action": "accept", "content": content})
-        assert "cancel" in (await human.call("git/order", {"what": "pears"})).text
-    await until(lambda: said)
-    assert "the answer of human does not fit: size must be" in said[0]
 
 
 @ERAS
@@ -255,7 +233,6 @@ async def test_a_question_during_the_calls_of_two_persons_goes_to_the_owner(site
     person = Person(owner, {"action": "accept", "content": {"size": 2}})
     first = ann.call("git/wait")
     bridge = site.bridges[0].participant
-    assert bridge is not None
     await until(lambda: len(bridge.request_server) == 1)
     second = ben.call("git/ask", {"times": 1})
     assert json.loads((await second).text) == [{"action": "accept", "content": {"size": 2}}]

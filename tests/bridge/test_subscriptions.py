@@ -1,4 +1,4 @@
-"""What a bridged server tells by itself: updates of resources, log messages; and completion."""
+"""What a bridged server tells by itself: updates of resources, log messages."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ async def test_updates_of_a_resource_go_to_its_subscribers_until_the_last_has_le
     assert updates[2].to == ("human",)
 
 
-@pytest.mark.parametrize("params", [{}, {"uri": 3}, {"uri": ""}, {"uri": "x" * 5000}])
-async def test_what_is_no_uri_is_an_error_of_the_request(site: Site, params: dict[str, Any]) -> None:
+async def test_what_is_no_uri_is_an_error_of_the_request(site: Site) -> None:
     await site.odd()
     human = await site.seat("human")
-    with pytest.raises(ToolFailed, match="uri must be a text of 1 to 4096 characters"):
-        await ask(human, "resources/subscribe", **params)
+    for params in ({}, {"uri": 3}, {"uri": ""}, {"uri": "x" * 5000}):
+        with pytest.raises(ToolFailed, match="uri must be a text of 1 to 4096 characters"):
+            await ask(human, "resources/subscribe", **params)
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -107,17 +107,6 @@ async def test_a_flood_of_changes_becomes_a_few_and_the_last_change_is_told(site
     await until(lambda: len(changes) >= 2)  # the first change, and the last one
     assert (await human.call("git/odd")).text == "as it came"
     assert len(changes) <= 2 + (time.monotonic() - start) / 0.2
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_a_completion_is_passed_on(site: Site, era: str) -> None:
-    await site.bridge(["python", str(FULL), era])
-    human = await site.seat("human")
-    ref, argument = {"type": "ref/prompt", "name": "greet"}, {"name": "name", "value": "An"}
-    answer = await ask(human, "completion/complete", ref=ref, argument=argument)
-    assert answer["completion"]["values"] == ["An!"]
-    declared = (await ask(human, "initialize"))["capabilities"]
-    assert "completions" in declared and declared["resources"]["subscribe"] is True
 
 
 def test_no_log_message_is_lost_without_being_counted() -> None:

@@ -52,9 +52,9 @@ class Bare:
         self.tab.set_viewport_size({"width": width, "height": height})
         self.errors: list[str] = []
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        view.send = self._post
+        view.widget.send = self._post
         self.tab.expose_function("mewSay", self._heard)
-        style = f"<style>{view.get_state()['_css']} body {{ margin: 0; {DARK if dark else ''} background: var(--jp-layout-color1, #fff) }}</style>"
+        style = f"<style>{view.widget.get_state()['_css']} body {{ margin: 0; {DARK if dark else ''} background: var(--jp-layout-color1, #fff) }}</style>"
         theme = "false" if dark else "true"
         self.tab.set_content(
             f"<!doctype html><html><head>{style}</head><body data-jp-theme-light={theme}><div id=out></div></body></html>"
@@ -62,7 +62,7 @@ class Bare:
         self.tab.evaluate(MODEL)
         self.tab.add_script_tag(
             type="module",
-            content=view.get_state()["_esm"].replace("export default {", "window.mewModule = {"),
+            content=view.widget.get_state()["_esm"].replace("export default {", "window.mewModule = {"),
         )
         self.show()
 
@@ -81,7 +81,7 @@ class Bare:
         self.sent.append(message)
         if not self.deaf:
             data = {"method": "custom", "content": message}
-            self.view.comm.handle_msg({"content": {"data": data}, "buffers": []})
+            self.view.widget.comm.handle_msg({"content": {"data": data}, "buffers": []})
 
     def _post(self, content: dict[str, Any], buffers: Any = None) -> None:
         self._items.extend(content["items"])

@@ -9,6 +9,9 @@ Fixtures, from the one that tests want to the one below all:
     than that takes back, or that need one which never ran anything. Only one notebook is open at a time.
 `plain(cells) -> Plain`
     Cells that run in this process, and their views on a page that is no JupyterLab: for most of what a person does.
+`bare(view, **how) -> Bare`
+    One view of this process alone on a page: what is lost, and what a person sees of it. What went wrong in the page or
+    in the view fails the test.
 `open_notebook(path, kernel="here") -> Notebook`
     The same for an existing .ipynb, of which a copy is opened.
 `kernel_of(version) -> str`
@@ -37,6 +40,7 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,10 +48,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import kernels as other_kernels
+from bare import Bare
 from lab_server import LabServer, write_notebook
 from plain import Plain
 from playwright.sync_api import BrowserContext
 from real_lab import Notebook, Page, SharedBrowser, find_chromium
+
+from mew_lab.lab.labs import close_all
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -152,6 +159,22 @@ def plain(window: BrowserContext, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
     yield make
     for book in opened:
         book.close()
+    assert [book.page.errors for book in opened] == [[]] * len(opened)
+
+
+@pytest.fixture
+def bare(window: BrowserContext) -> Iterator[Callable[..., Bare]]:
+    shown: list[Bare] = []
+
+    def show(view: Any, **how: Any) -> Bare:
+        shown.append(Bare(window, view, **how))
+        return shown[-1]
+
+    yield show
+    for page in shown:
+        page.close()
+    close_all()
+    assert [(page.errors, list(page.view.faults)) for page in shown] == [([], [])] * len(shown)
 
 
 @pytest.fixture

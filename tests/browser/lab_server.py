@@ -69,6 +69,9 @@ class LabServer:
             path = folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
             path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps(value))
+        # As the wheel installs it.
+        (self.data / "labextensions").mkdir()
+        (self.data / "labextensions" / "mew_lab").symlink_to(ROOT / "mew_lab" / "labextension")
         self.add_kernel("here", sys.executable)
         self.process: subprocess.Popen[bytes] | None = None
         self.url = ""

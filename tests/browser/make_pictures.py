@@ -1,9 +1,9 @@
 """Makes the pictures of the README from the real thing: a lesson and a busy space in a real JupyterLab.
 
-    python tests/browser/make_pictures.py [--only moving panel card timeline]
+    python tests/browser/make_pictures.py [--only moving card timeline]
 
-They are put into notebooks/pictures. The moving one is the third lesson as it is shipped: a question, the card, an edit,
-the approval, the answer. What is drawn into a page besides is the pointer, and the numbers of the callouts.
+They are put into notebooks/pictures. The moving one is the third lesson as it is shipped: the card, an edit, the approval, the
+answer, and at its end the question, so that the first frame, which is all that some readers show, is the card. What is drawn into a page besides is the pointer, and the numbers of the callouts.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ print(len(lab.proposals()), len(lab.who()))
 BUSY: Sequence[str] = (
     SCENE,
     WAITING,
-    "lab.view.panel",
     "lab.view.approvals",
     "lab.view.timeline.select(answer.id)",
 )
@@ -120,23 +119,10 @@ def arm(book: Notebook, button: Locator) -> None:
     book.page.until(lambda: button.get_attribute("aria-disabled") != "true", "the button to arm")
 
 
-def take_panel(book: Notebook) -> Path:
-    """The control room of the busy space, in cell 2."""
-    book.run(2)
-    panel = book.area(2).locator("section.mew-panel")
-    panel.locator("section.mew-feed tbody tr").first.wait_for()
-    panel.evaluate("r => { r.style.width = '1500px'; r.scrollIntoView({ block: 'start' }); }")
-    card = panel.locator("li.mew-card:not([hidden])", has=book.tab.locator("button.mew-approve")).first
-    card.evaluate("card => card.scrollIntoView({ block: 'nearest' })")
-    arm(book, card.locator("button.mew-approve"))
-    settle(book)
-    return book.page.shot("readme-panel", panel)
-
-
 def take_card(book: Notebook) -> Path:
-    """A card in cell 3 with its three callouts: what looks dangerous, what differs, what could be allowed."""
-    book.run(3)
-    view = book.area(3).locator("section.mew-approvals")
+    """A card in cell 2 with its three callouts: what looks dangerous, what differs, what could be allowed."""
+    book.run(2)
+    view = book.area(2).locator("section.mew-approvals")
     view.evaluate("r => { r.style.width = '720px'; }")
     card = view.locator("li.mew-card:not([hidden])", has_text="secrets/reports.md").first
     if not card.locator("button.mew-approve:visible").count():
@@ -160,9 +146,9 @@ DIFFERENCE, ALLOW = ".mew-last", "button.mew-allow, button.mew-grant"
 
 
 def take_timeline(book: Notebook) -> Path:
-    """An exchange as a sequence diagram, in cell 4."""
-    book.run(4)
-    return book.page.shot("readme-timeline", book.area(4).locator("img, svg").first)
+    """An exchange as a sequence diagram, in cell 3."""
+    book.run(3)
+    return book.page.shot("readme-timeline", book.area(3).locator("img, svg").first)
 
 
 class Film:
@@ -190,7 +176,7 @@ class Film:
 
 
 def film_lesson(book: Notebook) -> bytes:
-    """The third lesson up to its answer: a question, the card, an edit, the approval, the answer."""
+    """The third lesson up to its answer: the card, an edit, the approval, the answer; then how the card came."""
     cells = json.loads(LESSON.read_text("utf-8"))["cells"]
     starts = ["".join(cell["source"]) if cell["cell_type"] == "code" else "" for cell in cells]
     panel = next(n for n, source in enumerate(starts) if source.startswith("%mew panel"))
@@ -214,7 +200,8 @@ def film_lesson(book: Notebook) -> bytes:
     card = room.locator("li.mew-card:not([hidden])").first
     card.wait_for()
     arm(book, card.locator("button.mew-approve"))
-    film.shoot(1.6)
+    before, film.shots = film.shots, []
+    film.shoot(2.4)
     film.press(card.locator("button.mew-edit").first)
     field = card.locator(".mew-face-edit").locator("textarea, input:not([type=checkbox])").last
     book.click(field)
@@ -232,7 +219,7 @@ def film_lesson(book: Notebook) -> bytes:
     film.shoot(2.0)
     book.area(answer).evaluate("node => node.closest('.jp-Cell').scrollIntoView({ block: 'end' })")
     film.shoot(3.0)
-    return animate(book.tab, film.shots)
+    return animate(book.tab, [*film.shots, *before])
 
 
 EDITED = "5"
@@ -274,21 +261,20 @@ def opened(size: ViewportSize) -> Iterator[Callable[[Path | Sequence[str]], Note
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Makes the pictures of the README.")
-    names = ("moving", "panel", "card", "timeline")
+    names = ("moving", "card", "timeline")
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     only = parser.parse_args().only
     made: dict[str, bytes] = {}
     if "moving" in only:
         with opened(WINDOW) as open_book:
             made["first-approval.png"] = film_lesson(open_book(LESSON))
-    if {"panel", "card", "timeline"} & {*only}:
+    if {"card", "timeline"} & {*only}:
         with opened({"width": 1800, "height": 1200}) as open_book:
             book = open_book(BUSY)
             make_room(book)
             for n in (0, 1):
                 book.run(n)
             for name, take, file in (
-                ("panel", take_panel, "panel.png"),
                 ("card", take_card, "approvals.png"),
                 ("timeline", take_timeline, "timeline.png"),
             ):

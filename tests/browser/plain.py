@@ -35,12 +35,12 @@ RUNTIME = """
 const mewViews = {};
 const mewShow = async (id, el) => {
   if (!mewViews[id]) {
-    const { esm, css } = JSON.parse(await mewGet(id));
+    const { esm, css, parts } = JSON.parse(await mewGet(id));
     document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
-    mewViews[id] = { heard: new Set(), module: import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" }))) };
+    mewViews[id] = { parts, heard: new Set(), module: import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" }))) };
   }
-  const { heard, module } = mewViews[id];
-  const model = { on: (_, run) => heard.add(run), off: (_, run) => heard.delete(run), get: () => null, widget_manager: {},
+  const { parts, heard, module } = mewViews[id];
+  const model = { on: (_, run) => heard.add(run), off: (_, run) => heard.delete(run), get: () => parts, widget_manager: {},
     send: (message) => { mewSay(id, JSON.stringify(message)); } };
   const host = { getWidget: async (ref) => ({ render: ({ el }) => mewShow(ref.split(":")[1], el) }) };
   await (await module).default.render({ model, el, host, signal: new AbortController().signal });
@@ -109,7 +109,7 @@ class Plain(Notebook):
         self._views.add(view)
         view.send = lambda content, buffers=None: self._queue.append((id, json.dumps(content)))
         state = view.get_state()
-        return json.dumps({"esm": state["_esm"], "css": state["_css"]})
+        return json.dumps({"esm": state["_esm"], "css": state["_css"], "parts": state["parts"]})
 
     def _hear(self, id: str, message: str) -> None:
         [view] = [view for view in self._views if view.model_id == id]

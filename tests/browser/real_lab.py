@@ -359,6 +359,10 @@ class Notebook:
         """The output area of the cell on the page."""
         return self.tab.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-OutputArea").first
 
+    def view(self, index: int) -> Locator:
+        """The view that a cell shows."""
+        return self.area(index).locator("section.mew").first
+
     def centre(self, target: Locator) -> tuple[float, float]:
         """Where the mouse must go to hit the target, after it was scrolled into view."""
 

@@ -4,10 +4,11 @@ person in them reads a long text to its end."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from playwright.sync_api import Locator
 
-__all__ = ["ADDING", "BUSY", "PROPOSE", "choose", "dwell", "look_at", "read_through", "rest"]
+__all__ = ["ADDING", "BUSY", "PROPOSE", "armed", "choose", "dwell", "read_through", "rest"]
 
 ADDING = """%load_ext mew_lab
 import mew_lab
@@ -67,13 +68,18 @@ def choose(around: Locator, text: str) -> None:
     around.get_by_role("menuitem", name=text).first.click()
 
 
-def look_at(button: Locator) -> None:
-    """Brings the whole card of a button into sight: its buttons alone arm nothing."""
-    # The card may have put another button in its place between the look and the deed.
-    while not button.evaluate(
-        "button => Boolean(button.closest('li')) && (button.closest('li').scrollIntoView({ block: 'center' }), true)"
-    ):
-        pass
+class Waits(Protocol):
+    """The page of a test."""
+
+    def until(self, probe: Callable[[], Any], what: str) -> Any: ...
+
+
+def armed(page: Waits, button: Locator) -> Locator:
+    """The button, once it may be pressed: it is brought into sight, and before it the card around it."""
+    button.evaluate("button => button.closest('li')?.scrollIntoView({ block: 'center' })")
+    button.scroll_into_view_if_needed()
+    page.until(lambda: button.get_attribute("aria-disabled") != "true", "the button to arm")
+    return button
 
 
 def dwell(pause: Callable[[float], None]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import ADDING, dwell, read_through
+from scenes import ADDING, armed, dwell, read_through
 from scenes import PROPOSE as PROPOSE_ADD
 
 HERE = Path(__file__).parent
@@ -20,7 +20,7 @@ import sys; sys.path.insert(0, {str(HERE)!r})
 import asyncio, threading, time
 from seat import Seat, wrapped
 from mew_lab.views.approvals.widget import ApprovalsView
-from mew_lab.views.ui.live import can_click_while_waiting
+from mew_lab.views.ui.notebook_host import can_click_while_waiting
 seat = Seat()
 view = ApprovalsView(seat)
 """
@@ -44,15 +44,9 @@ def card(book: Notebook, index: int, number: int = 0) -> Locator:
     return book.area(index).locator("li.mew-card").nth(number)
 
 
-def armed(book: Notebook, button: Locator) -> Locator:
-    button.scroll_into_view_if_needed()
-    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
-    return button
-
-
 def approve(book: Notebook, index: int, number: int = 0) -> float:
     button = card(book, index, number).locator("button.mew-approve")
-    return book.click(armed(book, button))
+    return book.click(armed(book.page, button))
 
 
 def told(calls: str) -> str:
@@ -118,7 +112,7 @@ def test_the_cell_that_waits_draws_the_card_of_its_own_proposal(notebook: Callab
 def test_a_double_click_decides_once_and_every_view_shows_it(plain: Callable[..., Notebook]) -> None:
     book = plain([SETUP, SHOW, SHOW, PROPOSE, SENT]).run(0).run(1).run(2).run(3)
     button = card(book, 1).locator("button.mew-approve")
-    x, y = book.centre(armed(book, button))
+    x, y = book.centre(armed(book.page, button))
     book.tab.mouse.dblclick(x, y)
     for index in (1, 2):
         card(book, index).locator(".mew-outcome").wait_for()
@@ -148,7 +142,7 @@ def test_a_card_does_not_arm_before_it_was_in_sight_for_half_a_second(
 def test_a_card_that_moves_under_the_mouse_is_not_decided(plain: Callable[..., Notebook]) -> None:
     book = plain([SETUP, SHOW, PROPOSE, SENT]).run(0).run(1).run(2)
     button = card(book, 1).locator("button.mew-approve")
-    x, y = book.centre(armed(book, button))
+    x, y = book.centre(armed(book.page, button))
     book.tab.mouse.move(x, y)
     book.tab.mouse.down()
     card(book, 1).evaluate("c => { c.style.position = 'relative'; c.style.top = '6px'; }")
@@ -162,7 +156,7 @@ def test_a_proposal_that_arrives_between_press_and_release_is_not_the_one_decide
     plain: Callable[..., Notebook],
 ) -> None:
     book = plain([SETUP, SHOW, PROPOSE, PROPOSE, SENT]).run(0).run(1).run(2)
-    x, y = book.centre(armed(book, card(book, 1).locator("button.mew-approve")))
+    x, y = book.centre(armed(book.page, card(book, 1).locator("button.mew-approve")))
     book.tab.mouse.move(x, y)
     book.tab.mouse.down()
     book.run(3)
@@ -196,7 +190,7 @@ def test_a_key_held_down_while_a_card_arrives_decides_nothing(plain: Callable[..
 def test_keys_on_the_card_decide_and_stay_out_of_jupyterlab(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, PROPOSE, SENT]).run(0).run(1).run(2)
     one = card(book, 1)
-    armed(book, one.locator("button.mew-approve"))
+    armed(book.page, one.locator("button.mew-approve"))
     one.focus()
     for key in ("d", "d", "b", "x", "0", "0"):
         book.tab.keyboard.press(key)
@@ -220,7 +214,12 @@ def test_a_long_argument_must_be_opened_and_scrolled_through_before_approve_arms
     book = plain([SETUP, SHOW, propose, SENT]).run(0).run(1).run(2)
     one = card(book, 1)
     one.wait_for()
-    assert "http://evil.test/x" in " ".join(one.locator(".mew-warning").all_inner_texts())
+    # One warning is a box, and the others are a line that opens.
+    assert one.locator(".mew-warning").count() == 1 and one.locator(".mew-hintline:visible").count() == 0
+    more = one.locator(".mew-hints button").first
+    assert more.inner_text().startswith("2 hints: ")
+    book.click(more)
+    assert "http://evil.test/x" in " ".join(one.locator(".mew-hintline").all_inner_texts())
     book.page.until(
         lambda: one.locator(".mew-hint").inner_text() == "Expand “content” to approve", "the hint"
     )
@@ -243,7 +242,7 @@ def test_a_long_argument_must_be_opened_and_scrolled_through_before_approve_arms
     read_through(one, book.page.pause)
     book.tab.keyboard.press("Escape")
     assert one.evaluate(here)
-    armed(book, one.locator("button.mew-approve"))
+    armed(book.page, one.locator("button.mew-approve"))
     book.tab.keyboard.press("a")
     one.locator(".mew-outcome").wait_for()
     book.run(3)
@@ -271,7 +270,7 @@ def test_a_long_argument_of_many_is_shown_though_the_first_of_them_is_withdrawn(
     book.tab.keyboard.press("Escape")
     assert group.evaluate(here)
     read_through(group, book.page.pause)
-    armed(book, group.locator("button.mew-approve-all"))
+    armed(book.page, group.locator("button.mew-approve-all"))
     book.tab.keyboard.press("a")
     group.wait_for(state="detached")
     book.run(4)
@@ -345,11 +344,11 @@ def test_a_card_does_not_stay_open_when_what_became_of_it_was_lost_on_the_way(
 ) -> None:
     lose = """
 later = [f'later-{n}' for n in range(201)]
-send, view.send = view.send, lambda *message: None
+send, view.widget.send = view.widget.send, lambda *message: None
 seat.withdraw('proposal-1')
 for one in later: seat.propose(id=one); seat.withdraw(one)
 while view._fresh or len(view._cards) > 200: time.sleep(.01)
-view.send = send
+view.widget.send = send
 p = seat.propose('git_status')
 """
     book = plain([SETUP, SHOW, PROPOSE, lose]).run(0).run(1).run(2)
@@ -358,7 +357,7 @@ p = seat.propose('git_status')
     lost = book.area(1).locator("li.mew-past:not([hidden])").first
     book.page.until(lambda: "its outcome was lost" in lost.inner_text(), "the lost one")
     [other] = book.area(1).locator("button.mew-approve").all()
-    book.click(armed(book, other))
+    book.click(armed(book.page, other))
     book.page.until(
         lambda: not book.area(1).locator("button.mew-approve").count(), "the other one to be decided"
     )
@@ -429,14 +428,14 @@ def test_a_card_that_its_client_cancels_is_off_and_one_whose_client_is_gone_is_a
     cells = [told('{p.id: "cancelled"}'), told("{}"), told('{p.id: "gone"}'), "print('it is', p.result(20))"]
     book = plain([ADDING, "lab.view.approvals", PROPOSE_ADD, *cells]).run(0).run(1).run(2)
     shown, button = card(book, 1).locator(".mew-told"), card(book, 1).locator("button.mew-approve")
-    armed(book, button)
+    armed(book.page, button)
     assert not shown.is_visible()
     book.run(3)
     book.page.until(lambda: button.get_attribute("aria-disabled") == "true", "the button to be off")
     assert shown.inner_text() == "cancelled by its client"
     book.page.until(lambda: "Cancelled by its client" in card(book, 1).inner_text(), "the reason")
     book.run(4)
-    armed(book, button)
+    armed(book.page, button)
     assert not shown.is_visible()
     book.run(5)
     book.page.until(lambda: "may ask again" in shown.inner_text(), "the other words")

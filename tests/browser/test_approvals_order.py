@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from bare import Bare
-from playwright.sync_api import BrowserContext, Locator
-from scenes import choose
+from scenes import armed
 from seat import Seat
 
 from mew_lab.lab.decisions.cards import Card
@@ -20,10 +20,10 @@ from mew_lab.views.approvals.widget import ApprovalsView
 class Scene:
     """One seat and its view on a page."""
 
-    def __init__(self, window: BrowserContext, **how: Any) -> None:
+    def __init__(self, bare: Callable[..., Bare], **how: Any) -> None:
         self.seat = Seat()
         self.view = ApprovalsView(self.seat, me="human")
-        self.page = Bare(window, self.view, **how)
+        self.page = bare(self.view, **how)
         self.open = self.page.tab.locator(".mew-cards > li")
         self.past = self.page.tab.locator(".mew-decided > li:not([hidden])")
 
@@ -46,23 +46,10 @@ class Scene:
     def wait_tools(self, *tools: str) -> None:
         self.page.until(lambda: self.tools() == list(tools), f"the order {tools}, not {self.tools()}")
 
-    def armed(self, button: Locator) -> Locator:
-        self.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
-        return button
-
 
 @pytest.fixture
-def scene(window: BrowserContext) -> Iterator[Callable[..., Scene]]:
-    made: list[Scene] = []
-
-    def make(**how: Any) -> Scene:
-        made.append(Scene(window, **how))
-        return made[-1]
-
-    yield make
-    for one in made:
-        assert one.page.errors == [] and list(one.view.faults) == []
-        one.page.close()
+def scene(bare: Callable[..., Bare]) -> Callable[..., Scene]:
+    return partial(Scene, bare)
 
 
 def test_open_cards_stand_above_decided_ones_and_what_has_warnings_above_what_has_none(
@@ -76,15 +63,15 @@ def test_open_cards_stand_above_decided_ones_and_what_has_warnings_above_what_ha
     it.wait_tools("risky", "some", "old", "young")
     head = it.page.tab.locator(".mew-header")
     assert "4 open" in head.inner_text() and "History (8)" in head.inner_text()
-    # Of many, one is shown in full, with its buttons in sight; each other is a line with a button.
-    assert it.open.locator("button.mew-approve:visible").count() == 1
+    # Of many, those with warnings are shown in full, with their buttons in sight; each other is a line with a button.
+    assert it.open.locator("button.mew-approve:visible").count() == 2
     box = it.open.first.locator("button.mew-approve").bounding_box()
     assert box is not None and box["y"] + box["height"] < 660
-    assert it.open.locator("button.mew-review-open:visible").count() == 3
+    assert it.open.locator("button.mew-review-open:visible").count() == 2
     it.page.until(lambda: it.past.count() == 5, "the last five decisions")
     assert "past7" in it.past.first.inner_text(), "the last decision first"
     it.open.nth(2).locator("button.mew-review-open").click()
-    it.page.until(lambda: it.open.locator("button.mew-approve:visible").count() == 2, "the reviewed card")
+    it.page.until(lambda: it.open.locator("button.mew-approve:visible").count() == 3, "the reviewed card")
     it.page.tab.locator("button.mew-earlier").click()
     assert it.page.tab.locator(".mew-ledger tbody tr").count() == 8
     assert 'path="past7.md"' in it.page.tab.locator(".mew-ledger tbody tr").first.inner_text()
@@ -175,7 +162,7 @@ def test_after_a_decision_the_keyboard_is_at_the_next_card(scene: Callable[..., 
         it.propose(tool)
     it.wait_tools("first", "second")
     it.open.first.focus()
-    it.armed(it.open.first.locator("button.mew-approve"))
+    armed(it.page, it.open.first.locator("button.mew-approve"))
     it.page.tab.keyboard.press("a")
     it.wait_tools("second")
     assert it.open.first.evaluate("n => n === document.activeElement")
@@ -187,28 +174,42 @@ def test_after_a_decision_the_keyboard_is_at_the_next_card(scene: Callable[..., 
     assert it.open.nth(0).evaluate("n => n === document.activeElement")
 
 
-def test_a_reason_is_asked_after_reject_from_a_list_or_in_words(scene: Callable[..., Scene]) -> None:
+def test_a_reason_is_written_after_reject_and_sent_by_enter_or_chosen_beneath(
+    scene: Callable[..., Scene],
+) -> None:
     it = scene()
-    it.propose("first")
-    it.propose("second")
-    it.wait_tools("first", "second")
+    for tool in ("first", "second", "third"):
+        it.propose(tool)
+    it.wait_tools("first", "second", "third")
     assert it.open.locator("select:visible, input:visible").count() == 0
-    it.armed(it.open.first.locator("button.mew-reject")).click()
-    choose(it.open.first, "Unsafe")
-    it.wait_tools("second")
+    armed(it.page, it.open.first.locator("button.mew-reject")).click()
+    chips = it.open.first.locator(".mew-chips button")
+    assert chips.count() == 11 and chips.first.get_attribute("title") == "does not agree with the action"
+    armed(it.page, chips.get_by_text("Unsafe")).click()
+    it.wait_tools("second", "third")
     toast = it.page.tab.locator(".mew-toast")
     assert "Rejected. This cannot be undone, but agent may propose it again." in toast.inner_text()
     assert toast.get_by_role("button").all_inner_texts() == ["Dismiss"]
+    # The key opens it at once, before the button is armed: what is typed next decides nothing.
     it.open.first.focus()
-    it.armed(it.open.first.locator("button.mew-reject"))
+    it.open.first.locator("button.mew-reject").evaluate("n => n.setAttribute('aria-disabled', 'true')")
     it.page.tab.keyboard.press("r")
-    choose(it.open.first, "Other…")
     field = it.open.first.locator(".mew-words input")
     assert field.evaluate("n => n === document.activeElement")
     it.page.tab.keyboard.type("not on a Monday")
-    it.armed(it.open.first.locator("button.mew-reject-words")).click()
-    it.page.until(lambda: len(it.seat.fulfilled) == 2, "both rejections")
-    assert [one[2] for one in it.seat.fulfilled] == ["unsafe", "not on a Monday"]
+    it.page.tab.keyboard.press("Enter")
+    it.wait_tools("third")
+    # Escape leaves the form, and Enter without words disagrees.
+    it.page.until(lambda: it.open.first.evaluate("n => n === document.activeElement"), "the next card")
+    armed(it.page, it.open.first.locator("button.mew-reject"))
+    it.page.tab.keyboard.press("r")
+    it.page.tab.keyboard.press("Escape")
+    assert it.open.first.locator(".mew-words").is_hidden()
+    it.open.first.focus()
+    it.page.tab.keyboard.press("r")
+    it.page.tab.keyboard.press("Enter")
+    it.page.until(lambda: len(it.seat.fulfilled) == 3, "the rejections")
+    assert [one[2] for one in it.seat.fulfilled] == ["unsafe", "not on a Monday", "disagree"]
 
 
 def test_a_decision_and_the_result_of_the_tool_are_two_things(scene: Callable[..., Scene]) -> None:
@@ -256,7 +257,7 @@ def test_a_further_card_fills_its_button_for_as_long_as_it_takes_to_read(scene: 
     it.decide(one)
     it.wait_tools("second")
     button = it.open.first.locator("button.mew-approve")
-    it.armed(button)
+    armed(it.page, button)
     titles, disabled, fills, hints = zip(*it.page.tab.evaluate("() => mewButtons"), strict=True)
     assert all(
         title.startswith("Ready in ") and title.endswith(" s: the time to read what is new")
@@ -279,7 +280,7 @@ def test_identical_rows_are_marked_and_a_row_can_be_left_out(scene: Callable[...
     assert group.locator(".mew-same").all_inner_texts() == ["same as 1"]
     assert group.locator(".mew-rowwarnings:visible").count() == 0
     group.get_by_label("Include row 2").uncheck()
-    button = it.armed(group.locator("button.mew-approve-all"))
+    button = armed(it.page, group.locator("button.mew-approve-all"))
     assert button.inner_text().startswith("Approve 2")
     button.click()
     it.page.until(lambda: len(it.seat.fulfilled) == 2, "two approvals")

@@ -59,12 +59,8 @@ def names(ids):
 """
 
 
-def view(book: Notebook, index: int) -> Locator:
-    return book.area(index).locator("section.mew-chat")
-
-
 def message(book: Notebook, index: int, text: str) -> Locator:
-    return view(book, index).locator("li.mew-message").filter(has_text=text)
+    return book.view(index).locator("li.mew-message").filter(has_text=text)
 
 
 def choose(book: Notebook, message: Locator, item: str) -> None:
@@ -81,7 +77,7 @@ def tall(message: Locator) -> float:
 
 
 def waiting(book: Notebook, index: int, count: int) -> None:
-    book.page.until(lambda: view(book, index).get_attribute("data-waiting") == str(count), f"{count} to wait")
+    book.page.until(lambda: book.view(index).get_attribute("data-waiting") == str(count), f"{count} to wait")
 
 
 @pytest.mark.slow
@@ -108,11 +104,11 @@ lab.loop.post(hold)
     waiting(book, 1, 0)
     one = message(book, 1, "Question 0")
     book.page.until(lambda: "✓ human: read" in one.inner_text(), "the acknowledgement to show")
-    text = view(book, 1).get_by_label("Message", exact=True)
+    text = book.view(1).get_by_label("Message", exact=True)
     # A name after @ is completed and marked as a recipient; Enter sends it.
     book.click(text)
     book.tab.keyboard.type("Dear @hel")
-    view(book, 1).get_by_role("option", name="helper").wait_for()
+    book.view(1).get_by_role("option", name="helper").wait_for()
     book.tab.keyboard.press("Enter")
     book.tab.keyboard.type("please go on.")
     assert text.input_value() == "Dear @helper please go on."
@@ -122,11 +118,11 @@ lab.loop.post(hold)
     book.tab.keyboard.press("Enter")
     book.page.until(lambda: text.input_value() == "", "the message to be sent")
     # With the mouse: to everybody, in Markdown.
-    book.click(view(book, 1).locator("button.mew-whom"))
-    book.click(view(book, 1).locator("fieldset").get_by_label("helper"))
-    book.click(view(book, 1).get_by_label("Markdown"))
+    book.click(book.view(1).locator("button.mew-whom"))
+    book.click(book.view(1).locator("fieldset").get_by_label("helper"))
+    book.click(book.view(1).get_by_label("Markdown"))
     text.fill("It is **done**.")
-    book.click(view(book, 1).get_by_role("button", name="Send"))
+    book.click(book.view(1).get_by_role("button", name="Send"))
     message(book, 1, "It is done.").locator("strong").wait_for()
     # One that was addressed is set aside with a word of the list, an own one cancelled with a word of one's own.
     choose(book, message(book, 1, "Question 1"), "Dismiss…")
@@ -135,15 +131,15 @@ lab.loop.post(hold)
     book.page.until(lambda: "cancelled by human" in message(book, 1, "Question 1").inner_text(), "the cancel")
     # What was said to everybody is another's, and is not offered.
     book.click(message(book, 1, "A broadcast").locator(".mew-message-menu"))
-    assert view(book, 1).get_by_role("menuitem", name="Reply").count() == 1
-    assert view(book, 1).get_by_role("menuitem", name=re.compile("Cancel|Dismiss")).count() == 0
+    assert book.view(1).get_by_role("menuitem", name="Reply").count() == 1
+    assert book.view(1).get_by_role("menuitem", name=re.compile("Cancel|Dismiss")).count() == 0
     book.tab.keyboard.press("Escape")
     choose(book, message(book, 1, "please go on"), "Cancel…")
     message(book, 1, "please go on").get_by_label("Reason in your own words").fill("no longer true")
     book.tab.keyboard.press("Tab")
     book.tab.keyboard.press("Tab")
     book.tab.keyboard.press("Enter")
-    book.page.until(lambda: "cancelled by human: no longer true" in view(book, 1).inner_text(), "the cancel")
+    book.page.until(lambda: "cancelled by human: no longer true" in book.view(1).inner_text(), "the cancel")
     book.run(3)
     chats, others = json.loads(book.text(3))
     assert chats == [
@@ -211,19 +207,19 @@ def test_threat_03_and_04_hostile_text_is_text_and_markdown_loads_nothing(
     asked = listen(book)
     book.run(0).run(1)
     count = 2 * (len(PAYLOADS) // 2)
-    book.page.until(lambda: view(book, 1).get_attribute("data-last") == str(count), "the hostile messages")
-    book.click(view(book, 1).get_by_role("button", name="Show earlier messages"))
-    book.page.until(lambda: view(book, 1).locator("li.mew-message").count() == count, "the earlier ones")
-    book.click(view(book, 1).locator("button.mew-whom"))
-    view(book, 1).locator("fieldset label").nth(150).wait_for()
-    harmless(book, view(book, 1), allowed=ALLOWED.split(), asked=asked)
-    for link in view(book, 1).locator("a").all()[:20]:
+    book.page.until(lambda: book.view(1).get_attribute("data-last") == str(count), "the hostile messages")
+    book.click(book.view(1).get_by_role("button", name="Show earlier messages"))
+    book.page.until(lambda: book.view(1).locator("li.mew-message").count() == count, "the earlier ones")
+    book.click(book.view(1).locator("button.mew-whom"))
+    book.view(1).locator("fieldset label").nth(150).wait_for()
+    harmless(book, book.view(1), allowed=ALLOWED.split(), asked=asked)
+    for link in book.view(1).locator("a").all()[:20]:
         assert (link.get_attribute("rel"), link.get_attribute("target")) == (
             "noopener noreferrer nofollow",
             "_blank",
         )
-    assert view(book, 1).get_by_role("button", name="Approve", exact=True).count() == 0
-    assert "\u202e" not in view(book, 1).inner_text()
+    assert book.view(1).get_by_role("button", name="Approve", exact=True).count() == 0
+    assert "\u202e" not in book.view(1).inner_text()
     book.run(2)
 
 
@@ -237,18 +233,18 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
 """
     cells = [UP + WIRE, SHOW, SCENE, "print(len(wire('chat/acknowledge')))", long, "lab.down()"]
     book = notebook(cells).run(0).run(1)
-    view(book, 1).get_by_text('lab.chat("hello")').wait_for()
+    book.view(1).get_by_text('lab.chat("hello")').wait_for()
     book.run(2)
-    book.page.until(lambda: view(book, 1).get_attribute("data-last") == "6", "six messages")
-    book.click(view(book, 1).locator("button.mew-whom"))
-    accessible(book, view(book, 1))
-    path = focus_path(book, view(book, 1))
+    book.page.until(lambda: book.view(1).get_attribute("data-last") == "6", "six messages")
+    book.click(book.view(1).locator("button.mew-whom"))
+    accessible(book, book.view(1))
+    path = focus_path(book, book.view(1))
     assert [path[0], path[-1]] == ["input Search in the messages", "button Send"]
     assert "div Conversation" in path and "textarea Message" in path
     assert path.index("button Actions on the message of weather-service") < path.index("textarea Message")
     # What has been in sight is read already; the rest is too tall, or above.
-    book.page.until(lambda: view(book, 1).get_attribute("data-waiting") != "3", "one to be read")
-    view(book, 1).get_by_role("button", name="Mark all as read").focus()
+    book.page.until(lambda: book.view(1).get_attribute("data-waiting") != "3", "one to be read")
+    book.view(1).get_by_role("button", name="Mark all as read").focus()
     book.tab.keyboard.press("Enter")
     waiting(book, 1, 0)
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 6, "no key reached the notebook"
@@ -267,7 +263,7 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
     book.page.until(lambda: tall(report) == small, "it to be folded again")
     book.click(answer.get_by_role("button", name="⇠ answers weather-service"))
     assert report.evaluate("n => n === document.activeElement")
-    place, around = report.bounding_box(), view(book, 1).locator(".mew-talk").bounding_box()
+    place, around = report.bounding_box(), book.view(1).locator(".mew-talk").bounding_box()
     assert place and around and around["y"] - 1 <= place["y"] < around["y"] + around["height"]
     data = message(book, 1, "begin data")
     # 65 536 characters of a message travel; it has 6 + 70 000 + 3.
@@ -303,25 +299,25 @@ lab.loop.submit(flood(FLOOD)).result(30)
     for count, last in ((300, 301), (700, 1001)):
         book.execute(flood.replace("FLOOD", str(count)))
         book.page.until(
-            lambda last=last: view(book, 1).get_attribute("data-last") == str(last), "the last line"
+            lambda last=last: book.view(1).get_attribute("data-last") == str(last), "the last line"
         )
         assert words.evaluate("n => n === document.activeElement") and words.input_value() == "half a"
     shown = "s => [...s.querySelectorAll('li.mew-message')].map(n => Number(n.dataset.n))"
-    numbers = view(book, 1).evaluate(shown)
+    numbers = book.view(1).evaluate(shown)
     assert numbers == sorted(numbers) and numbers[0] == 1 and len(numbers) <= 601
     # What is between it and the rest can still be asked for, and comes where it belongs.
     before = len(numbers)
-    book.click(view(book, 1).get_by_role("button", name="Show earlier messages"))
-    book.page.until(lambda: len(view(book, 1).evaluate(shown)) > before, "the earlier ones")
-    numbers = view(book, 1).evaluate(shown)
+    book.click(book.view(1).get_by_role("button", name="Show earlier messages"))
+    book.page.until(lambda: len(book.view(1).evaluate(shown)) > before, "the earlier ones")
+    numbers = book.view(1).evaluate(shown)
     assert numbers == sorted(set(numbers)) and numbers[1:] == list(range(numbers[1], 1002))
-    book.click(view(book, 1).locator("button.mew-whom"))
-    box = view(book, 1).get_by_role("checkbox", name="weather-service")
+    book.click(book.view(1).locator("button.mew-whom"))
+    box = book.view(1).get_by_role("checkbox", name="weather-service")
     box.focus()
     book.execute("lab.join('a-new-one')")
-    view(book, 1).get_by_role("checkbox", name="a-new-one").wait_for()
+    book.view(1).get_by_role("checkbox", name="a-new-one").wait_for()
     assert box.evaluate("n => n === document.activeElement")
-    names = view(book, 1).locator(".mew-recipients label").all_inner_texts()
+    names = book.view(1).locator(".mew-recipients label").all_inner_texts()
     assert [name.strip() for name in names] == ["a-new-one", "helper", "weather-service"]
     book.run(3)
 
@@ -337,16 +333,16 @@ for n in range(30): helper.chat(f'Short {n}.', 'human')
 print(json.dumps([[t for one in wire('chat/acknowledge') for t in names(one['correlation_id'])], [one['payload']['status'] for one in wire('chat/acknowledge')]]))
 """
     book = plain([UP + WIRE, SHOW, talk, told, told, told, "lab.down()"]).run(0).run(1)
-    view(book, 1).get_by_text("No messages yet.").wait_for()
+    book.view(1).get_by_text("No messages yet.").wait_for()
     hide = "v => Object.defineProperty(document, 'hidden', { configurable: true, get: () => v })"
     book.tab.evaluate(hide, True)
     book.run(2)
-    book.page.until(lambda: view(book, 1).get_attribute("data-last") == "31", "the messages")
+    book.page.until(lambda: book.view(1).get_attribute("data-last") == "31", "the messages")
     book.page.pause(2.5)  # nothing is to happen in this time
     waiting(book, 1, 31)
     book.tab.evaluate(hide, False)
     book.tab.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
-    shown = view(book, 1).evaluate(
+    shown = book.view(1).evaluate(
         """r => { const box = r.querySelector('.mew-talk').getBoundingClientRect();
         return [...r.querySelectorAll('li.mew-message')].filter(n => { const at = n.getBoundingClientRect(); return at.top >= box.top - 1 && at.bottom <= box.bottom + 1; }).length; }"""
     )
@@ -356,7 +352,7 @@ print(json.dumps([[t for one in wire('chat/acknowledge') for t in names(one['cor
     texts, statuses = json.loads(book.text(3))
     assert texts == [f"Short {n}." for n in range(30 - shown, 30)] and set(statuses) == {"read"}
     # The long one is at the top, in sight, and folded: it stays unread until its button is pressed.
-    view(book, 1).locator(".mew-talk").evaluate("n => { n.scrollTop = 0; }")
+    book.view(1).locator(".mew-talk").evaluate("n => { n.scrollTop = 0; }")
     report = message(book, 1, "line 0")
     first = message(book, 1, "Short 0.")
     book.page.until(lambda: "✓ human: read" in first.inner_text(), "the first short one to be read")
@@ -364,7 +360,7 @@ print(json.dumps([[t for one in wire('chat/acknowledge') for t in names(one['cor
     book.click(report.get_by_role("button", name="Mark the message of weather-service as read"))
     book.page.until(lambda: "✓ human: read" in report.inner_text(), "the long one to be read")
     # What nobody saw is told to have arrived, not to have been read.
-    book.click(view(book, 1).get_by_role("button", name="Mark all as read"))
+    book.click(book.view(1).get_by_role("button", name="Mark all as read"))
     waiting(book, 1, 0)
     book.run(4)
     texts, statuses = json.loads(book.text(4))
@@ -382,7 +378,7 @@ helper.chat('Not https://mеw.example/ at all.')
 for n in range(3): weather.chat(f'Rain {n} in Tokyo')
 """
     book = plain([UP, SHOW, talk, "lab.down()"]).run(0).run(1).run(2)
-    links = view(book, 1).locator(".mew-body a")
+    links = book.view(1).locator(".mew-body a")
     book.page.until(lambda: links.count() == 2, "the links")
     told = [links.nth(0).get_attribute(name) for name in ("href", "rel", "target", "title", "referrerpolicy")]
     assert told == [
@@ -391,17 +387,17 @@ for n in range(3): weather.chat(f'Rain {n} in Tokyo')
     ]  # fmt: skip
     # A Cyrillic letter in a host shows.
     assert (links.nth(1).get_attribute("title") or "").startswith("xn--")
-    search = view(book, 1).get_by_label("Search in the messages")
+    search = book.view(1).get_by_label("Search in the messages")
     search.fill("tokyo")
-    found = view(book, 1).locator(".mew-found")
+    found = book.view(1).locator(".mew-found")
     book.page.until(lambda: "Rain 2" in found.inner_text(), "the newest match")
-    assert "1 of 3" in view(book, 1).locator(".mew-header").inner_text()
+    assert "1 of 3" in book.view(1).locator(".mew-header").inner_text()
     search.press("Enter")
     book.page.until(lambda: "Rain 1" in found.inner_text(), "the next match")
     search.press("Shift+Enter")
     book.page.until(lambda: "Rain 2" in found.inner_text(), "the previous match")
     search.fill("nowhere")
-    book.page.until(lambda: "No match" in view(book, 1).locator(".mew-header").inner_text(), "no match")
+    book.page.until(lambda: "No match" in book.view(1).locator(".mew-header").inner_text(), "no match")
     book.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     one = message(book, 1, "Rain 0")
     one.hover()

@@ -66,4 +66,3 @@ def test_what_cannot_be_used_is_found(plain: Callable[..., Notebook]) -> None:
         with pytest.raises(AssertionError, match=why):
             accessible(book, shown(book, markup))
     # Fourteen changes of theme, each of which was over before the next.
-    assert book.page.errors == []

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator
 from real_lab import Notebook
 
 HERE = Path(__file__).parent
@@ -34,18 +33,15 @@ SHOW = "feed"
 COUNT = "print(log.last_seq, len(feed.faults))"
 
 
-def view(book: Notebook, index: int) -> Locator:
-    return book.area(index).locator("section.mew-feed")
-
-
 def last(book: Notebook, index: int) -> int:
-    return int(view(book, index).get_attribute("data-last") or 0)
+    """The number of the newest row; -1 until the page has drawn the view."""
+    return int(book.view(index).get_attribute("data-last") or -1)
 
 
 def sequence(book: Notebook, index: int) -> list[int]:
     """The numbers of the rows that are in the page now, from the top."""
     script = "r => [...r.querySelectorAll('tbody tr')].map(t => Number(t.dataset.seq))"
-    return list(view(book, index).evaluate(script))
+    return list(book.view(index).evaluate(script))
 
 
 def settled(book: Notebook, index: int, expected: int) -> None:
@@ -53,17 +49,13 @@ def settled(book: Notebook, index: int, expected: int) -> None:
 
 
 def test_every_row_is_shown_once_and_in_order(plain: Callable[..., Notebook]) -> None:
-    book = (
-        plain([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT])
-        .run(0)
-        .run(1)
-        .run(2)
-        .run(3)
-    )
+    book = plain([SETUP, SHOW, "for n in range(1200): log.add(what=f'row {n}')", COUNT]).run(0).run(1)
+    settled(book, 1, 0)  # a view that opens later gets the newest rows alone
+    book.run(2).run(3)
     settled(book, 1, 1200)
-    assert view(book, 1).get_attribute("data-rows") == "1200"
+    assert book.view(1).get_attribute("data-rows") == "1200"
     seen: set[int] = set()
-    scroller = view(book, 1).locator(".mew-scroller")
+    scroller = book.view(1).locator(".mew-scroller")
     for top in range(0, 1201 * 28, 600):
         scroller.evaluate("(s, top) => { s.scrollTop = top; }", top)
         book.tab.evaluate(
@@ -83,9 +75,9 @@ def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[...,
     book = notebook([SETUP, SHOW, busy]).run(0).run(1)
     settled(book, 1, 0)
     book.run(2, wait=False)
-    before = int(view(book, 1).get_attribute("data-paints") or 0)
+    before = int(book.view(1).get_attribute("data-paints") or 0)
     book.wait(2)
-    painted = int(view(book, 1).get_attribute("data-paints") or 0) - before
+    painted = int(book.view(1).get_attribute("data-paints") or 0) - before
     print(f"\nrepaints in 5 s of a busy main thread: {painted} (mark 40)")
     assert painted >= 40
 
@@ -95,7 +87,7 @@ def test_appends_leave_scroll_position_and_selection_alone(plain: Callable[..., 
     book = plain([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
     book.run(0).run(1).run(2)
     settled(book, 1, 500)
-    scroller = view(book, 1).locator(".mew-scroller")
+    scroller = book.view(1).locator(".mew-scroller")
     scroller.hover()
     book.tab.mouse.wheel(0, -3000)
     tops: list[float] = []
@@ -105,17 +97,17 @@ def test_appends_leave_scroll_position_and_selection_alone(plain: Callable[..., 
         return len(tops) > 10 and tops[-1] < 11500 and len(set(tops[-10:])) == 1
 
     book.page.until(still, "the wheel to run out")
-    row = view(book, 1).locator("tbody tr").nth(8)
+    row = book.view(1).locator("tbody tr").nth(8)
     book.click(row.locator(".mew-what"))
     seq = row.get_attribute("data-seq")
-    view(book, 1).locator(".mew-detail pre.mew-pretty").wait_for()
+    book.view(1).locator(".mew-detail pre.mew-pretty").wait_for()
     before = (scroller.evaluate("s => s.scrollTop"), sequence(book, 1))
     book.run(3)
     settled(book, 1, 1000)
     assert (scroller.evaluate("s => s.scrollTop"), sequence(book, 1)) == before
-    assert view(book, 1).locator("tr[aria-selected=true]").get_attribute("data-seq") == seq
-    assert "500 new" in view(book, 1).locator("button.mew-follow").inner_text()
-    book.click(view(book, 1).locator("button.mew-follow"))
+    assert book.view(1).locator("tr[aria-selected=true]").get_attribute("data-seq") == seq
+    assert "500 new" in book.view(1).locator("button.mew-follow").inner_text()
+    book.click(book.view(1).locator("button.mew-follow"))
     book.page.until(lambda: sequence(book, 1)[-1] == 1000, "the newest row")
 
 
@@ -127,7 +119,7 @@ def test_a_long_log_opens_with_its_newest_rows_and_earlier_ones_move_nothing(
     slowly = "feed.interval = 1.5\nfor n in range(7000): log.add(correlates=n if n == 5000 else 0)\nfeed"
     book = plain([SETUP, slowly, COUNT]).run(0).run(1)
     settled(book, 1, 7000)
-    feed, scroller = view(book, 1), view(book, 1).locator(".mew-scroller")
+    feed, scroller = book.view(1), book.view(1).locator(".mew-scroller")
     held = int(feed.get_attribute("data-rows") or 0)
     assert held < 7000 and sequence(book, 1)[-1] == 7000
     feed.locator("table").focus()
@@ -165,11 +157,11 @@ def test_nothing_is_painted_when_nothing_arrives(plain: Callable[..., Notebook])
     settled(book, 1, 100)
     # The rate falls to nothing within three seconds; after that the page is quiet.
     book.page.until(
-        lambda: "/s" not in view(book, 1).locator(".mew-counts-line").inner_text(), "the rate to fall"
+        lambda: "/s" not in book.view(1).locator(".mew-counts-line").inner_text(), "the rate to fall"
     )
-    before = view(book, 1).get_attribute("data-paints")
+    before = book.view(1).get_attribute("data-paints")
     book.page.pause(1.5)  # nothing is to be painted in this time
-    assert view(book, 1).get_attribute("data-paints") == before
+    assert book.view(1).get_attribute("data-paints") == before
 
 
 @pytest.mark.slow
@@ -188,7 +180,7 @@ def test_a_reload_and_a_second_view_catch_up_during_a_stream(notebook: Callable[
     total = int(book.text(5).split()[0])
     settled(book, 1, total)
     settled(book, 3, total)
-    assert view(book, 1).get_attribute("data-rows") == str(total)
+    assert book.view(1).get_attribute("data-rows") == str(total)
 
 
 @pytest.mark.threat(3)
@@ -200,15 +192,15 @@ def test_what_a_peer_writes_is_text_in_the_feed(plain: Callable[..., Notebook]) 
     )
     book = plain([SETUP, add, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 1)
-    book.click(view(book, 2).locator("tbody tr .mew-what"))
-    exact = view(book, 2).locator(".mew-detail pre.mew-exact")
+    book.click(book.view(2).locator("tbody tr .mew-what"))
+    exact = book.view(2).locator(".mew-detail pre.mew-exact")
     exact.wait_for()
     assert exact.inner_text().startswith(hostile + "\\u202e")
     assert len(exact.inner_text()) < 66000
-    book.click(view(book, 2).get_by_role("button", name="Show the rest"))
+    book.click(book.view(2).get_by_role("button", name="Show the rest"))
     book.page.until(lambda: len(exact.inner_text()) > 70000, "the rest")
-    assert view(book, 2).inner_text().count(hostile) >= 6
-    assert view(book, 2).locator("img").count() == 0
+    assert book.view(2).inner_text().count(hostile) >= 6
+    assert book.view(2).locator("img").count() == 0
     assert book.page.dialogs == []
 
 
@@ -225,11 +217,11 @@ def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(plain: Callab
     book.tab.on("request", lambda request: asked.append(request.url))
     book.run(0).run(1).run(2)
     settled(book, 2, 1)
-    book.click(view(book, 2).locator("tbody tr .mew-what"))
-    view(book, 2).locator(".mew-detail pre.mew-pretty").wait_for()
-    assert markdown in view(book, 2).inner_text()
-    assert view(book, 2).locator("a, img, iframe, script, style, object").count() == 0
-    assert view(book, 2).get_by_role("button", name="Approve").count() == 0
+    book.click(book.view(2).locator("tbody tr .mew-what"))
+    book.view(2).locator(".mew-detail pre.mew-pretty").wait_for()
+    assert markdown in book.view(2).inner_text()
+    assert book.view(2).locator("a, img, iframe, script, style, object").count() == 0
+    assert book.view(2).get_by_role("button", name="Approve").count() == 0
     assert [url for url in asked if "127.0.0.1:9/" in url] == []
     assert book.page.dialogs == []
 
@@ -242,25 +234,25 @@ def test_paused_rows_come_when_the_pause_ends(plain: Callable[..., Notebook]) ->
         .run(2)
     )
     settled(book, 1, 10)
-    book.click(view(book, 1).get_by_role("button", name="Pause"))
+    book.click(book.view(1).get_by_role("button", name="Pause"))
     book.run(3)
-    book.page.until(lambda: "12 new" in view(book, 1).inner_text(), "the count of what waits")
+    book.page.until(lambda: "12 new" in book.view(1).inner_text(), "the count of what waits")
     assert sequence(book, 1)[-1] == 10
-    book.click(view(book, 1).get_by_role("button", name="Resume"))
+    book.click(book.view(1).get_by_role("button", name="Resume"))
     book.page.until(lambda: sequence(book, 1)[-1] == 22, "what waited")
 
 
 def test_arrow_keys_select_and_enter_opens(plain: Callable[..., Notebook]) -> None:
     book = plain([SETUP, "for n in range(100): log.add()", SHOW]).run(0).run(1).run(2)
     settled(book, 2, 100)
-    view(book, 2).locator("table").focus()
+    book.view(2).locator("table").focus()
     for key in ("ArrowUp", "ArrowUp", "Home", "ArrowDown", "Enter"):
         book.tab.keyboard.press(key)
-    view(book, 2).locator(".mew-detail pre.mew-pretty").wait_for()
-    assert '"id": "e-2"' in view(book, 2).locator(".mew-detail").inner_text()
-    assert view(book, 2).locator("tr[aria-selected=true]").get_attribute("aria-rowindex") == "3"
+    book.view(2).locator(".mew-detail pre.mew-pretty").wait_for()
+    assert '"id": "e-2"' in book.view(2).locator(".mew-detail").inner_text()
+    assert book.view(2).locator("tr[aria-selected=true]").get_attribute("aria-rowindex") == "3"
     book.tab.keyboard.press("Escape")
-    assert view(book, 2).locator(".mew-detail").is_hidden()
+    assert book.view(2).locator(".mew-detail").is_hidden()
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 3
 
 
@@ -280,7 +272,7 @@ def test_what_arrives_undoes_nothing_that_the_reader_asked_for_and_the_keyboard_
     ).run(0)
     book.run(1)
     settled(book, 1, 100)
-    feed = view(book, 1)
+    feed = book.view(1)
     table, chain, exact = feed.locator("table"), feed.locator(".mew-chain"), feed.locator("pre.mew-exact")
     focused = "n => n === document.activeElement"
 

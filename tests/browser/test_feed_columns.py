@@ -29,17 +29,13 @@ log.add("mcp/request", 'git_log(repo_path=".")', sender="bot", verdict="refused"
 WIDTHS = "r => Object.fromEntries([...r.querySelectorAll('th')].map(h => [h.dataset.name, Math.round(h.getBoundingClientRect().width)]))"
 
 
-def view(book: Notebook, index: int) -> Locator:
-    return book.area(index).locator("section.mew-feed")
-
-
 def settled(book: Notebook, index: int, expected: int) -> None:
-    book.page.until(lambda: view(book, index).get_attribute("data-last") == str(expected), f"row {expected}")
+    book.page.until(lambda: book.view(index).get_attribute("data-last") == str(expected), f"row {expected}")
 
 
 def sequence(book: Notebook, index: int) -> list[int]:
     script = "r => [...r.querySelectorAll('tbody tr')].map(t => Number(t.dataset.seq))"
-    return list(view(book, index).evaluate(script))
+    return list(book.view(index).evaluate(script))
 
 
 def widths(feed: Locator) -> dict[str, int]:
@@ -51,7 +47,7 @@ def test_columns_are_resized_sorted_hidden_and_remembered(plain: Callable[..., N
     stored = "from mew_lab.views.ui.preferences import preferences\nimport json\nprint(json.dumps(preferences.read()['feedColumns']))"
     book = plain([SETUP, ADD, SHOW, stored, "FeedView(log)"]).run(0).run(1).run(2)
     settled(book, 2, 41)
-    feed = view(book, 2)
+    feed = book.view(2)
     begun = widths(feed)
     # What a message says has at least half of the width, at every width.
     for room in (1600, 1000, 700, 500, 360):
@@ -97,7 +93,7 @@ def test_columns_are_resized_sorted_hidden_and_remembered(plain: Callable[..., N
         "desc": True,
     }
     book.run(4)
-    other = view(book, 4)
+    other = book.view(4)
     book.page.until(lambda: list(widths(other)) == kept["shown"], "the columns that were kept")
     assert widths(other)["route"] == begun["route"] + 24
     assert other.locator("th[data-name=route]").get_attribute("aria-sort") == "descending"
@@ -111,7 +107,7 @@ def test_plumbing_is_hidden_and_counted_and_words_are_found_one_after_the_other(
 ) -> None:
     book = plain([SETUP, ADD, SHOW, "log.add('chat', '“talk number 100”')"]).run(0).run(1).run(2)
     settled(book, 2, 41)
-    feed = view(book, 2)
+    feed = book.view(2)
     count, toggle = feed.locator("table"), feed.get_by_role("button", name="Hide plumbing")
 
     def rows(expected: int) -> None:
@@ -166,7 +162,7 @@ def test_a_link_from_another_part_shows_its_row_and_says_what_was_cleared(
 ) -> None:
     book = plain([SETUP, ADD, SHOW]).run(0).run(1).run(2)
     settled(book, 2, 41)
-    feed = view(book, 2)
+    feed = book.view(2)
     chosen, hint = feed.locator("tr[aria-selected=true]"), feed.locator(".mew-hint")
     go = "(r, target) => r.mewOpen(target)"
     assert feed.evaluate(go, {"id": "e-3"}) is True
@@ -196,7 +192,7 @@ def test_an_answer_that_arrives_between_two_sets_of_columns_is_taken(
 ) -> None:
     """A page that is not painted, as in another tab, takes messages while its lines still have the columns of before."""
     book = plain([ADDING + PROPOSE, "lab.view.feed"]).run(0).run(1)
-    feed = view(book, 1)
+    feed = book.view(1)
     waiting = feed.locator("td.mew-took.mew-waiting")
     waiting.wait_for()
     seq = waiting.locator("xpath=..").get_attribute("data-seq")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from real_lab import Notebook
-from test_feed_view import all_here, cells, shown, view
+from test_feed_view import all_here, cells, shown
 
 UP = """
 import json, mew_lab
@@ -34,7 +34,7 @@ def test_conditions_filter_live_and_a_cell_becomes_a_filter(plain: Callable[...,
     kinds = {int(seq): kind for seq, (kind, _) in rows.items()}
     senders = {int(seq): sender for seq, (_, sender) in rows.items()}
     all_here(book, 1, last)
-    feed = view(book, 1)
+    feed = book.view(1)
     box = feed.get_by_label("Filter by text")
 
     # Each key press is a filter of its own; the last one counts.
@@ -97,7 +97,7 @@ def test_selected_messages_are_copied_in_four_forms(plain: Callable[..., Noteboo
     book.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     last, rows = json.loads(book.text(2))
     all_here(book, 1, last)
-    feed = view(book, 1)
+    feed = book.view(1)
     chats = [int(seq) for seq, (kind, _) in rows.items() if kind == "chat"]
     copy = feed.get_by_role("button", name="Copy as ▾")
     assert not copy.is_visible()

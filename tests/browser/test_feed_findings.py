@@ -11,7 +11,7 @@ from axe import axe_source, axe_violations
 from playwright.sync_api import Locator
 from pytest import TempPathFactory
 from real_lab import Notebook
-from test_feed_view import all_here, shown, view
+from test_feed_view import all_here, shown
 
 UP = """
 import json, mew_lab
@@ -44,7 +44,7 @@ def test_findings_are_a_column_that_comes_with_the_first_of_them(
     plain: Callable[..., Notebook], tmp_path_factory: TempPathFactory
 ) -> None:
     book = plain([UP, FAULTS, TOLD]).run(0)
-    feed = view(book, 0)
+    feed = book.view(0)
     book.page.until(lambda: "What" in feed.locator("th").all_inner_texts(), "the columns")
     book.run(1).run(2)
     last, told = json.loads(book.text(2))
@@ -104,7 +104,7 @@ lab.view.feed
     last, found = map(int, book.text(1).split())
     assert found == 0
     all_here(book, 0, last)
-    feed = view(book, 0)
+    feed = book.view(0)
     titles = ["#", "Time", "From → To", "What", "Took"]
     assert feed.locator("th").all_inner_texts() == titles
     # The reader may choose it all the same.

@@ -45,26 +45,22 @@ lab.view.feed
 COLUMNS = "lab.view.feed.columns = ['seq', 'from', 'kind', 'what', 'follows', 'verdict']\n"
 
 
-def view(book: Notebook, index: int) -> Locator:
-    return book.area(index).locator("section.mew-feed")
-
-
 def all_here(book: Notebook, index: int, expected: int) -> None:
-    book.page.until(lambda: view(book, index).get_attribute("data-last") == str(expected), f"row {expected}")
+    book.page.until(lambda: book.view(index).get_attribute("data-last") == str(expected), f"row {expected}")
 
 
 def shown(book: Notebook, index: int) -> list[int]:
     script = "r => [...r.querySelectorAll('tbody tr')].map(t => Number(t.dataset.seq))"
-    return list(view(book, index).evaluate(script))
+    return list(book.view(index).evaluate(script))
 
 
 def cells(book: Notebook, index: int, column: str) -> list[str]:
     script = "(r, c) => [...r.querySelectorAll(`tbody td.mew-${c}`)].map(t => t.textContent)"
-    return list(view(book, index).evaluate(script, column))
+    return list(book.view(index).evaluate(script, column))
 
 
 def row(book: Notebook, index: int, seq: int) -> Locator:
-    return view(book, index).locator(f"tr[data-seq='{seq}'] .mew-what")
+    return book.view(index).locator(f"tr[data-seq='{seq}'] .mew-what")
 
 
 def told(book: Notebook, index: int) -> Any:
@@ -94,7 +90,7 @@ def test_rows_are_chosen_opened_followed_copied_and_saved(plain: Callable[..., N
     book.run(0).run(1).run(2)
     last, seqs = told(book, 2)
     all_here(book, 1, last)
-    feed = view(book, 1)
+    feed = book.view(1)
     [proposal] = seqs["mcp/proposal"]
     request, response = seqs["mcp/request"][-1], seqs["mcp/response"][-1]
 
@@ -215,7 +211,7 @@ def test_an_opened_row_learns_of_its_answers_and_a_closed_clipboard_is_no_end(
     book = plain([UP, show, "print(lab.rows.last_seq)", answer, answer]).run(0).run(1).run(2)
     last = int(book.text(2))
     all_here(book, 1, last)
-    feed = view(book, 1)
+    feed = book.view(1)
     book.click(row(book, 1, last))
     book.page.until(lambda: "no message answers it" in feed.locator(".mew-story").inner_text(), "the row")
     book.run(3)
@@ -249,7 +245,7 @@ def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., 
     book = notebook([UP, SCENE, "print(lab.rows.last_seq)"]).run(0).run(1).run(2)
     last = int(book.text(2))
     all_here(book, 1, last)
-    feed = view(book, 1)
+    feed = book.view(1)
     for name in ("Kind", "From", "Context"):
         book.click(feed.get_by_role("button", name=f"{name}: all"))
         listed = feed.get_by_role("dialog", name=name)
@@ -267,9 +263,7 @@ def test_keys_alone_do_it_in_both_themes_at_every_width(notebook: Callable[..., 
     assert feed.locator("tr[aria-selected=true]").count() == 2
     accessible(book, feed, pictures="feed-view")
     feed.evaluate("r => { r.style.width = '360px'; }")
-    book.page.until(
-        lambda: feed.locator("th").all_inner_texts() == ["#", "From → To", "What", "Took"], "what fits"
-    )
+    book.page.until(lambda: feed.locator("th").all_inner_texts() == ["#", "From → To", "What"], "what fits")
     feed.evaluate("r => { r.style.width = ''; }")
     path = focus_path(book, feed)
     wanted = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from real_lab import Notebook
-from scenes import look_at
+from scenes import armed
 
 LESSON = Path(__file__).resolve().parents[2] / "notebooks" / "01-first-space.ipynb"
 CELLS = nbformat.read(LESSON, 4).cells
@@ -42,8 +42,7 @@ def test_the_lesson_runs_from_top_to_bottom_with_one_click(open_notebook: Callab
     book.page.until(lambda: button.count() == 1, "the card")
     assert "This cell waits for you" in book.text(waiting)
     assert book.area(waiting).locator(".mew-warning").count() == 0
-    look_at(button)
-    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
+    armed(book.page, button)
     assert book.running(waiting)
     before = time.monotonic()
     book.click(button)

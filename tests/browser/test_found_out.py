@@ -57,4 +57,3 @@ def test_what_a_person_found_out_about_a_lost_payment_is_recorded_by_keyboard_an
     book.page.until(lambda: found in line.inner_text(), "the line to say who found what")
     assert opener.count() == 0
     assert book.run(3).text(3).strip() == "happened (human: the ledger has it)"
-    assert book.page.errors == []

@@ -9,6 +9,7 @@ import pytest
 from access import accessible, focus_path
 from playwright.sync_api import Locator
 from real_lab import Notebook
+from scenes import armed
 
 SETUP = """
 import json, mew_lab
@@ -70,11 +71,6 @@ def choose_group(book: Notebook, view: Locator, group: str) -> None:
     book.page.until(lambda: view.get_by_label("Which permissions").input_value() == group, "the choice")
 
 
-def armed(book: Notebook, button: Locator) -> Locator:
-    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
-    return button
-
-
 def answer(book: Notebook, view: Locator, text: str) -> None:
     book.page.until(
         lambda: text in (view.locator(".mew-answer").text_content() or ""), f"the answer {text!r}"
@@ -124,7 +120,7 @@ def test_a_grant_is_asked_about_given_and_taken_back(plain: Callable[..., Notebo
     view.get_by_label("What is allowed").select_option('{"kind":"stream/*"}')
     answer(book, view, "agent may then open, share and close streams.")
     view.get_by_label("For how long").select_option("m30")
-    book.click(armed(book, give))
+    book.click(armed(book.page, give))
     row = view.locator("tr[data-who=agent][data-origin=granted]")
     row.wait_for()
     assert "until" in row.locator(".mew-from").inner_text() and row.locator(".mew-since").inner_text()
@@ -133,21 +129,21 @@ def test_a_grant_is_asked_about_given_and_taken_back(plain: Callable[..., Notebo
     assert view.locator(".mew-toasts").get_by_role("button", name="Undo").count() == 1
     # Kept after all: nothing is said, and it can be asked for again.
     book.click(row.locator("button", has_text="Revoke…"))
-    armed(book, row.locator("button.mew-danger"))
+    armed(book.page, row.locator("button.mew-danger"))
     book.click(row.locator("button", has_text="Keep"))
     assert row.locator("button:focus").text_content() == "Revoke…"
     assert row.count() == 1 and row.locator("button.mew-danger").count() == 0
     # A form that is given up gives nothing, and the keyboard is back where it was opened from.
     open_form(book, 2, "helper")
     write(view, '{"kind": "stream/*"}')
-    armed(book, give)
+    armed(book.page, give)
     book.click(view.get_by_role("button", name="Cancel", exact=True))
     assert view.locator(".mew-ask").count() == 0 and view.locator("button.mew-new:focus").count() == 1
     assert view.locator("button.mew-new").get_attribute("aria-expanded") == "false"
     # Taken back, after a second thought.
     book.click(row.locator("button", has_text="Revoke"))
     assert row.locator("button:focus").text_content() == "Keep"
-    book.click(armed(book, row.locator("button.mew-danger")))
+    book.click(armed(book.page, row.locator("button.mew-danger")))
     row.wait_for(state="detached")
     book.run(3)
     assert book.text(3).splitlines()[-2:] == [
@@ -197,7 +193,7 @@ def test_the_grants_can_be_used_without_a_mouse_and_at_any_width(plain: Callable
     view.get_by_label("Pattern as JSON", exact=True).focus()
     keys.press("Control+a")
     keys.type('{"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "git_*"}}}')
-    armed(book, view.locator("button.mew-give"))
+    armed(book.page, view.locator("button.mew-give"))
     view.locator("tr[data-origin=granted] button.mew-may").click()
     accessible(book, view, pictures="grants-form")
     view.locator("button.mew-give").focus()
@@ -212,7 +208,7 @@ def test_a_grant_and_a_revoke_are_undone_by_one_press(plain: Callable[..., Noteb
     view = open_form(book, 1, "agent")
     view.get_by_label("Tool", exact=True).fill("git/git_log")
     view.get_by_label("For how long").select_option("session")
-    book.click(armed(book, view.locator("button.mew-give")))
+    book.click(armed(book.page, view.locator("button.mew-give")))
     row = view.locator("tr[data-who=agent][data-origin=granted]")
     row.wait_for()
     assert row.locator(".mew-from").inner_text().startswith("You")
@@ -223,10 +219,10 @@ def test_a_grant_and_a_revoke_are_undone_by_one_press(plain: Callable[..., Noteb
     open_form(book, 1, "agent")
     view.get_by_label("Tool", exact=True).fill("git/git_log")
     view.get_by_label("For how long").select_option("")
-    book.click(armed(book, view.locator("button.mew-give")))
+    book.click(armed(book.page, view.locator("button.mew-give")))
     row.wait_for()
     book.click(row.locator("button", has_text="Revoke…"))
-    book.click(armed(book, row.locator("button.mew-danger")))
+    book.click(armed(book.page, row.locator("button.mew-danger")))
     row.wait_for(state="detached")
     book.page.until(lambda: "is revoked" in view.locator(".mew-toasts").inner_text(), "the toast")
     book.click(undo)

@@ -23,7 +23,7 @@ from test_payloads import EXAMPLES
 KERNELS = ["here", "7.3.0", "6.31.0"]
 PARTS = ["approvals", "roster", "feed", "reasoning", "chat", "streams", "tools", "timeline", "grants"]
 ALLOWED = (
-    "section header kbd optgroup div span b strong em s p bdi ul ol li pre code blockquote hr br a table colgroup col thead tbody tr th td time "
+    "section header kbd optgroup dl dt dd div span b strong em s p bdi ul ol li pre code blockquote hr br a table colgroup col thead tbody tr th td time "
     "button label select option datalist input textarea fieldset legend del ins mark details summary form svg g path line rect "
     "circle text title img canvas"
 )
@@ -80,11 +80,11 @@ def strings(value, bad):
                 yield value | {{name: other}}
 
 open_now = []
-def batch(first, last):
+def batch(numbers):
     global NOW
-    NOW = [f"{{PAYLOADS[n]}}§{{n}}§" for n in range(first, last)]
+    NOW = [f"{{PAYLOADS[n]}}§{{n}}§" for n in numbers]
     root = say(wires[-1], "chat", {{"text": "what follows"}})
-    for n, bad in enumerate(NOW, first):
+    for n, bad in zip(numbers, NOW):
         one(wires[-1], n, bad)
         say(wires[-1], "chat", {{"text": bad, "format": "markdown"}}, correlation_id=[root], **{{"from": bad}})
     say(wires[-1], "mcp/request", {{"method": "notifications/tools/list_changed"}})
@@ -125,7 +125,7 @@ lab.view.feed.columns = ["seq", "from", "to", "kind", "what", "context", "verdic
 """
 SHOW = f"""
 import ipywidgets
-ipywidgets.VBox([getattr(lab.view, name) for name in {PARTS}])
+ipywidgets.VBox([getattr(lab.view, name).widget for name in {PARTS}])
 """
 
 WATCH = """([index, allowed, addresses, parts]) => {
@@ -164,13 +164,20 @@ WATCH = """([index, allowed, addresses, parts]) => {
   }).observe(root, { subtree: true, childList: true, attributes: true, characterData: true });
 }"""
 # Opens what is folded in each part, and a row, a tool and a stream: what stands there is looked at as well.
-BATCH = """async ([first, last, parts, patience]) => {
+BATCH = """async ([numbers, parts, patience]) => {
   const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
   const exec = (code) => kernel.requestExecute({ code }).done;
-  const all = (part) => { for (let n = first; n < last; n++) if (!window.mewShown[part].has(n)) return false; return true; };
-  const answer = await exec(`batch(${first}, ${last})`);
+  const all = (part) => numbers.every((n) => window.mewShown[part].has(n));
+  const answer = await exec(`batch(${JSON.stringify(numbers)})`);
   const end = performance.now() + patience;
   while (performance.now() < end && !parts.every(all)) await new Promise((next) => setTimeout(next, 20));
+  // The feed draws what is in its window alone: a page that paints seldom has gone past rows, to which we scroll back.
+  const feed = document.querySelector('section.mew-feed .mew-scroller');
+  for (let up = 1; up < 16 && !all('feed'); up++) {
+    feed.scrollTop = feed.scrollHeight - (up + 1) * feed.clientHeight;
+    await new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next)));
+  }
+  feed.scrollTop = feed.scrollHeight;
   for (const part of parts) {
     const folded = `:is([aria-expanded="false"], .mew-chips, .mew-may, .mew-tool, td.mew-what, summary)`;
     const found = [...document.querySelectorAll(`section.mew-${part} ${folded}`)].filter((one) => one.checkVisibility());
@@ -206,20 +213,22 @@ def test_threat_03_every_payload_in_every_string_of_every_kind_in_every_part(
     # Permissions begins with what this human granted: all of them are shown here.
     area.locator("section.mew-grants").get_by_label("Which permissions").select_option("")
     book.tab.evaluate(WATCH, [1, ALLOWED.split(), list(_ADDRESSES), PARTS])
-    for n in range(0, len(PAYLOADS), AT_ONCE):
-        said = book.tab.evaluate(BATCH, [n, min(n + AT_ONCE, len(PAYLOADS)), PARTS, 2500])
-        assert not said, f"payloads from {n}: {said}"
-        assert book.tab.evaluate("[...window.mewStrange]") == [], f"payloads from {n}"
+    # The page is the same for each kernel, which takes a part of the payloads where it is not the one of the notebook.
+    given = range(len(PAYLOADS))[slice(None) if version == "here" else slice(KERNELS.index(version), None, 4)]
+    for n in range(0, len(given), AT_ONCE):
+        said = book.tab.evaluate(BATCH, [[*given[n : n + AT_ONCE]], PARTS, 2500])
+        assert not said, f"payloads from {given[n]}: {said}"
+        assert book.tab.evaluate("[...window.mewStrange]") == [], f"payloads from {given[n]}"
     shown = book.tab.evaluate(
         "Object.fromEntries(Object.entries(window.mewShown).map(([part, seen]) => [part, seen.size]))"
     )
-    print(f"\nipykernel {version}: payloads that each part has shown, of {len(PAYLOADS)}: {shown}")
+    print(f"\nipykernel {version}: payloads that each part has shown, of {len(given)}: {shown}")
     assert book.tab.evaluate("[...window.mewStrange]") == []
     harmless(book, area, allowed=ALLOWED.split(), asked=asked)
     assert book.page.errors == []
     # Of more than two thousand decided cards 200 are kept, and those in tables that are still open.
     assert area.locator("li.mew-past").count() <= 600
     assert area.locator("section.mew-roster li.mew-row").count() <= 200
-    assert min(shown.values()) >= 0.95 * len(PAYLOADS)
+    assert min(shown.values()) >= 0.95 * len(given)
     book.run(2)
     assert set(json.loads(book.text(2)).values()) == {0}

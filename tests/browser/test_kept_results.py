@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from bare import Bare
 from lab_server import wait_until
-from playwright.sync_api import BrowserContext, Locator
+from playwright.sync_api import Locator
 
 import mew_lab
 from mew_lab.lab.lab import Lab
@@ -26,7 +27,7 @@ PIXEL = base64.b64decode(
 class Kept:
     """A lab with one decided call whose result is kept, and a view of it on a narrow page."""
 
-    def __init__(self, window: BrowserContext, part: str, id: str = "") -> None:
+    def __init__(self, bare: Callable[..., Bare], part: str, id: str = "") -> None:
         self.lab: Lab = mew_lab.up("demo", journal=None)
 
         @self.lab.tool
@@ -38,7 +39,7 @@ class Kept:
 
         self.clerk = self.lab.join("clerk", "proposer")
         self.run(id)
-        self.page = Bare(window, getattr(self.lab.view, part), width=WIDTH, height=900)
+        self.page = bare(getattr(self.lab.view, part), width=WIDTH, height=900)
         self.tab = self.page.tab
 
     def run(self, id: str = "") -> None:
@@ -78,18 +79,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept(window: BrowserContext) -> Iterator[Callable[..., Kept]]:
-    made: list[Kept] = []
-
-    def make(part: str, id: str = "") -> Kept:
-        made.append(Kept(window, part, id))
-        return made[-1]
-
-    yield make
-    for one in made:
-        assert one.page.errors == []
-        one.page.close()
-        one.lab.down()
+def kept(bare: Callable[..., Bare]) -> Callable[..., Kept]:
+    return partial(Kept, bare)
 
 
 @pytest.mark.parametrize("part", ["approvals", "feed"])

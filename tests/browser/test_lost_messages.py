@@ -26,16 +26,19 @@ cards, feed = ApprovalsView(seat), FeedView(log, desk=Desk())
 lost, asked = [], []
 def lose(view, kind):
     "The next message of this view with an item of this kind is lost on its way; the others pass."
-    send = view.send
+    send = view.widget.send
     def once(content, buffers=None):
         if kind not in [item["t"] for item in content["items"]]:
             return send(content, buffers)
-        del view.send
+        del view.widget.send
         lost.append([item["t"] for item in content["items"]])
-    view.send = once
-def listen(view):
-    ask = view._ask
-    view._ask = lambda name, start: (asked.append(view.title), ask(name, start))
+    view.widget.send = once
+def listen(widget):
+    ask = widget._ask
+    def note(view: str, from_: int = 0) -> None:
+        asked.append(widget.title)
+        ask(view, from_)
+    widget._ask = note
 """
 TOLD = (
     "print(lost, sorted(set(asked)), len(cards.faults), len(feed.faults))"  # a slow page asks more than once

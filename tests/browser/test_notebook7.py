@@ -10,7 +10,7 @@ import pytest
 from lab_server import LabServer, write_notebook
 from playwright.sync_api import BrowserContext, Locator
 from real_lab import Page
-from scenes import ADDING, PROPOSE, look_at
+from scenes import ADDING, PROPOSE, armed
 
 CELLS = [ADDING + PROPOSE, "%mew panel", "print('the sum is', await p)", "print('it goes on')"]
 RUN = 3  # of them, by hand before the approval
@@ -59,8 +59,7 @@ def test_the_control_room_decides_in_notebook_7(
     room.locator("section.mew-feed").wait_for()
     button = room.locator("button.mew-approve")
     button.wait_for()
-    look_at(button)
-    page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
+    armed(page, button)
     button.click()
     page.until(lambda: "the sum is 3" in page.tab.locator(".jp-Notebook").inner_text(), "the sum")
     # The notebook goes on by its own keys.
@@ -71,3 +70,25 @@ def test_the_control_room_decides_in_notebook_7(
         ),
         "the next cell",
     )
+
+
+@pytest.mark.slow
+def test_in_notebook_7_a_card_out_of_sight_calls_by_its_notification(
+    page_of: Callable[[str], Page], lab_server: LabServer
+) -> None:
+    name = f"{secrets.token_hex(4)}.ipynb"
+    far = "#md " + "\n\n".join(f"Line {n}" for n in range(80))
+    write_notebook(lab_server.root / name, [ADDING, "lab.view.approvals", far, PROPOSE], kernel="here")
+    page = page_of(name)
+    page.tab.locator(".jp-Cell .cm-content").first.click()
+    prompts = page.tab.locator(".jp-CodeCell .jp-InputPrompt")
+    for n in range(2):
+        page.until(lambda n=n: begun(page, prompts.nth(n)), f"cell {n} to begin")
+    page.tab.locator(".jp-CodeCell .cm-content").last.click()
+    page.until(lambda: begun(page, prompts.nth(2)), "the proposal")
+    toast = page.tab.locator(".Toastify__toast", has_text="1 request in demo waits for you.")
+    page.until(lambda: toast.count() == 1, "the notification")
+    assert page.tab.title().startswith("(1)")
+    toast.get_by_role("button", name="Show").click()
+    card = page.tab.locator("li.mew-card:not(.mew-past)").first
+    page.until(lambda: card.evaluate("card => card === document.activeElement"), "the focus on the card")

@@ -39,7 +39,7 @@ seats += [lab.join(f"bot-{{n}}", can=[{{"kind": "*"}}]) for n in range(1, {PARTI
 print(lab.rows.last_seq)
 """
 WATCH = """
-parts = lab.view.panel._parts | {"panel": lab.view.panel}
+parts = {**lab.view.panel.parts} | {"panel": lab.view.panel}
 sent = {name: [] for name in parts}
 def counted(name, publish):
     def send(content, *more):
@@ -47,7 +47,7 @@ def counted(name, publish):
         publish(content, *more)
     return send
 for name, part in parts.items():
-    part.send = counted(name, part.send)
+    part.widget.send = counted(name, part.widget.send)
 """
 TOLD = """
 import json

@@ -8,11 +8,21 @@ import pytest
 from access import accessible
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import ADDING, PROPOSE
+from scenes import ADDING, BUSY, PROPOSE, armed
 
 SETUP = f"""{ADDING}
 lab.chat("Please add two numbers.", to="bot")
 {PROPOSE}
+"""
+
+
+FAILED = """
+long = lab.join("a-very-long-name-of-a-participant-of-the-second-shift", can="proposer")
+asked = long.call("notebook/moisture", {"bed": "nowhere"})
+open_proposals(4)
+lab.approve(next(one for one in lab.proposals() if "nowhere" in str(one)))
+lab.join("another-long-name-of-the-second-shift", can="proposer").call("notebook/moisture", {"bed": "north"})
+open_proposals(4)
 """
 
 
@@ -45,8 +55,7 @@ def test_all_parts_stand_in_their_places_and_a_decision_is_one_click(
     book.page.until(lambda: "1 needs your approval" in header.inner_text(), "the header to count what waits")
     assert "Connected" in header.locator(".mew-connection").get_attribute("aria-label")
     button = cards.locator("button.mew-approve")
-    button.scroll_into_view_if_needed()
-    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
+    armed(book.page, button)
     book.click(button)
     book.page.until(lambda: cards.locator("li.mew-past").count() == 1, "the decision")
     assert "3" in book.run(2).text(2)
@@ -136,7 +145,7 @@ def test_what_the_card_says_moves_no_button_at_any_width(plain: Callable[..., No
 def bounds(node: Locator) -> dict[str, float]:
     found = node.bounding_box()
     assert found is not None
-    return {**found, "bottom": found["y"] + found["height"]}
+    return {**found, "right": found["x"] + found["width"], "bottom": found["y"] + found["height"]}
 
 
 def test_what_was_decided_is_a_line_at_the_bottom_edge_and_moves_nothing(
@@ -205,6 +214,80 @@ def test_headers_are_as_many_lines_as_they_say_at_each_width(plain: Callable[...
     whole.evaluate("r => { r.style.width = '1600px'; }")
     strip, plus = whole.locator(".mew-place-strip"), whole.get_by_role("button", name="Invite a participant")
     book.page.until(lambda: 0 <= bounds(strip)["bottom"] - bounds(plus)["bottom"] <= 12, "the button below")
+
+
+def test_a_part_whose_tab_has_no_room_is_in_a_menu_and_buttons_are_icons_with_names(
+    plain: Callable[..., Notebook],
+) -> None:
+    book = plain([SETUP, "%mew panel"]).run(0).run(1)
+    whole = panel(book, 1)
+    tabs, more = whole.get_by_role("tablist").first, whole.locator("button.mew-other-tabs")
+    assert not more.is_visible()
+    whole.evaluate("r => { r.style.width = '360px'; }")
+    more.wait_for()
+    for name in ("Export", "Pop out", "Settings"):
+        box = bounds(whole.locator("> .mew-header").get_by_role("button", name=name))
+        assert 28 <= box["width"] <= 44, f"{name} is an icon"
+    more.focus()
+    more.press("Enter")
+    items = whole.get_by_role("menuitem").all_inner_texts()
+    sight = bounds(tabs)
+    for tab in tabs.get_by_role("tab").all():
+        box, title = bounds(tab), tab.locator("span").first.inner_text()
+        whole_in_sight = sight["x"] - 1 <= box["x"] and box["right"] <= sight["right"] + 1
+        assert whole_in_sight != any(item.startswith(title) for item in items), title
+    book.tab.keyboard.press("End")
+    book.tab.keyboard.press("Enter")
+    chosen = tabs.get_by_role("tab", name="Permissions")
+    book.page.until(lambda: chosen.get_attribute("aria-selected") == "true", "the part of the menu")
+    assert chosen.evaluate("node => node === document.activeElement")
+    assert bounds(chosen)["right"] <= bounds(tabs)["right"] + 1
+    whole.evaluate("r => { r.style.width = '1600px'; }")
+    book.page.until(lambda: not more.is_visible(), "the room for all tabs")
+
+
+# Words for people that end in the middle of a letter, or behind an edge that does not scroll.
+CUT = """root => { root.querySelectorAll('td.mew-took').forEach((cell, n) => { cell.textContent = n % 2 ? '999 ms' : 'unknown'; });
+  return [...root.querySelectorAll('.mew-took, .mew-tag, .mew-pill, td.mew-num, .mew-opener > span')].filter(node =>
+  node.getClientRects().length && node.scrollWidth > node.clientWidth && getComputedStyle(node).display !== 'inline'
+  && (node.matches('.mew-took, .mew-num, .mew-opener > span') || getComputedStyle(node).textOverflow !== 'ellipsis')).map(node => `${node.className} ${node.textContent}`); }"""
+VACANT = """root => [...root.querySelectorAll('input[placeholder]')].filter(node => node.getClientRects().length
+  && !node.value && getComputedStyle(node).textOverflow !== 'ellipsis').map(node => node.placeholder)"""
+
+
+@pytest.mark.parametrize("width", [1600, 1200, 1100, 700, 360])
+def test_a_busy_room_cuts_no_number_and_shows_names_and_the_place_to_write_at_each_width(
+    plain: Callable[..., Notebook], width: int
+) -> None:
+    book = plain([BUSY, FAILED, "%mew panel"]).run(0).run(1).run(2)
+    book.tab.set_viewport_size({"width": max(width, 800), "height": 1600})
+    whole = panel(book, 2)
+    whole.evaluate("(r, width) => { r.style.width = `${width}px`; }", width)
+    feed, sheets = whole.locator("section.mew-feed"), whole.locator(".mew-sheets")
+    rows = feed.locator("tbody tr")
+    book.page.until(lambda: rows.filter(has_text="failed").count(), "the failed call")
+    book.page.until(lambda: whole.evaluate(CUT) == [], "all numbers and chips whole")
+    assert whole.evaluate(VACANT) == []
+    # A long sender leaves room for the addressee, or for its beginning.
+    if width >= 1200:
+        route = rows.filter(has_text="a-very-long").first.locator(".mew-route > span").last
+        edge = bounds(feed.locator("th[data-name=route]"))["right"]
+        assert route.inner_text() == " → notebook" and bounds(route)["x"] < edge - 40
+    # A finding is a sign where it has no column.
+    found = feed.locator(".mew-severity")
+    book.page.until(lambda: found.count(), "the finding")
+    columns = feed.locator("th").evaluate_all("all => all.map(one => one.dataset.name)")
+    assert found.first.evaluate("node => Boolean(node.closest('.mew-finding'))") == ("finding" in columns)
+    # The part for chats has its last button in sight, and leaves no room below it.
+    whole.get_by_role("tab", name="Chat").click()
+    send = whole.locator("section.mew-chat .mew-say")
+    send.wait_for()
+    book.page.until(lambda: 0 <= bounds(sheets)["bottom"] - bounds(send)["bottom"] <= 80, "where to write")
+    if width < 560:
+        name = whole.locator(".mew-roster .mew-row", has_text="failed").first.locator(".mew-name")
+        assert name.evaluate("node => node.scrollWidth <= node.clientWidth"), "the name before its state"
+        state = whole.locator(".mew-roster .mew-state", has_text="waiting for you").last
+        assert state.evaluate("node => node.scrollWidth <= node.clientWidth"), "the state beside a long name"
 
 
 def test_escape_ends_first_what_a_part_has_open_and_then_the_full_window(

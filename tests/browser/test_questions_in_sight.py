@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from bare import Bare
-from playwright.sync_api import BrowserContext, Locator
+from playwright.sync_api import Locator
 from scenes import dwell, read_through, rest
 
 import mew_lab
@@ -21,10 +22,10 @@ LONG = "harmless words, " * 150 + "and PAY-1000"
 class Asked:
     """A lab, a participant that asks its person, and the approvals on a page."""
 
-    def __init__(self, window: BrowserContext, width: int = 1000, height: int = 600) -> None:
+    def __init__(self, bare: Callable[..., Bare], width: int = 1000, height: int = 600) -> None:
         self.lab: Lab = mew_lab.up("demo", journal=None, port=None)
         self.shop = self.lab.join("shop", [{"kind": "mcp/request"}])
-        self.page = Bare(window, self.lab.view.approvals, width=width, height=height)
+        self.page = bare(self.lab.view.approvals, width=width, height=height)
         self.tab = self.page.tab
 
     def ask(self, params: dict[str, Any]) -> Locator:
@@ -59,18 +60,8 @@ class Asked:
 
 
 @pytest.fixture
-def asked(window: BrowserContext) -> Iterator[Callable[..., Asked]]:
-    made: list[Asked] = []
-
-    def make(**how: Any) -> Asked:
-        made.append(Asked(window, **how))
-        return made[-1]
-
-    yield make
-    for one in made:
-        assert one.page.errors == []
-        one.page.close()
-        one.lab.down()
+def asked(bare: Callable[..., Bare]) -> Callable[..., Asked]:
+    return partial(Asked, bare)
 
 
 def form(fields: dict[str, Any], *required: str) -> dict[str, Any]:

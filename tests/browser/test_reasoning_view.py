@@ -54,16 +54,12 @@ lab.loop.submit(tokens()).result(10)
 """
 
 
-def view(book: Notebook, index: int) -> Locator:
-    return book.area(index).locator("section.mew-reasoning")
-
-
 def branch(book: Notebook, index: int, text: str) -> Locator:
-    return view(book, index).locator(".mew-sequence").filter(has_text=text).first
+    return book.view(index).locator(".mew-sequence").filter(has_text=text).first
 
 
 def active(book: Notebook, index: int, count: int) -> None:
-    book.page.until(lambda: view(book, index).get_attribute("data-active") == str(count), f"{count} active")
+    book.page.until(lambda: book.view(index).get_attribute("data-active") == str(count), f"{count} active")
 
 
 @pytest.mark.req("P-3.5.5-1", "P-3.5.5-2", "P-3.5.5-5", "S-L3-9", "S-L3-10")
@@ -83,7 +79,7 @@ print(json.dumps([cancel['from'], cancel['to'], cancel['context'] == start['id']
 print(json.dumps([lab.view.reasoning._thoughts.sequences[0].facts.state, len(lab.view.reasoning.faults)]))
 """
     book = plain([UP, SHOW, agent, told, "lab.down()"]).run(0).run(1)
-    view(book, 1).get_by_text('lab.ask("helper", "…")').wait_for()
+    book.view(1).get_by_text('lab.ask("helper", "…")').wait_for()
     book.run(2)
     active(book, 1, 1)
     one = branch(book, 1, "thinker")
@@ -125,7 +121,7 @@ def test_text_is_searched_all_is_folded_and_links_lead_to_the_message_and_back(
         .run(4)
     )
     active(book, 1, 3)
-    one = view(book, 1)
+    one = book.view(1)
     pills = one.locator(".mew-counts-line .mew-pill").all_inner_texts()
     assert pills[:3] == ["3 active", "1 ended", "1 waiting"], pills
     assert "Working on" not in one.inner_text()
@@ -193,7 +189,7 @@ def test_the_page_is_not_laid_out_once_for_each_active_sequence(plain: Callable[
     book.run(2)
     active(book, 1, 60)
     # The times of all 60 change at each tick.
-    time, ticks = view(book, 1).locator(".mew-sequence > .mew-row > .mew-time").last, 4
+    time, ticks = book.view(1).locator(".mew-sequence > .mew-row > .mew-time").last, 4
     before = layouts()
     for _ in range(ticks):
         text = time.text_content()
@@ -205,14 +201,14 @@ def test_the_page_is_not_laid_out_once_for_each_active_sequence(plain: Callable[
 def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[..., Notebook]) -> None:
     book = notebook([UP, SHOW, SCENE, "lab.down()"]).run(0).run(1).run(2)
     active(book, 1, 3)
-    book.page.until(lambda: "three in the afternoon" in view(book, 1).inner_text(), "the stream")
-    lines = view(book, 1).locator(".mew-row").all_inner_texts()
+    book.page.until(lambda: "three in the afternoon" in book.view(1).inner_text(), "the stream")
+    lines = book.view(1).locator(".mew-row").all_inner_texts()
     at = [
         next(n for n, line in enumerate(lines) if text in line)
         for text in ("I need the", "open_valve", "How dry", "The sensor")
     ]
     assert at == sorted(at), "what began within a sequence stands where it began"
-    accessible(book, view(book, 1))
+    accessible(book, book.view(1))
     here = "() => document.getElementById(document.activeElement.getAttribute('aria-labelledby'))?.textContent ?? document.activeElement.textContent"
 
     def press(*keys: str) -> str:
@@ -220,9 +216,9 @@ def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[
             book.tab.keyboard.press(key)
         return str(book.tab.evaluate(here))
 
-    path = focus_path(book, view(book, 1))
+    path = focus_path(book, book.view(1))
     assert len([stop for stop in path if stop.startswith("div")]) == 1, "the tree is one stop"
-    view(book, 1).locator("[role=treeitem][tabindex='0']").focus()
+    book.view(1).locator("[role=treeitem][tabindex='0']").focus()
     assert "seed catalogue" in press("Home")
     assert "Three kinds remain" in press("ArrowDown")
     assert "seed catalogue" in press("ArrowLeft")
@@ -243,11 +239,11 @@ def test_reasoning_is_used_by_keyboard_and_read_at_any_width(notebook: Callable[
     press("Enter")
     assert book.tab.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Reason"
     press("Escape")
-    assert view(book, 1).locator(".mew-why-form").count() == 0
+    assert book.view(1).locator(".mew-why-form").count() == 0
     assert press("Enter", "Tab", "Tab", "Tab") == "Cancel the reasoning"
     press("Enter")
     active(book, 1, 2)
-    book.page.until(lambda: "cancelled by human (superseded)" in view(book, 1).inner_text(), "the cancel")
+    book.page.until(lambda: "cancelled by human (superseded)" in book.view(1).inner_text(), "the cancel")
     assert "Planning the pumps" in press("Shift")
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 4, "no key reached the notebook"
     book.run(3)
@@ -265,11 +261,11 @@ for n in range(40): bot.send('reasoning/thought', {'message': f'thought {n}'}, c
     more = "for n in range(3): bot.send('reasoning/thought', {'message': f'more {n}'}, context=one.id)"
     second = "two = garden.send('reasoning/start', {'message': 'second'})"
     book = plain([UP, SHOW, first, more, end, second, "lab.down()"]).run(0).run(1).run(2)
-    scroller = view(book, 1).locator(".mew-thoughts")
+    scroller = book.view(1).locator(".mew-thoughts")
     book.page.until(
         lambda: scroller.evaluate("s => s.scrollTop + s.clientHeight >= s.scrollHeight - 4"), "the end"
     )
-    follow = view(book, 1).locator("button.mew-follow")
+    follow = book.view(1).locator("button.mew-follow")
 
     def scroll_back() -> bool:
         """A thought that arrives in the same frame follows once more; a reader scrolls again."""
@@ -322,22 +318,20 @@ for n in range(205):
         .map(n => [n.querySelector('.mew-what').textContent, n.getAttribute('aria-level'), n.isConnected])"""
     active(book, 1, 3)
     book.execute(much)
-    book.page.until(lambda: "21 earlier steps" in view(book, 1).inner_text(), "the first steps to go")
-    assert [one[:2] for one in view(book, 1).evaluate(levels)] == [
+    book.page.until(lambda: "21 earlier steps" in book.view(1).inner_text(), "the first steps to go")
+    assert [one[:2] for one in book.view(1).evaluate(levels)] == [
         ["a part", "2"],
         ["a part of the part", "3"],
     ]
-    inner = view(book, 1).locator(".mew-sequence", has=book.tab.get_by_text("a part of the part")).last
+    inner = book.view(1).locator(".mew-sequence", has=book.tab.get_by_text("a part of the part")).last
     inner.focus()
     book.execute(many)
-    book.page.until(
-        lambda: view(book, 1).get_by_text("the whole", exact=True).count() == 0, "the whole to go"
-    )
-    assert [one[:2] for one in view(book, 1).evaluate(levels)] == [
+    book.page.until(lambda: book.view(1).get_by_text("the whole", exact=True).count() == 0, "the whole to go")
+    assert [one[:2] for one in book.view(1).evaluate(levels)] == [
         ["a part", "1"],
         ["a part of the part", "2"],
     ]
-    assert view(book, 1).get_attribute("data-active") == "2"
+    assert book.view(1).get_attribute("data-active") == "2"
     assert inner.evaluate("n => n === document.activeElement"), "the keyboard stays where it was"
     assert inner.locator(".mew-stop").count() == 1 and inner.locator(".mew-step").count() == 1
     book.run(2)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from bare import Bare
-from playwright.sync_api import BrowserContext
 from seat import Seat
 
 from mew_lab.lab.decisions.running_calls import RunningCall
@@ -42,10 +41,10 @@ class Running:
 
 
 class Scene:
-    def __init__(self, window: BrowserContext) -> None:
+    def __init__(self, bare: Callable[..., Bare]) -> None:
         self.seat, self.running = Seat(), Running()
         self.view = ApprovalsView(self.seat, me="human", running=self.running, submit=self.submit)  # type: ignore[arg-type]
-        self.page = Bare(window, self.view, width=600, height=700)
+        self.page = bare(self.view, width=600, height=700)
         self.rows = self.page.tab.locator("li.mew-running-call")
         self.approve = self.page.tab.locator("button.mew-approve:visible")
 
@@ -63,11 +62,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(window: BrowserContext) -> Iterator[Scene]:
-    it = Scene(window)
-    yield it
-    assert it.page.errors == [] and list(it.view.faults) == []
-    it.page.close()
+def scene(bare: Callable[..., Bare]) -> Scene:
+    return Scene(bare)
 
 
 @pytest.mark.parametrize("held", ["hover", "focus"])
@@ -82,12 +78,14 @@ def test_a_button_that_may_be_pressed_stays_while_calls_begin_report_and_end(sce
     scene.running.begin("first", message="a report that takes several lines of the page " * 5)
     assert scene.look() == place
     scene.running.end("first")
-    assert scene.look() == place and scene.rows.first.inner_text().startswith("git/push runs no more")
+    assert scene.look() == place and scene.rows.first.locator("bdi").inner_text().startswith(
+        "git/push runs no more"
+    )
     assert scene.rows.first.get_by_role("button").count() == 0, "nothing cancels what has ended"
     scene.page.tab.mouse.move(1, 690)
     scene.page.tab.evaluate("document.activeElement.blur()")
     scene.page.until(
-        lambda: [text[:18] for text in scene.rows.all_inner_texts()] == ["git/push runs, 1:0"],
+        lambda: [text[:18] for text in scene.rows.locator("bdi").all_inner_texts()] == ["git/push runs, 1:0"],
         "the row of what has ended to go, and that of what began to come",
     )
 
@@ -104,7 +102,7 @@ def test_the_pointer_on_the_button_of_one_call_is_not_given_that_of_another(scen
     scene.running.end("first")
     scene.page.until(lambda: "no more" in scene.rows.first.inner_text(), "the end of the call")
     under = tab.evaluate("([x, y]) => document.elementFromPoint(x, y).closest('li')?.textContent", [x, y])
-    assert under.startswith("git/first")
+    assert under.startswith("◌git/first")
     tab.mouse.move(1, 690)
     scene.page.until(lambda: scene.rows.count() == 1, "the row of what has ended to go")
 

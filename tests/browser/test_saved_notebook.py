@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from real_lab import Notebook
-from scenes import ADDING, PROPOSE, look_at
+from scenes import ADDING, PROPOSE, armed
 
 
 def stored(book: Notebook, cell: int) -> str:
@@ -27,8 +27,7 @@ def test_a_decision_stands_in_the_file_and_the_live_view_is_not_drawn_anew(
     live.evaluate("node => { window.live = node; }")
     book.run(2)
     button = book.area(1).locator("button.mew-approve")
-    look_at(button)
-    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the button to arm")
+    armed(book.page, button)
     book.click(button)
     book.page.until(
         lambda: "1 decided" in stored(book, 1) or "by human" in stored(book, 1), "the decision in the file"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import look_at, read_through
+from scenes import armed, read_through
 
 SERVER = Path(__file__).parents[1] / "bridge" / "full_server.py"
 SETUP = f"""%load_ext mew_lab
@@ -29,8 +29,7 @@ def question(book: Notebook) -> Locator:
 
 def press(book: Notebook, card: Locator, button: str) -> None:
     pressed = card.locator(f"button.{button}")
-    look_at(pressed)
-    book.page.until(lambda: pressed.get_attribute("aria-disabled") == "false", f"{button} to arm")
+    armed(book.page, pressed)
     book.click(pressed)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from bare import Bare
-from playwright.sync_api import BrowserContext, Locator
-from scenes import choose
+from playwright.sync_api import Locator
 from seat import Seat
 
 from mew_lab.views.approvals.widget import ApprovalsView
@@ -32,19 +31,14 @@ COVER = """() => {
 
 
 @pytest.fixture
-def inside(window: BrowserContext) -> Iterator[Callable[[Seat], Bare]]:
-    made: list[Bare] = []
-
+def inside(bare: Callable[..., Bare]) -> Callable[[Seat], Bare]:
     def make(seat: Seat) -> Bare:
-        bare = Bare(window, ApprovalsView(seat))  # type: ignore[arg-type]
-        made.append(bare)
-        bare.tab.evaluate(INSIDE)
-        bare.until(lambda: bare.cards("inside").count(), "the cards in the shadow tree")
-        return bare
+        page = bare(ApprovalsView(seat))  # type: ignore[arg-type]
+        page.tab.evaluate(INSIDE)
+        page.until(lambda: page.cards("inside").count(), "the cards in the shadow tree")
+        return page
 
-    yield make
-    for bare in made:
-        bare.close()
+    return make
 
 
 def armed(bare: Bare, card: Locator) -> Locator:
@@ -75,13 +69,14 @@ def test_a_card_in_a_shadow_tree_arms_and_is_decided_by_mouse_and_keys(
     card = bare.cards("inside").first
     armed(bare, card)
     card.locator("button.mew-reject").click()
-    choose(card, "Unsafe")
+    reason = card.get_by_role("button", name="Unsafe")
+    bare.until(lambda: reason.get_attribute("aria-disabled") == "false", "the reasons to arm")
+    reason.click()
     bare.until(lambda: len(seat.fulfilled) == 3, "the rejection")
     assert [decided[:3] for decided in seat.fulfilled[1:]] == [
         ("proposal-2", "approve", ""),
         ("proposal-3", "reject", "unsafe"),
     ]
-    assert bare.errors == []
 
 
 def test_what_the_page_draws_over_a_shadow_tree_keeps_its_cards_from_arming(

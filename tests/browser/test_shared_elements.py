@@ -10,50 +10,45 @@ from bare import Bare
 from playwright.sync_api import BrowserContext, Locator
 
 from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
-from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.front_end import VIEWS, read_module
+from mew_lab.views.ui.live import LiveView
 from mew_lab.views.ui.preferences import preferences, preferences_path
 
 
 @pytest.fixture
-def bare(window: BrowserContext) -> Iterator[Callable[..., Bare]]:
-    shown: list[Bare] = []
-
+def room(bare: Callable[..., Bare]) -> Iterator[Callable[..., Bare]]:
     def show(waiting: int = 1, **options: Any) -> Bare:
-        parts = {name: LiveWidget() for name in PARTS_SHOWN}
+        parts = {name: LiveView() for name in PARTS_SHOWN}
         counts = [RoomCounts(1, 2, waiting)]
-        view = PanelView("demo", parts, lambda: counts[0], {})
+        view = PanelView("demo", parts, lambda: counts[0], {"pause": lambda: "1 agent paused"})
         view.interval = 0.0
-        page = Bare(window, view, **options)
+        page = bare(view, **options)
         page.counts = counts  # type: ignore[attr-defined]
-        shown.append(page)
         page.until(lambda: page.tab.locator("[role=tab]").count() == 7, "the tabs")
         return page
 
     yield show
-    for page in shown:
-        page.tab.close()
-        page.view.close()
     preferences_path().unlink(missing_ok=True)
 
 
-def test_the_header_counts_with_singular_and_plural(bare: Callable[..., Bare]) -> None:
-    page = bare(width=1200)
+def test_the_header_counts_with_singular_and_plural(room: Callable[..., Bare]) -> None:
+    page = room(width=1200)
     header = page.tab.locator(".mew-header").first
     assert header.locator(".mew-counts-line").inner_text().split("\n") == [
         "1 participant",
         "2 messages",
         "1 needs your approval",
     ]
-    page.until(lambda: page.tab.title() == "(1)", "the title of the page to say that one waits")
 
 
-def test_a_menu_is_used_by_keyboard_alone_and_its_choice_is_kept(bare: Callable[..., Bare]) -> None:
-    page = bare()
+def test_a_menu_is_used_by_keyboard_alone_and_its_choice_is_kept(room: Callable[..., Bare]) -> None:
+    page = room()
     button = page.tab.get_by_role("button", name="Settings")
     button.focus()
     page.tab.keyboard.press("ArrowDown")
     menu = page.tab.get_by_role("menu", name="Settings")
     assert menu.get_by_role("menuitemcheckbox").evaluate_all("all => all.map(i => i.ariaChecked)") == [
+        "false",
         "false",
         "false",
         "true",
@@ -71,11 +66,10 @@ def test_a_menu_is_used_by_keyboard_alone_and_its_choice_is_kept(bare: Callable[
     page.tab.keyboard.press("Enter")
     page.tab.keyboard.press("Escape")
     assert not menu.count() and button.evaluate("b => b === document.activeElement")
-    assert page.errors == []
 
 
-def test_a_press_elsewhere_closes_a_menu_and_a_script_opens_none(bare: Callable[..., Bare]) -> None:
-    page = bare()
+def test_a_press_elsewhere_closes_a_menu_and_a_script_opens_none(room: Callable[..., Bare]) -> None:
+    page = room()
     button = page.tab.get_by_role("button", name="Pop out")
     button.evaluate("b => b.click()")
     assert not page.tab.get_by_role("menu").count()
@@ -86,11 +80,13 @@ def test_a_press_elsewhere_closes_a_menu_and_a_script_opens_none(bare: Callable[
 
 
 @pytest.mark.parametrize("above", [True, False])
-def test_a_menu_that_grows_does_not_cover_its_button(bare: Callable[..., Bare], above: bool) -> None:
-    page = bare(height=900)
+def test_a_menu_that_grows_does_not_cover_its_button(room: Callable[..., Bare], above: bool) -> None:
+    page = room(height=900)
     button = page.tab.get_by_role("button", name="Pop out")
     edge = "bottom: 40px" if above else "top: 40px"
-    button.evaluate("(b, edge) => { b.style.cssText = `position: fixed; left: 40px; ${edge}`; }", edge)
+    button.evaluate(
+        "(b, edge) => { b.style.cssText = `position: fixed; z-index: 9; left: 40px; ${edge}`; }", edge
+    )
     button.click()
     menu = page.tab.get_by_role("menu")
     menu.evaluate(
@@ -116,8 +112,8 @@ def covers(menu: Locator, button: Locator) -> bool:
     ) > 1
 
 
-def test_the_panel_fills_the_window_until_escape(bare: Callable[..., Bare]) -> None:
-    page = bare(width=1200, height=600)
+def test_the_panel_fills_the_window_until_escape(room: Callable[..., Bare]) -> None:
+    page = room(width=1200, height=600)
     page.tab.get_by_role("button", name="Pop out").click()
     page.tab.get_by_role("menuitem", name="Fill the window").click()
     box = page.tab.locator("section.mew-panel").bounding_box()
@@ -126,8 +122,8 @@ def test_the_panel_fills_the_window_until_escape(bare: Callable[..., Bare]) -> N
     assert page.tab.locator("section.mew-panel:popover-open").count() == 0
 
 
-def test_the_sheet_of_keys_opens_and_closes_with_the_focus_where_it_was(bare: Callable[..., Bare]) -> None:
-    page = bare()
+def test_the_sheet_of_keys_opens_and_closes_with_the_focus_where_it_was(room: Callable[..., Bare]) -> None:
+    page = room()
     page.tab.get_by_role("button", name="Keys").click()
     sheet = page.tab.get_by_role("dialog", name="Keys")
     assert "Move between tabs" in sheet.inner_text()
@@ -136,8 +132,8 @@ def test_the_sheet_of_keys_opens_and_closes_with_the_focus_where_it_was(bare: Ca
     assert page.tab.locator(":focus").get_attribute("aria-label") == "Keys"
 
 
-def test_a_splitter_moves_by_mouse_and_keys_and_is_remembered(bare: Callable[..., Bare]) -> None:
-    page = bare(width=1400)
+def test_a_splitter_moves_by_mouse_and_keys_and_is_remembered(room: Callable[..., Bare]) -> None:
+    page = room(width=1400)
     bar = page.tab.get_by_role("separator", name="Width of the approvals")
     side = page.tab.locator(".mew-place-side")
     before = side.bounding_box()
@@ -159,27 +155,10 @@ def test_a_splitter_moves_by_mouse_and_keys_and_is_remembered(bare: Callable[...
     )
 
 
-def test_a_new_request_that_is_out_of_sight_is_told_and_shown(bare: Callable[..., Bare]) -> None:
-    page = bare(0, width=800, height=300)
-    page.tab.evaluate("document.body.style.paddingTop = '2000px'; window.scrollTo(0, 0)")
-    page.counts[0] = RoomCounts(1, 3, 2)  # type: ignore[attr-defined]
-    page.view.wake()
-    toast = page.tab.locator(".mew-toast")
-    page.until(lambda: toast.count() == 1, "the line that tells of it")
-    assert "2 requests need your approval." in toast.inner_text()
-    page.until(lambda: page.tab.title().startswith("(2)"), "the title")
-    toast.get_by_role("button", name="Show").click()
-    page.until(lambda: page.tab.evaluate("window.scrollY") > 1000, "the approvals to be in sight")
-    page.counts[0] = RoomCounts(1, 3, 0)  # type: ignore[attr-defined]
-    page.view.wake()
-    page.until(lambda: not page.tab.title().startswith("("), "the title to be as before")
-
-
-def test_a_line_that_tells_covers_no_button_and_moves_none_under_a_pointer(bare: Callable[..., Bare]) -> None:
-    page = bare(0, width=800, height=300)
-    page.tab.evaluate("document.body.style.paddingTop = '2000px'; window.scrollTo(0, 0)")
-    page.counts[0] = RoomCounts(1, 3, 2)  # type: ignore[attr-defined]
-    page.view.wake()
+def test_a_line_that_tells_covers_no_button_and_moves_none_under_a_pointer(room: Callable[..., Bare]) -> None:
+    page = room(0, width=800, height=300)
+    page.tab.evaluate("document.body.style.paddingTop = '2000px'")
+    page.tab.get_by_role("button", name="Pause agents").click()
     toast, room = page.tab.locator(".mew-toast"), page.tab.locator(".mew-room")
     page.until(lambda: toast.count() == 1, "the line that tells of it")
     page.tab.evaluate("window.scrollTo(0, document.body.scrollHeight)")
@@ -199,3 +178,56 @@ def test_a_line_that_tells_covers_no_button_and_moves_none_under_a_pointer(bare:
     page.tab.mouse.move(5, 5)
     page.until(lambda: toast.count() == 0, "its room to go")
     assert page.tab.evaluate("document.body.scrollHeight") < height
+
+
+def test_an_item_for_another_view_is_not_read(room: Callable[..., Bare]) -> None:
+    page = room(width=1200)
+    counts = {"participants": 1, "messages": 77, "waiting": 0}
+    header = page.tab.locator(".mew-header").first
+    for view, shown in (("another", "2 messages"), (page.sent[0]["view"], "77 messages")):
+        page.view.post({"t": "head", "view": view, "badges": {}, "counts": counts})
+        page.pause(0.2)  # an item that is wrongly read would be drawn by then
+        page.until(lambda shown=shown: shown in header.inner_text(), shown)
+
+
+# Rows of buttons over two letters each, the key and the text; `steps` are lists of these, the third button has the focus.
+KEYED = """(steps) => {
+  const list = document.body.appendChild(document.createElement("ul")), gone = [];
+  const rows = keyedRows(list, {
+    keyOf: ([key]) => key,
+    build: () => ({ node: make("li", {}, make("button")) }),
+    fill: ({ node, data }) => write(node.firstChild, data),
+    left: ({ data }, focused) => gone.push([data, focused]),
+  });
+  rows.show(steps[0]);
+  const nodes = new Map([...rows.rows].map(([key, { node }]) => [key, node]));
+  list.children[2].firstChild.focus();
+  return steps.slice(1).map((step) => {
+    rows.show(step);
+    const told = {
+      texts: [...list.children].map((node) => node.textContent),
+      same: [...rows.rows].every(([key, { node }]) => !nodes.has(key) || nodes.get(key) === node),
+      focus: list.contains(document.activeElement) ? document.activeElement.textContent : "",
+      gone: gone.splice(0),
+    };
+    for (const [key, { node }] of rows.rows) nodes.set(key, node);
+    for (const [data] of told.gone) nodes.delete(data[0]);
+    return told;
+  });
+}"""
+
+
+def test_rows_with_keys_keep_their_elements_and_the_focus_however_they_move(window: BrowserContext) -> None:
+    tab = window.new_page()
+    sources = [
+        read_module(f"ui/{name}.js", (VIEWS / f"ui/{name}.js").read_text()) for name in ("elements", "tables")
+    ]
+    tab.add_script_tag(content="\n".join(module.text for module in sources))
+    steps = [["a1", "b1", "c1", "d1"], ["c1", "d1", "a1", "b2"], ["d2", "e1", "c2"], ["f1", "d2"]]
+    told = tab.evaluate(KEYED, steps)
+    assert [step["texts"] for step in told] == steps[1:], "each step shows its rows in its order"
+    assert all(step["same"] for step in told)
+    assert [step["focus"] for step in told] == ["c1", "c2", ""]
+    gone = [sorted(map(tuple, step["gone"])) for step in told]
+    assert gone == [[], [("a1", False), ("b2", False)], [("c2", True), ("e1", False)]]
+    tab.close()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from bare import Bare
-from playwright.sync_api import BrowserContext, Locator
+from playwright.sync_api import Locator
 from real_lab import Notebook
-from scenes import ADDING, PROPOSE, dwell, read_through, rest
+from scenes import ADDING, PROPOSE, armed, dwell, read_through, rest
 from seat import Seat
 
 import mew_lab
@@ -33,10 +34,10 @@ BUTTON = "button:not(.mew-goto, .mew-routine)"
 class Scene:
     """One seat, its view on a page, and the first card of it."""
 
-    def __init__(self, window: BrowserContext, *, seat: Seat | None = None, **how: Any) -> None:
+    def __init__(self, bare: Callable[..., Bare], *, seat: Seat | None = None, **how: Any) -> None:
         self.seat = seat or Seat()
         self.view = ApprovalsView(self.seat)
-        self.page = Bare(window, self.view, **how)
+        self.page = bare(self.view, **how)
         self.tab = self.page.tab
 
     def card(self, place: str = "out") -> Locator:
@@ -75,17 +76,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(window: BrowserContext) -> Iterator[Callable[..., Scene]]:
-    made: list[Scene] = []
-
-    def make(**how: Any) -> Scene:
-        made.append(Scene(window, **how))
-        return made[-1]
-
-    yield make
-    for one in made:
-        assert one.page.errors == [] and list(one.view.faults) == []
-        one.page.close()
+def scene(bare: Callable[..., Bare]) -> Callable[..., Scene]:
+    return partial(Scene, bare)
 
 
 @pytest.mark.threat(16)
@@ -148,7 +140,8 @@ def test_at_full_height_the_page_is_what_is_scrolled(scene: Callable[..., Scene]
 def test_a_warning_leads_to_the_line_that_it_means(scene: Callable[..., Scene]) -> None:
     it = scene()
     it.seat.propose("write_file", {"path": "../../etc", "content": TEXT.replace("line 3 ", "lücke 𝄞 ")})
-    links = it.card().locator(".mew-warning button.mew-goto")
+    it.card().locator(".mew-hints button").first.click()
+    links = it.card().locator(":is(.mew-warning, .mew-hintline) button.mew-goto")
     said = links.all_inner_texts()
     assert len(said) == 3
     shell = next(n for n, text in enumerate(said) if text.startswith("Shell command"))
@@ -163,7 +156,7 @@ def test_a_warning_leads_to_the_line_that_it_means(scene: Callable[..., Scene]) 
     it.page.until(lambda: mark.evaluate(inside, whole.element_handle()), "the line to be in sight")
     it.rest()
     assert not it.is_armed(), "what was jumped over was not seen"
-    links.first.click()
+    links.nth(next(n for n, text in enumerate(said) if text.startswith("Path that leaves"))).click()
     assert mark.all_inner_texts() == ["../../etc"], "one at a time"
     assert whole.inner_text().count("\n") == 119 and "lücke 𝄞" in whole.inner_text()
 
@@ -299,8 +292,7 @@ def test_each_cell_of_a_table_of_what_is_alike_must_have_been_in_sight(scene: Ca
     assert "of 30" in hint.inner_text() and button.get_attribute("aria-disabled") == "true"
     group.locator(".mew-whole").scroll_into_view_if_needed()
     read_through(group, it.page.pause)
-    button.scroll_into_view_if_needed()
-    it.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the table to arm")
+    armed(it.page, button)
     button.click()
     it.page.until(lambda: len(it.seat.fulfilled) == 60, "60 approvals")
 
@@ -432,7 +424,10 @@ def test_a_front_end_that_knows_of_the_kernels_end_is_believed_at_once(scene: Ca
     it.page.deaf = True
     it.tab.evaluate("() => { mewKernel.status = 'autorestarting'; }")
     it.page.until(lambda: it.tab.locator(".mew-gone").is_visible(), "the end to be told")
-    assert it.tab.locator(".mew-gone").inner_text() == "The kernel of this view is gone. Run the cell again."
+    assert (
+        it.tab.locator(".mew-gone").inner_text()
+        == "The kernel of this view is gone. Run the notebook from the top."
+    )
 
 
 @pytest.mark.parametrize("how", ["gone", "over"])
@@ -464,39 +459,32 @@ def add(a: int) -> int:
     return a
 
 
-def test_a_space_that_is_down_leaves_nothing_to_press(window: BrowserContext) -> None:
+def test_a_space_that_is_down_leaves_nothing_to_press(bare: Callable[..., Bare]) -> None:
     lab = mew_lab.up("demo", journal=None, port=None)
     lab.tool(add)
-    page = Bare(window, lab.view.approvals)
-    try:
-        lab.join("bot", can="proposer").call("notebook/add", {"a": 1})
-        page.until(lambda: page.cards().count(), "the card")
-        lab.down()
-        gone = page.tab.locator(".mew-gone")
-        page.until(gone.is_visible, "the sentence")
-        assert (
-            gone.inner_text().startswith("demo has stopped")
-            and page.cards().locator(f"{BUTTON}:visible").count() == 0
-        )
-        # Whoever looks only now is told, too; and a message that says yes all the same is refused.
-        page.show()
-        page.until(gone.is_visible, "the sentence")
-        (card,) = lab.decisions.pending()
-        message = {
-            "t": "decide",
-            "id": card.id,
-            "digest": card.digest,
-            "decision": "approve",
-            "nonce": page.nonce,
-        }
-        page.tab.evaluate("message => mewModels[0].send(message)", message | {"view": page.sent[0]["view"]})
-        page.until(
-            lambda: any("demo has stopped" in item["text"] for item in page.of("notice")), "the refusal"
-        )
-        assert page.errors == []
-    finally:
-        page.close()
-        lab.down()
+    page = bare(lab.view.approvals)
+    lab.join("bot", can="proposer").call("notebook/add", {"a": 1})
+    page.until(lambda: page.cards().count(), "the card")
+    lab.down()
+    gone = page.tab.locator(".mew-gone")
+    page.until(gone.is_visible, "the sentence")
+    assert (
+        gone.inner_text().startswith("demo has stopped")
+        and page.cards().locator(f"{BUTTON}:visible").count() == 0
+    )
+    # Whoever looks only now is told, too; and a message that says yes all the same is refused.
+    page.show()
+    page.until(gone.is_visible, "the sentence")
+    (card,) = lab.decisions.pending()
+    message = {
+        "t": "decide",
+        "id": card.id,
+        "digest": card.digest,
+        "decision": "approve",
+        "nonce": page.nonce,
+    }
+    page.tab.evaluate("message => mewModels[0].send(message)", message | {"view": page.sent[0]["view"]})
+    page.until(lambda: any("demo has stopped" in item["text"] for item in page.of("notice")), "the refusal")
 
 
 @pytest.mark.slow
@@ -509,8 +497,7 @@ def test_after_the_kernels_end_and_the_spaces_nothing_can_be_pressed(
     book = notebook([ADDING, "lab.view.approvals", PROPOSE, "lab.down()"]).run(0).run(1).run(2)
     root = book.area(1).locator("section.mew-approvals")
     button = root.locator("button.mew-approve")
-    button.scroll_into_view_if_needed()
-    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
+    armed(book.page, button)
     book.page.pause(5)  # so long a silent kernel is believed
     assert button.is_visible(), "a quiet kernel answers"
     if how == "down":
@@ -531,13 +518,13 @@ def test_after_the_kernels_end_and_the_spaces_nothing_can_be_pressed(
     assert ("has stopped" if how == "down" else "The kernel") in said
     names = "found => found.filter(b => b.checkVisibility() && b.title !== 'Keys').map(b => b.textContent)"
     assert root.locator(BUTTON).evaluate_all(names) == []
-    assert root.locator(".mew-cards").evaluate(DIMNESS) < 1
+    assert root.locator(".mew-cards").first.evaluate(DIMNESS) < 1
     clock = root.locator(".mew-age").inner_text()
     book.page.pause(4)  # a clock that goes would have moved
     assert root.locator(".mew-age").inner_text() == clock
     if how != "down":
         book.page.until(
-            lambda: gone.inner_text() == "The kernel of this view is gone. Run the cell again.",
+            lambda: gone.inner_text() == "The kernel of this view is gone. Run the notebook from the top.",
             "what to do",
         )
     book.page.shot(f"approvals-{how}", root)

@@ -33,17 +33,13 @@ def png(width, height):
 SHOW = "lab.view.streams"
 
 
-def view(book: Notebook, index: int = 1) -> Locator:
-    return book.area(index).locator("section.mew-streams")
-
-
 def row(book: Notebook, id: str) -> Locator:
     exact = re.compile(rf"(^|\s){re.escape(id)}$")
-    return view(book).locator(".mew-scroller tbody tr", has=book.tab.get_by_role("button", name=exact))
+    return book.view(1).locator(".mew-scroller tbody tr", has=book.tab.get_by_role("button", name=exact))
 
 
 def press(book: Notebook, name: str) -> None:
-    book.click(view(book).get_by_role("button", name=name, exact=True))
+    book.click(book.view(1).get_by_role("button", name=name, exact=True))
 
 
 def chosen(book: Notebook, id: str) -> Locator:
@@ -53,7 +49,7 @@ def chosen(book: Notebook, id: str) -> Locator:
     if button.get_attribute("aria-expanded") != "true":
         book.click(button)
         book.page.until(lambda: button.get_attribute("aria-expanded") == "true", f"{id} to be opened")
-    return view(book).locator(".mew-content")
+    return book.view(1).locator(".mew-content")
 
 
 def until_text(book: Notebook, node: Locator, text: str) -> None:
@@ -73,9 +69,9 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     plain: Callable[..., Notebook],
 ) -> None:
     book = plain([SETUP + "bot = seat('bot')", SHOW, "None"]).run(0).run(1)
-    view(book).get_by_text("No streams yet.").wait_for()
+    book.view(1).get_by_text("No streams yet.").wait_for()
     press(book, "Open a stream…")
-    form = view(book).locator("form")
+    form = book.view(1).locator("form")
     form.get_by_label("Description").fill("Notes for everybody")
     form.get_by_label("Content type").fill("text/plain")
     press(book, "Open")
@@ -86,7 +82,7 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
         == "{'direction': 'upload', 'description': 'Notes for everybody', 'content_type': 'text/plain'}\n"
     )
     # It is open below the table already, and its owner's buttons are there.
-    people = view(book).get_by_label("Participant")
+    people = book.view(1).get_by_label("Participant")
     for name, kind, key in (
         ("Allow writing", "stream/grant-write", "participant_id"),
         ("Revoke writing", "stream/revoke-write", "participant_id"),
@@ -103,7 +99,7 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     people.evaluate("s => s.append(new Option('ghost', 'ghost'))")
     people.select_option("ghost")
     press(book, "Allow writing")
-    notice = view(book).locator(".mew-notice")
+    notice = book.view(1).locator(".mew-notice")
     until_text(book, notice, "'ghost' is not in this space now, so it can have no part in a stream")
     book.click(notice.get_by_role("button", name="Dismiss"))
     assert notice.count() == 0
@@ -111,9 +107,9 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     python(
         book, 2, "write(lab.me.participant.streams.active['stream-1'], b'first line\\n', b'second line\\n')"
     )
-    until_text(book, view(book).locator(".mew-content"), "second line")
+    until_text(book, book.view(1).locator(".mew-content"), "second line")
     press(book, "Save to file")
-    until_text(book, view(book).locator(".mew-notice"), "Wrote 23 bytes of stream-1 to ")
+    until_text(book, book.view(1).locator(".mew-notice"), "Wrote 23 bytes of stream-1 to ")
     files = python(book, 2, "print([(p, open(p, 'rb').read()) for p in os.listdir()])")
     assert "stream-1-" in files and ".txt', b'first line\\nsecond line\\n')" in files
     press(book, "Dismiss")
@@ -123,7 +119,7 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     book.page.until(
         lambda: row(book, "stream-1").locator(".mew-owner").inner_text() == "bot", "the new owner"
     )
-    assert not view(book).get_by_role("button", name="Close stream").is_visible()
+    assert not book.view(1).get_by_role("button", name="Close stream").is_visible()
     assert "'bot'" in python(
         book, 2, "print(repr(wire('stream/transfer-ownership')[-1]['payload']['new_owner']))"
     )
@@ -131,7 +127,8 @@ def test_what_is_clicked_is_on_the_wire_and_a_refusal_is_the_gateways_sentence(
     book.tab.keyboard.press("Enter")  # what the first field, which has the keyboard, is for
     row(book, "stream-2").wait_for()
     book.page.until(
-        lambda: view(book).locator(".mew-name .mew-id").inner_text() == "stream-2", "the new one to be chosen"
+        lambda: book.view(1).locator(".mew-name .mew-id").inner_text() == "stream-2",
+        "the new one to be chosen",
     )
     press(book, "Close stream")
     until_text(book, row(book, "stream-2"), "closed: complete")
@@ -172,7 +169,7 @@ photo = request(bot, description="camera", content_type="image/png")
     until_text(book, content, "while paused")
     # More than a page can bear is skipped, and said.
     python(book, 2, "write(lines, *[b'z' * 9_999 + b'\\n'] * 100)")
-    until_text(book, view(book).locator(".mew-note"), "bytes skipped")
+    until_text(book, book.view(1).locator(".mew-note"), "bytes skipped")
     content = chosen(book, "stream-2")
     python(book, 2, "write(temps, *[b'%f %f\\n' % (20 + math.sin(n / 9), 40 - n / 10) for n in range(100)])")
     until_text(book, content.locator(".mew-legend"), "30.1")
@@ -207,11 +204,11 @@ photo = request(bot, description="camera", content_type="image/png")
     press(book, "Pause")
     python(book, 2, "write(plain, b'4 at last\\n')")
     python(book, 2, "run(plain.close())")
-    until_text(book, view(book).locator(".mew-why"), "Closed: read-only.")
+    until_text(book, book.view(1).locator(".mew-why"), "Closed: read-only.")
     assert "at last" not in content.inner_text()
     press(book, "Resume")
     until_text(book, content, "4 at last")
-    assert not view(book).get_by_role("button", name="Pause").is_visible()
+    assert not book.view(1).get_by_role("button", name="Pause").is_visible()
     content = chosen(book, "stream-3")
     python(book, 2, "image = png(40, 30); write(photo, image[:50], image[50:])")
     until_text(book, content, "image/png, 40 × 30")
@@ -254,41 +251,43 @@ def test_it_can_be_used_without_a_mouse_at_any_width_in_both_themes(
 ) -> None:
     book = notebook([SETUP + SCENE, SHOW]).run(0).run(1)
     row(book, "stream-1").wait_for()
-    book.page.until(lambda: view(book).locator(".mew-scroller tbody tr").count() == 7, "seven rows")
-    assert not view(book).get_by_role("alert").filter(visible=True).count(), "streams that ended end no view"
+    book.page.until(lambda: book.view(1).locator(".mew-scroller tbody tr").count() == 7, "seven rows")
+    assert not book.view(1).get_by_role("alert").filter(visible=True).count(), (
+        "streams that ended end no view"
+    )
     book.page.shot("streams-list", book.area(1))
     until_text(book, chosen(book, "stream-1"), "sensor 2")
     book.tab.mouse.move(5, 5)
     book.page.shot("streams-json", book.area(1))
     press(book, "numbers")
-    until_text(book, view(book).locator(".mew-content"), "humidity")
-    accessible(book, view(book), pictures="streams-numbers")
+    until_text(book, book.view(1).locator(".mew-content"), "humidity")
+    accessible(book, book.view(1), pictures="streams-numbers")
     until_text(book, chosen(book, "stream-2"), "unused name")
     book.page.shot("streams-text", book.area(1))
     chosen(book, "stream-5")
     book.page.shot("streams-mine", book.area(1))
     press(book, "Open a stream…")
-    accessible(book, view(book), pictures="streams-form")
+    accessible(book, book.view(1), pictures="streams-form")
     press(book, "Cancel")
     until_text(book, chosen(book, "stream-3"), "96 × 64")
     book.page.shot("streams-picture", book.area(1))
     # By keys alone: into the table, down two rows, open, and on to what may be done there.
     press(book, "Hide")
     opener = row(book, "stream-3").get_by_role("button")
-    assert view(book).locator(".mew-content").count() == 0
-    assert view(book).get_by_role("button", name="Hide").count() == 0
+    assert book.view(1).locator(".mew-content").count() == 0
+    assert book.view(1).get_by_role("button", name="Hide").count() == 0
     assert opener.get_attribute("aria-expanded") == "false"
     assert opener.evaluate("b => b === document.activeElement"), "the keyboard is back at its row"
-    stops = focus_path(book, view(book))
+    stops = focus_path(book, book.view(1))
     rows = [stop for stop in stops if re.match(r"button .*stream-\d", stop)]
     assert len(rows) == 1 and "stream-3" in rows[0], "the table is one stop"
     row(book, "stream-3").get_by_role("button").focus()
     for key in ("Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
         book.tab.keyboard.press(key)
     book.page.until(
-        lambda: view(book).locator(".mew-name .mew-id").inner_text() == "stream-5", "the fifth to be open"
+        lambda: book.view(1).locator(".mew-name .mew-id").inner_text() == "stream-5", "the fifth to be open"
     )
-    stops = focus_path(book, view(book))
+    stops = focus_path(book, book.view(1))
     for name in (
         "Participant",
         "Allow writing",
@@ -300,10 +299,10 @@ def test_it_can_be_used_without_a_mouse_at_any_width_in_both_themes(
         "Save to file",
     ):
         assert any(name in stop for stop in stops), (name, stops)
-    view(book).get_by_role("button", name="hex").focus()
+    book.view(1).get_by_role("button", name="hex").focus()
     for key in ("d", "d", "Enter"):
         book.tab.keyboard.press(key)
-    until_text(book, view(book).locator(".mew-content"), "53 68 61 6c 6c")
+    until_text(book, book.view(1).locator(".mew-content"), "53 68 61 6c 6c")
     assert book.tab.locator(".jp-Notebook .jp-Cell").count() == 2
     assert book.page.errors == []
 

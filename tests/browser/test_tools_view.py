@@ -111,12 +111,8 @@ TELLS = (
 )
 
 
-def view(book: Notebook, index: int) -> Locator:
-    return book.area(index).locator("section.mew-tools")
-
-
 def tool(book: Notebook, index: int, name: str) -> Locator:
-    return view(book, index).locator(f"button.mew-tool[data-target='{name}']")
+    return book.view(index).locator(f"button.mew-tool[data-target='{name}']")
 
 
 def listed(book: Notebook, index: int, name: str) -> None:
@@ -124,7 +120,7 @@ def listed(book: Notebook, index: int, name: str) -> None:
     try:
         tool(book, index, name).wait_for()
     except Exception as fault:
-        fault.add_note(f"{view(book, index).inner_text()[:2000]} {book.text(0)} {book.page.errors}")
+        fault.add_note(f"{book.view(index).inner_text()[:2000]} {book.text(0)} {book.page.errors}")
         raise
 
 
@@ -132,13 +128,13 @@ def choose(book: Notebook, index: int, name: str) -> Locator:
     """Clicks the tool and waits for its form."""
     listed(book, index, name)
     book.click(tool(book, index, name))
-    pane = view(book, index).locator(".mew-pane")
+    pane = book.view(index).locator(".mew-pane")
     pane.locator(".mew-pane-name", has_text=name).wait_for()
     return pane
 
 
 def field(book: Notebook, index: int, name: str) -> Locator:
-    return view(book, index).get_by_label(name, exact=True)
+    return book.view(index).get_by_label(name, exact=True)
 
 
 def ready(book: Notebook, button: Locator) -> Locator:
@@ -147,7 +143,7 @@ def ready(book: Notebook, button: Locator) -> Locator:
 
 
 def ended(book: Notebook, index: int, number: int, said: str) -> None:
-    row = view(book, index).locator(f"table.mew-calls tr[data-number='{number}'] .mew-became")
+    row = book.view(index).locator(f"table.mew-calls tr[data-number='{number}'] .mew-became")
     book.page.until(lambda: row.count() and said in row.inner_text(), f"call {number} to be {said}")
 
 
@@ -166,7 +162,7 @@ def said_of_asking(book: Notebook, index: int) -> dict[str, int]:
 @pytest.mark.slow
 def test_a_tool_is_found_called_and_its_result_read_and_used_again(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SCENE, SHOW, CALLS, SILENT, *TELLS]).run(0).run(1)
-    one = view(book, 1)
+    one = book.view(1)
     listed(book, 1, "notebook/add")
     assert one.locator(".mew-counts-line .mew-pill").all_inner_texts() == ["7 tools", "4 participants"]
     one.get_by_role("searchbox").fill("commits repo_path")
@@ -313,7 +309,7 @@ def test_no_choice_is_made_for_a_person_and_what_has_a_default_may_be_left_out(
     plain: Callable[..., Notebook],
 ) -> None:
     book = plain([SCENE + CHOICES, SHOW, CALLS]).run(0).run(1)
-    one = view(book, 1)
+    one = book.view(1)
     pane = choose(book, 1, "notes/deploy")
     book.page.until(lambda: "are required" in one.inner_text(), "both choices to be asked for")
     assert "“where”, “how” are required." in pane.inner_text()
@@ -341,7 +337,7 @@ def test_each_field_of_a_form_gives_what_was_filled_in_to_the_digit(
     plain: Callable[..., Notebook],
 ) -> None:
     book = plain([SCENE, SHOW, CALLS]).run(0).run(1)
-    one = view(book, 1)
+    one = book.view(1)
     choose(book, 1, "weather-service/forecast")
     assert one.locator(".mew-field-variants .mew-required").first.inner_text() == "required"
     one.get_by_label("Which form place has").select_option("1")
@@ -439,7 +435,7 @@ view.show_prompts("notebook", AgentDefinition("adder", tools=(ToolDefinition("ad
         .run(0)
         .run(1)
     )
-    one = view(book, 1)
+    one = book.view(1)
     listed(book, 1, "notebook/add")
     assert tool(book, 1, "notebook/add").locator(".mew-badge-may").inner_text() == "propose only"
     search = one.get_by_role("searchbox")
@@ -515,7 +511,7 @@ def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
     plain: Callable[..., Notebook],
 ) -> None:
     book = plain([SPACE + SERVER, SHOW, CALLS]).run(0).run(1)
-    one = view(book, 1)
+    one = book.view(1)
     book.click(one.get_by_role("button", name="Refresh", exact=True))
     choose(book, 1, "files/count")
     call = one.locator("button.mew-call")
@@ -548,7 +544,7 @@ def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
 @pytest.mark.slow
 def test_resources_and_prompts_have_tabs_of_their_own(plain: Callable[..., Notebook]) -> None:
     book = plain([SPACE + SERVER, SHOW]).run(0).run(1)
-    one = view(book, 1)
+    one = book.view(1)
     book.click(one.get_by_role("button", name="Refresh", exact=True))
     listed(book, 1, "files/count")
     tabs = one.get_by_role("radio")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Error, Locator
 from real_lab import Notebook
-from scenes import look_at
+from scenes import armed
 
 SERVER = Path(__file__).parents[1] / "bridge" / "full_server.py"
 # `helper` answers a question by four calls: one, another after it, and two at once.
@@ -44,15 +45,19 @@ def open_card(book: Notebook, cell: int, *texts: str) -> Locator:
 
 
 def press(book: Notebook, card: Locator, button: str) -> None:
-    """Presses a button, once more where it moved under the press: that decides nothing, and a person sees it armed."""
-    pressed = card.locator(f"button.{button}")
+    """Presses a button, once more where it moved under the press: that decides nothing, and a person sees it armed.
+
+    It is the button of this very card: when that is decided, the next card may have the same texts.
+    """
+    pressed: Any = card.locator(f"button.{button}").element_handle()
     for _ in range(3):
-        look_at(pressed)
-        book.page.until(lambda: pressed.get_attribute("aria-disabled") == "false", f"{button} to arm")
-        book.click(pressed)
-        with contextlib.suppress(TimeoutError):
-            book.page.until(lambda: not pressed.count(), f"{button} to count", deadline=3)
+        with contextlib.suppress(TimeoutError, Error):
+            armed(book.page, pressed)
+            book.click(pressed)
+            book.page.until(lambda: not pressed.is_visible(), f"{button} to count", deadline=3)
+        if not pressed.is_visible():
             return
+    raise AssertionError(f"{button} was pressed three times and its card is still open: {card.inner_text()}")
 
 
 def approve(book: Notebook, cell: int, *texts: str) -> None:
@@ -79,6 +84,76 @@ def test_a_cell_that_waits_for_an_answer_shows_each_card_on_the_way_to_it(
     assert "answer: north is wet; south is wet; east is wet; west is wet" in book.text(1)
     assert book.area(1).locator("section.mew-approvals").count() == 1, "one place for the whole story"
     book.page.until(lambda: book.area(1).locator("li.mew-past").count() == 4, "a line for each decision")
+    assert book.page.errors == []
+
+
+BRIDGES = f"""%load_ext mew_lab
+import asyncio, sys
+import mew_lab
+lab = mew_lab.up(journal=None)
+for name in ("garden", "shed"):
+    lab.bridge(name, [sys.executable, {str(SERVER)!r}, "modern"])
+lab.tools();
+"""
+# `helper` thinks, and answers by four calls: one, then two at once of which the first runs on, then one after that.
+HELPER = """from pathlib import Path
+helper = lab.join("helper", can="agent")
+async def there(name):
+    while not Path(name).exists(): await asyncio.sleep(0.05)
+async def answer(asked):
+    me, about = helper.participant, [asked.id]
+    def call(tool, **given): return me.call(tool, given, correlation_id=about, proposal_progress=True)
+    first = await me.send_accepted({"kind": "reasoning/start", "payload": {"message": "Adding up"}, "correlation_id": about})
+    await there("thought")
+    said = [await call("garden/add", a=1, b=2)]
+    said += await asyncio.gather(call("garden/hold", path=str(Path("held").resolve())), call("shed/add", a=3, b=4))
+    said.append(await call("shed/add", a=5, b=6))
+    await me.send_accepted({"kind": "reasoning/conclusion", "payload": {"message": "Done"}, "context": first.id})
+    await me.chat("; ".join(map(str, said)), asked.sender, correlation_id=about)
+work = []
+helper.participant.on_chat(lambda asked: work.append(asyncio.ensure_future(answer(asked))));
+"""
+
+
+def test_three_cells_and_no_view_are_enough_for_four_cards_of_two_bridges(
+    notebook: Callable[..., Notebook],
+) -> None:
+    """The cell that waits tells at each moment what it waits for: who thinks, what is to be decided, what runs."""
+    book = notebook([BRIDGES, HELPER, "print('answer:', await lab.ask('helper', 'Please add up.'))"])
+    book.run(0).run(1)
+    for name in ("thought", "held"):
+        (book.page.server.root / name).unlink(missing_ok=True)
+    book.run(2, wait=False)
+    area = book.area(2)
+    book.page.until(lambda: "helper is thinking, 0:0" in area.inner_text(), "who thinks")
+    assert not area.locator("li.mew-card").count()
+    (book.page.server.root / "thought").touch()
+    approve(book, 2, "garden", "add")
+    area.locator("li.mew-past", has_text="ran: 3").wait_for()
+    open_card(book, 2, "shed", "add")
+    approve(book, 2, "hold")
+    held = area.locator("li.mew-past", has_text="hold")
+    book.page.until(lambda: "0:01" in held.inner_text(), "the seconds of the call that runs")
+    assert (
+        "◌" in held.inner_text()
+        and "✓" not in held.inner_text()
+        and "2 of 4 · downloading" in held.inner_text()
+    )
+    assert held.get_by_role("button", name="Cancel garden/hold").is_visible()
+    approve(book, 2, "shed", "add")
+    area.locator("li.mew-past", has_text="ran: 7").wait_for()
+    assert "runs" in held.inner_text()
+    (book.page.server.root / "held").touch()
+    book.page.until(
+        lambda: "✓" in held.inner_text() and "ran: held" in held.inner_text(), "the end of the call"
+    )
+    approve(book, 2, "shed", "add")
+    book.wait(2)
+    assert "answer: 3; held; 7; 11" in book.text(2)
+    assert area.locator("section.mew-approvals").count() == 1, "one place for the whole story"
+    book.page.until(lambda: "✓ helper answered, 0:" in area.inner_text(), "the end of the story")
+    assert "is thinking" not in area.inner_text()
+    assert not book.tab.locator(".mew-status-item").is_visible(), "nothing needs anybody"
     assert book.page.errors == []
 
 
@@ -109,11 +184,18 @@ def test_a_cell_that_waits_for_a_call_shows_how_far_it_has_come_and_cancels_it(
     book.page.until(
         lambda: line.count() and "2 of 4 · downloading" in line.inner_text(), "the progress of the call"
     )
-    assert line.inner_text().startswith("git/push runs, 0:0")
+    assert line.locator("bdi").inner_text().startswith("git/push runs, 0:0")
+    book.page.until(lambda: "0:01" in line.inner_text(), "the end of a call to be worth a line")
     book.click(line.get_by_role("button", name="Cancel git/push"))
     book.wait(1)
     assert "OutcomeUnknown" in book.text(1)
-    book.page.until(lambda: not line.count(), "the line to go")
+    end = "?\ngit/push ended; it is not known whether it took effect, 0:0"
+    book.page.until(lambda: line.inner_text().startswith(end), "the end of the call")
+    assert not line.get_by_role("button").is_visible()
+    book.page.until(
+        lambda: "git/push ended; it is not known" in str(book.outputs(1)[0]["data"].get("text/html")),
+        "the stored picture to tell it",
+    )
     assert book.page.errors == []
 
 

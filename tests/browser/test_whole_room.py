@@ -48,7 +48,7 @@ def test_three_seconds_after_a_restart_every_part_is_dimmed_and_stands_still(
     book.page.pause(2.2)  # a clock that goes would have moved twice
     assert clocks and room.evaluate(CLOCKS) == clocks
     told = book.tab.locator(".mew-gone:visible").all_inner_texts()
-    assert told and all("un the cell again" in text for text in told)
+    assert told and all("un the notebook from the top" in text for text in told)
     assert room.locator("button.mew-approve:visible").count() == 0
     book.page.shot("room-restart", room)
 

@@ -8,7 +8,7 @@ import pytest
 from lab_server import LabServer, write_notebook
 from playwright.sync_api import Locator
 from real_lab import Notebook, Page
-from scenes import ADDING, PROPOSE
+from scenes import ADDING, PROPOSE, armed
 
 
 def card(book: Notebook, index: int) -> Locator:
@@ -17,8 +17,7 @@ def card(book: Notebook, index: int) -> Locator:
 
 def approve(book: Notebook, index: int) -> None:
     button = card(book, index).locator("button.mew-approve")
-    button.scroll_into_view_if_needed()
-    book.page.until(lambda: button.get_attribute("aria-disabled") == "false", "the card to arm")
+    armed(book.page, button)
     book.click(button)
 
 

@@ -113,7 +113,6 @@ def test_a_tool_is_built_and_saved_with_all_that_others_wrote(plain: Callable[..
     assert tool["prompt"] == "Please change {thing} {times} times, {colour}."
     assert list(tool["parameters"]["properties"]) == ["thing", "times", "colour"]
     assert tool["parameters"]["required"] == ["thing"]
-    assert book.page.errors == []
 
 
 @pytest.mark.slow
@@ -138,7 +137,6 @@ def test_a_test_runs_as_the_agent_is_served_and_shows_each_call(plain: Callable[
     what.fill("")
     view.locator(".mew-form-place input.mew-give").first.focus()
     assert book.page.shot("workshop", book.area(1)).stat().st_size > 5000
-    assert book.page.errors == []
 
 
 @pytest.mark.slow
@@ -169,7 +167,6 @@ def test_a_run_with_approvals_waits_for_a_click_and_shows_the_picture_that_came(
     picture = result.locator("img.mew-picture")
     until(book, lambda: picture.evaluate("node => node.naturalWidth") == 1, "the picture")
     assert picture.count() == 1  # of three: the others are SVG, which may hold a script
-    assert book.page.errors == []
 
 
 @pytest.mark.slow
@@ -191,7 +188,6 @@ def test_a_file_is_made_and_tools_are_added_copied_and_deleted(plain: Callable[.
     until(book, lambda: view.get_by_label("Name", exact=True).input_value() == "explain_copy", "the copy")
     book.click(view.get_by_role("button", name="Add parameter"))
     until(book, lambda: view.locator("li.mew-parameter").count() == 2, "the parameter")
-    assert book.page.errors == []
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -43,6 +44,7 @@ COMMANDS = [
     "audit",
     "verify",
     "diagnose",
+    "report",
     "export",
     "journal",
     "bridge",
@@ -263,6 +265,7 @@ def test_a_second_process_joins_a_third_listens_and_no_token_is_told(start: Any,
     first.until(r"\bhuman joined|system/presence.*human|Welcome, human")
     second = start(*bot)
     second.until("You are bot in demo")
+    assert not any("\a" in line for line in first.lines), "nothing rings in a pipe"
     text = f"hello {secrets.token_hex(6)}"
     second.type(text)
     for one in (first, second, listener):
@@ -407,13 +410,13 @@ def test_a_bridge_of_another_process_brings_its_tools(start: Any, tmp_path: Path
     agent = start(*coder)
     agent.until("You are coder")
     agent.type('/propose git/git_status {"repo_path": "."}')
-    told = joined.until("^coder waits for your decision: /approve [0-9a-f]{4} shows the call")
+    told = joined.until("^coder asks git to run git_status. It needs your approval: /approve [0-9a-f]{4} ")
     id = told.split("/approve ")[1].split()[0]
-    joined.type(f"/approve {id}")
-    joined.until("digest")
+    joined.type("/approve")
+    joined.until("repeat /approve")
     joined.type(f"/reject {id} Not now")
     agent.until("Not now")
-    assert not any("waits for your decision" in line for line in agent.lines), "its own waits for others"
+    assert not any("needs your approval" in line for line in agent.lines), "its own waits for others"
     assert not any("Error" in line for line in joined.lines)
     bridge.process.send_signal(signal.SIGTERM)
     assert bridge.ends() == 0
@@ -483,6 +486,39 @@ def test_the_demo_shows_what_git_answered_and_journals_it(start: Any, tmp_path: 
     journal = Path(demo.lines[-1].rpartition(" ")[2])
     assert journal == tmp_path / "kept" / "journal.jsonl"
     assert any(message in (one.raw or "") for one in read_journal(journal) if one.participant == "git")
+
+
+def test_a_terminal_rings_once_while_proposals_wait(start: Any, tmp_path: Path) -> None:
+    serve = start("serve", "--enrol", "bot", "--enrol", "eye=observer")
+    human, bot, eye = (join_words(serve.until(f"^{name}: ")) for name in ("human", "bot", "eye"))
+    start("tail", *eye[1:], "--json").until('"system/welcome"')
+    ours, theirs = pty.openpty()
+    try:
+        words = [sys.executable, "-m", "mew_lab.cli", *human]
+        joined = subprocess.Popen(words, cwd=tmp_path, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=theirs)
+        seen = ""
+
+        def until(pattern: str) -> None:
+            nonlocal seen
+            end = time.monotonic() + 30
+            while not re.search(pattern, seen):
+                assert time.monotonic() < end and joined.poll() is None, seen
+                seen += os.read(ours, 4096).decode()
+
+        until("You are human")
+        other = start(*bot)
+        other.until("You are bot")
+        for n in (1, 2):
+            other.type(f'/propose eye/look {{"at": {n}}}')
+            until(rf"(?s)(bot asks eye to run look\. It needs your approval: /approve \w+ .*){{{n}}}")
+        other.type("the end")
+        until("the end")
+        assert seen.count("\a") == 1, seen
+    finally:
+        joined.kill()
+        joined.communicate(timeout=30)
+        os.close(ours)
+        os.close(theirs)
 
 
 @pytest.mark.parametrize(

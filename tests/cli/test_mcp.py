@@ -21,7 +21,6 @@ from mcp.client.streamable_http import streamable_http_client
 
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.server import Server
-from mew_lab.sdk.participant import MEWParticipant
 
 from ..bridge.conftest import Site, until
 from ..bridge.desk import PROPOSER, Desk, text
@@ -58,9 +57,7 @@ async def desk() -> AsyncIterator[OpenDesk]:
     await made.seat()
     yield made
     await server.stop()
-    for participant in site.seated:
-        await participant.stop()
-    site.gateway.close()
+    await site.close()
 
 
 @asynccontextmanager
@@ -97,7 +94,6 @@ async def test_a_client_over_stdio_cancels_a_call_that_runs(
     desk: OpenDesk, tmp_path: Path, mode: str
 ) -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
-    oven = MEWParticipant(desk.site.client("oven", "tool"))
 
     async def bake() -> None:
         """Bakes until it is cancelled."""
@@ -108,9 +104,7 @@ async def test_a_client_over_stdio_cancels_a_call_that_runs(
             cancelled.set()
             raise
 
-    oven.register_tool(bake)
-    desk.site.seated.append(oven)
-    await oven.start()
+    await desk.site.tool("oven", bake)
     async with client_of(desk.words(tmp_path), mode) as client:
         call = asyncio.create_task(client.call_tool("oven_bake", {}))
         await desk.human.approve(await desk.proposed())

@@ -19,7 +19,7 @@ import pytest
 import websockets
 
 from mew_lab.cli import main
-from mew_lab.cli.serve import serve, serve_again, serve_files
+from mew_lab.cli.serve import Service, serve, serve_again, serve_files
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.gateway.auth import read_token_file
 from mew_lab.gateway.space_file import read_space_file
@@ -41,15 +41,8 @@ async def served(folder: Path, **changes: Any) -> AsyncIterator[list[str]]:
         if text.startswith("bot: "):
             told.set()
 
-    given: dict[str, Any] = {
-        "owner": "human",
-        "enrolled": [("bot", "proposer")],
-        "folder": folder,
-        "journal": None,
-        "host": "127.0.0.1",
-        "port": 0,
-    } | changes
-    running = asyncio.create_task(serve("demo", say=say, ended=ended, **given))
+    service = Service("127.0.0.1", 0, say, ended, [("bot", "proposer")])._replace(**changes)
+    running = asyncio.create_task(serve("demo", service, owner="human", folder=folder))
     telling = asyncio.create_task(told.wait())
     try:
         await asyncio.wait({running, telling}, return_when=asyncio.FIRST_COMPLETED, timeout=20)
@@ -96,15 +89,16 @@ async def test_all_token_files_exist_when_the_first_line_is_printed(tmp_path: Pa
     given: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "say": say, "ended": ended, "enrolled": enrolled}
     async with asyncio.timeout(30):
         if how == "files":
-            await serve_files([read_space_file(space_yaml(tmp_path, "red"))], **given)
+            await serve_files([read_space_file(space_yaml(tmp_path, "red"))], Service(**given))
         elif how == "new":
-            await serve("demo", owner="human", folder=tmp_path, journal=None, **given)
+            await serve("demo", Service(**given), owner="human", folder=tmp_path)
         else:
             journal = tmp_path / "journal.jsonl"
-            await serve("demo", owner="human", folder=tmp_path, journal=journal, **{**given, "enrolled": []})
+            first = Service(**{**given, "enrolled": [], "journal": journal})
+            await serve("demo", first, owner="human", folder=tmp_path)
             before.clear()
             ended.clear()
-            await serve_again(journal, **given)
+            await serve_again(journal, Service(**given))
     assert before[0]
 
 
@@ -174,8 +168,8 @@ async def both(*paths: Path, **changes: Any) -> AsyncIterator[list[str]]:
         if text.startswith(f"{paths[-1].stem}-bot: "):
             told.set()
 
-    given: dict[str, Any] = {"host": "127.0.0.1", "port": 0, "say": say, "ended": ended, **changes}
-    running = asyncio.create_task(serve_files([read_space_file(path) for path in paths], **given))
+    service = Service("127.0.0.1", 0, say, ended, **changes)
+    running = asyncio.create_task(serve_files([read_space_file(path) for path in paths], service))
     telling = asyncio.create_task(told.wait())
     try:
         await asyncio.wait({running, telling}, return_when=asyncio.FIRST_COMPLETED, timeout=20)

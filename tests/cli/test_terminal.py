@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,11 +14,11 @@ from typing import Any
 import pytest
 
 from mew_lab.cli import main
-from mew_lab.cli.join import HELP, Quit, obey
+from mew_lab.cli.join import HELP, Quit, TypedLast, obey
 from mew_lab.cli.tail import journal_lines
 from mew_lab.cli.terminal import row_line
 from mew_lab.errors import JournalError, MewError, NotApproved
-from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.cards import Card, type_in_terminal
 from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.rows import Row
@@ -86,6 +88,8 @@ def test_a_row_that_imitates_another_row_is_one_line(member: str) -> None:
 def test_colours_are_only_there_when_asked_for() -> None:
     assert "\x1b" not in row_line(row(), start=0)
     assert row_line(row(), start=0, colour=True).count("\x1b") == 2
+    for kind, accent in (("mcp/reject", 202), ("space/invite", 36), ("x/unknown", 245)):
+        assert f"\x1b[38;5;{accent}m{kind}" in row_line(row(kind=kind), start=0, colour=True)
 
 
 def test_a_card_shows_its_dangers_first_and_every_argument_whole() -> None:
@@ -235,6 +239,79 @@ def test_proposals_are_made_decided_and_listed(lab: Lab, adding: Callable[[int, 
     assert "mcp/request notebook/add as human" in obey(lab, '/call notebook/add {"a": 1, "b": 2}')
 
 
+@pytest.mark.threat(36)
+def test_approve_alone_takes_the_only_open_proposal_and_shows_it_in_full_first(
+    lab: Lab, adding: Callable[[int, int], Any]
+) -> None:
+    bot, shown = lab.join("bot"), TypedLast()
+
+    def wait(count: int) -> None:
+        while len(lab.proposals()) != count:
+            pass
+
+    first = bot.call("notebook/add", a=1, b=2)
+    wait(1)
+    with pytest.raises(NotApproved, match="To approve it, repeat /approve") as told:
+        obey(lab, "/approve", shown)
+    assert "bot asks notebook to run add" in str(told.value) and "lab.approve" not in str(told.value)
+    # Another one takes its place; that it was shown by another command is not enough.
+    first.withdraw()
+    wait(0)
+    second = bot.call("notebook/add", a=3, b=4)
+    wait(1)
+    str(lab.proposals())
+    with pytest.raises(NotApproved) as told:
+        obey(lab, "/approve", shown)
+    assert re.search(r"\bb +4\b", str(told.value)) and second.state == "open"
+    assert obey(lab, " /approve ", shown) == "Approved: bot asks notebook to run add"
+    assert str(second.result(10)) == "7"
+    bot.call("notebook/add", a=5, b=6), bot.call("notebook/add", a=7, b=8)
+    wait(2)
+    with pytest.raises(
+        MewError, match=r"^2 proposals wait for you, so say which: /approve \w{4}, /approve \w{4}; "
+    ):
+        obey(lab, "/approve", shown)
+
+
+def test_a_terminal_names_no_verb_of_a_notebook(lab: Lab, adding: Callable[[int, int], Any]) -> None:
+    lab.decisions.type_it = type_in_terminal
+    pending = lab.join("bot").call("notebook/add", a=1, b=2)
+    while not lab.proposals():
+        pass
+    with pytest.raises(NotApproved) as told:
+        obey(lab, f"/approve {pending.id}")
+    assert f"/approve {pending.id} digest=" in str(told.value)
+    assert "lab." not in str(told.value) and "%mew" not in str(told.value)
+
+
+def test_a_typed_stop_stops_and_its_sentences_say_how_to_go_on_there(
+    lab: Lab, adding: Callable[[int, int], Any]
+) -> None:
+    lab.decisions.type_it, lab.decisions.gate.to_go_on = type_in_terminal, "/go"
+    pending = lab.join("bot", can="human").propose("notebook/add", a=1, b=2)
+    while not lab.proposals():
+        pass
+    told = obey(lab, "/stop")
+    assert told.startswith("Stopped by human at ") and "1 open proposal cannot be approved" in told
+    for line in (f"/approve {pending.id}", '/call notebook/add {"a": 1, "b": 2}'):
+        with pytest.raises(MewError) as refused:
+            obey(lab, line)
+        assert "lab." not in str(refused.value)
+    assert "stopped by human" in str(refused.value) and "/go goes on" in str(refused.value)
+    raw = {
+        "kind": "mcp/request",
+        "to": ["notebook"],
+        "payload": {"method": "tools/call", "params": {"name": "add"}},
+    }
+    with pytest.raises(MewError, match="this lab was stopped by human"):
+        obey(lab, json.dumps(raw))
+    assert "can be approved again" in obey(lab, "/go") and "Stopped by human" in obey(lab, "/status")
+    assert obey(lab, "/go").startswith("Going on; stopped by human at ")
+    with pytest.raises(NotApproved, match="this is what would be sent"):
+        obey(lab, f"/approve {pending.id}")
+    assert obey(lab, f"/approve {pending.id}").startswith("Approved: ")
+
+
 def test_a_question_of_a_server_is_answered_in_the_terminal(lab: Lab) -> None:
     full = Path(__file__).parents[1] / "bridge" / "full_server.py"
     lab.bridge("shop", [sys.executable, str(full), "legacy"])
@@ -265,7 +342,7 @@ def test_the_rest_of_the_verbs_answer(lab: Lab) -> None:
     ("line", "words"),
     [
         ("/nonsense", "There is no command /nonsense"),
-        ("/approve", "/approve needs the id of a proposal"),
+        ("/approve", "No proposal waits for your approval"),
         ("/approve nothing", "there is no proposal"),
         ("/withdraw nothing", "Cannot withdraw"),
         ("/call", "/call needs participant/tool"),

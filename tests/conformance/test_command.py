@@ -132,7 +132,7 @@ def test_tokens_that_are_there_are_kept(said: Said, tmp_path: Path) -> None:
     [
         ([], "a URL is missing; --write-space FILE makes"),
         (["ws://127.0.0.1:1"], "--tokens FILE is missing"),
-        (["ws://127.0.0.1:1", "--tokens", "none.json"], "none.json could not be read: No such file"),
+        (["ws://127.0.0.1:1", "--tokens", "none.json"], "none.json: there is no such file"),
         (["ws://127.0.0.1:1", "--tokens", "text.json"], "text.json: space names no space"),
         (["ws://127.0.0.1:1", "--tokens", "good.json"], "nothing could be reached at ws://127.0.0.1:1"),
         (["nowhere", "--tokens", "good.json"], "'nowhere' is no address of a gateway"),

@@ -132,7 +132,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_had_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="could not be read: No such file"):
+    with pytest.raises(ConfigError, match="there is no such file"):
         read_profile(tmp_path / "none.json")
     with pytest.raises(ConfigError, match="could not be written: No such file"):
         write_profile(tmp_path / "none" / "tokens.json", fresh())

@@ -32,10 +32,11 @@ def test_a_chapter_keeps_its_checks_in_order_and_with_their_rows() -> None:
 
 def test_a_claim_that_fails_carries_its_words_and_the_exchange() -> None:
     session = stage_at()
+    session.rows = ("P-1", "P-2")
     session.transcript.record_event("human", "was there")
-    assert session.report("P-1 P-2", True, "unused")
-    assert not session.report("P-3", False, "it was otherwise")
-    session.cannot_tell("P-4", "nobody can")
+    assert session.report(True, "unused")
+    assert not session.report(False, "it was otherwise", "P-3")
+    session.cannot_tell("nobody can", "P-4")
     assert [tuple(one) for one in session.findings] == [
         ("P-1", True, "", ""),
         ("P-2", True, "", ""),

@@ -195,8 +195,8 @@ async def results_of(ours: Ours, *checks: Check, timeout: float = 5.0) -> dict[s
 async def test_of_a_check_that_could_not_end_every_row_has_failed_with_the_exchange(serve: Serve) -> None:
     async def run(session: CheckSession) -> None:
         human = await session.join("human")
-        session.report("C-1", True, "")
-        session.report("C-2", False, "the reverse was seen")
+        session.report(True, "", "C-1")
+        session.report(False, "the reverse was seen", "C-2")
         await human.send(session.chat("the last thing said"))
         raise NotObserved("an answer did not come")
 
@@ -211,7 +211,7 @@ async def test_a_row_that_a_check_forgets_has_failed_and_one_that_cannot_be_told
     serve: Serve,
 ) -> None:
     async def run(session: CheckSession) -> None:
-        session.cannot_tell("C-2", "not here")
+        session.cannot_tell("not here", "C-2")
 
     found = await results_of(await serve(), check(run, "C-1", "C-2"))
     assert found["C-1"][:2] == (FAILED, "the check ended before it came to this row")
@@ -220,10 +220,10 @@ async def test_a_row_that_a_check_forgets_has_failed_and_one_that_cannot_be_told
 
 async def test_one_claim_that_does_not_hold_is_enough_to_fail(serve: Serve) -> None:
     async def good(session: CheckSession) -> None:
-        session.report("C-1", True, "")
+        session.report(True, "", "C-1")
 
     async def bad(session: CheckSession) -> None:
-        session.report("C-1", False, "it was otherwise")
+        session.report(False, "it was otherwise", "C-1")
 
     found = await results_of(await serve(), check(good, "C-1"), check(bad, "C-1"), check(good, "C-1"))
     assert found["C-1"][:2] == (FAILED, "it was otherwise")
@@ -251,7 +251,7 @@ async def test_no_token_stands_in_an_exchange(serve: Serve) -> None:
         await admin.attempt(invite)
         ack = next(one for one in admin.inbox if one.kind == "space/invite-ack")
         seen.append(ack.payload["token"])
-        session.report("C-1", False, f"told: {ack.payload['token']}")
+        session.report(False, f"told: {ack.payload['token']}", "C-1")
 
     seen: list[str] = []
     found = await results_of(ours, check(run, "C-1"))

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from ..waiting import until
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")} | {
     "PYTHONPATH": str(ROOT),
@@ -27,13 +29,6 @@ UPGRADE = (
     "GET /ws HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
-
-
-async def until(condition: Callable[[], object], *, within: float = 30.0) -> None:
-    """Waits for what happens in other tasks or processes, with a deadline."""
-    async with asyncio.timeout(within):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 def masked(first: int, data: bytes) -> bytes:
@@ -162,7 +157,6 @@ class Served:
         made = cls(process, folder / journal)
         async with asyncio.timeout(30):
             while len(made.tokens) <= len(people):
-                assert process.stdout is not None
                 line = (await process.stdout.readline()).decode()
                 assert line, await made.complaint()
                 made._read(line)
@@ -178,7 +172,6 @@ class Served:
             self.tokens[name] = Path(path).read_text().strip()
 
     async def complaint(self) -> str:
-        assert self.process.stderr is not None
         return (await self.process.stderr.read()).decode()
 
     async def join(self, name: str, **how: Any) -> Ear:

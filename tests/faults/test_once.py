@@ -64,7 +64,6 @@ class Storm:
             sys.executable, "-m", "tests.faults.once_peer", *words, str(self.dice.randrange(2**32)),
             cwd=ROOT, env=ENVIRONMENT, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        assert process.stdout is not None
         assert await asyncio.wait_for(process.stdout.readline(), 30) == b"ready\n"
 
     async def kill(self, name: str) -> None:
@@ -120,7 +119,6 @@ class Storm:
     async def settle(self) -> None:
         """Starts the target once more after all that was sent, so that no answer can come any more."""
         bot = self.bot
-        assert bot is not None
         await until(lambda: {"git", *DECIDERS} <= set(bot.client.participants))
         for name in DECIDERS:
             await self.kill(name)

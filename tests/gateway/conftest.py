@@ -19,6 +19,10 @@ from mew_lab.space.events import Record
 from mew_lab.transport.link import Link, LinkClosed
 from mew_lab.transport.websocket import connect
 
+from ..waiting import until
+
+__all__ = ["until"]
+
 ANYTHING = [{"kind": "chat"}, {"kind": "chat/*"}, {"kind": "mcp/*"}, {"kind": "participant/status"}]
 
 
@@ -118,13 +122,6 @@ async def closed_with(link: Link) -> tuple[int, str]:
         while True:
             await link.receive()
     return closed.value.code, closed.value.reason
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Waits for what happens in other tasks, with a deadline."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
 
 
 async def raw_request(house: House, text: str) -> tuple[int, str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from mew_lab.errors import JournalError
+from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.delivery import Frame
+from mew_lab.gateway.gateway import Gateway
 from mew_lab.space.events import Record
 
 
@@ -145,3 +148,36 @@ class Listener:
 
     def chats(self) -> list[str]:
         return [one["id"] for one in self.heard if one["kind"] == "chat"]
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Scene:
+    """A gateway with a space `demo`: its clock is `now`, or the wall's, and a listener hears for each of the people."""
+
+    def __init__(
+        self, people: Mapping[str, Sequence[str]], *, tape: Any = None, wall: bool = False, **config: Any
+    ) -> None:
+        self.now = START
+        self.tape = Tape() if tape is None else tape
+        self.gateway = Gateway(clock=lambda: datetime.now(UTC) if wall else self.now, new_epoch=lambda: 5)
+        participants = {
+            name: {"capabilities": [{"kind": kind} for kind in may]} for name, may in people.items()
+        }
+        described = {"name": "demo", "participants": participants, **config}
+        self.space = self.gateway.add_space(SpaceConfig.model_validate(described), journal=self.tape)
+        self.peers = {name: Listener() for name in people}
+        self.of = {
+            name: self.gateway.admit("demo", name, peer, via="websocket") for name, peer in self.peers.items()
+        }
+
+    def say(self, who: str, kind: str, payload: object, **members: Any) -> None:
+        self.hear(who, json.dumps({"kind": kind, "payload": payload, **members}))
+
+    def hear(self, who: str, message: str | bytes) -> None:
+        """The gateway is given this by the connection of a participant."""
+        self.gateway.receive("demo", self.of[who], message)
+
+    def events(self, name: str) -> list[Record]:
+        return [one for one in self.tape.records if one.event == name]

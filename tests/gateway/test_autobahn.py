@@ -10,6 +10,7 @@ import pytest
 
 from mew_lab.gateway.http_server import HttpServer
 from mew_lab.gateway.sockets import OVERSIZE
+from mew_lab.gateway.wire import wire_of
 
 LARGEST = 16 * 1024 * 1024  # bytes of the largest message in the cases
 # After a close frame came, the rest of an unfinished message is no fault of its own (RFC 6455 §5.5.1 is silent on
@@ -19,9 +20,11 @@ FIRST = [f"{group}.*" for group in range(1, 8)]
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """An application that says back what it hears."""
+    """An application that says back what it hears, to a participant that was welcomed: its pieces are counted."""
     await receive()
     await send({"type": "websocket.accept"})
+    if wire := wire_of(send):
+        wire.count_extras(lambda size, messages: 0.0)
     while (message := await receive())["type"] == "websocket.receive":
         key = "bytes" if message.get("text") is None else "text"
         await send({"type": "websocket.send", key: message[key]})

@@ -12,14 +12,8 @@ import pytest
 
 from mew_lab.transport.link import Link
 
+from ..malformed import FRAMES, LIMIT, NO_FRAMES, OVER_HTTP_ALONE, READER, ROWS, Row
 from .conftest import CHAT, House, Open, take
-from .malformed import FRAMES, LIMIT, NO_FRAMES, OVER_HTTP_ALONE, ROWS, Row
-
-READER = {
-    "kind": "mcp/request",
-    "to": "bert",
-    "payload": {"method": "tools/call", "params": {"name": "read_*"}},
-}
 
 
 async def a_house(open_house: Open) -> tuple[House, Link]:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import pytest
 from mew_lab.gateway.processes import Processes
 from mew_lab.gateway.programs import Program
 from mew_lab.protocol.token import Token
+
+from ..waiting import alive, until
 
 WAITS = "import time; print('up', flush=True); time.sleep(1000)"
 
@@ -56,19 +58,6 @@ class Told:
         path = self.folder / "logs" / f"{name}.log"
         return path.read_text() if path.exists() else ""
 
-    async def until(self, holds: Callable[[], Any]) -> None:
-        async with asyncio.timeout(20):
-            while not holds():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
 
 def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -86,7 +75,7 @@ async def test_they_run_when_start_returns_and_are_gone_when_stop_does(told: Tol
     both = await told.start(told.program(WAITS), told.program(WAITS, name="eve"))
     pids = list(both.pids.values())
     assert set(both.pids) == {"bot", "eve"} and all(map(alive, pids))
-    await told.until(lambda: "up" in told.log() and "up" in told.log("eve"))
+    await until(lambda: "up" in told.log() and "up" in told.log("eve"))
     await both.stop()
     assert not any(map(alive, pids))
     assert both.pids == {}
@@ -99,7 +88,7 @@ async def test_the_exact_command_is_told_before_its_first_start(told: Told) -> N
     command = (sys.executable, "-c", "import sys; print(sys.argv)", "a b", token.reveal())
     await told.start(told.program("", command=command, secrets=(token,)))
     assert told.said[0] == f"bot starting {sys.executable} -c 'import sys; print(sys.argv)' 'a b' tok_…9876"
-    await told.until(lambda: len(told.said) == 2)
+    await until(lambda: len(told.said) == 2)
     assert token.reveal() not in told.log() + "".join(told.said)
     assert "'a b', 'tok_…9876'" in told.log()
 
@@ -110,7 +99,7 @@ async def test_one_that_cannot_be_started_is_a_sentence_and_hinders_nobody(told:
         told.program(WAITS, cwd=told.folder / "nowhere", name="lost"),
         told.program(WAITS),
     )
-    await told.until(lambda: len(told.said) == 5)
+    await until(lambda: len(told.said) == 5)
     log = told.folder / "logs" / "none.log"
     expected = f"none cannot be started: no-such-program: No such file or directory; its output is in {log}"
     assert expected in told.said
@@ -127,7 +116,7 @@ async def test_a_program_is_started_again_as_its_policy_says(
 ) -> None:
     program = told.program(f"print('life'); raise SystemExit({status})", restart=restart, restarts=2)
     await told.start(program)
-    await told.until(lambda: "its output is in" in told.said[-1])
+    await until(lambda: "its output is in" in told.said[-1])
     assert told.log().count("life") == lives
     ended = f"bot ended (exit {status})"
     again = [f"{ended}; restart 1 of 2 in 0.01 s", f"{ended}; restart 2 of 2 in 0.02 s"][: lives - 1]
@@ -138,13 +127,13 @@ async def test_a_program_is_started_again_as_its_policy_says(
 
 async def test_one_that_ran_for_long_enough_counts_as_well_again(told: Told) -> None:
     await told.start(told.program("raise SystemExit(1)", restart="always", restarts=1), calm=0.0)
-    await told.until(lambda: len(told.said) > 4)
+    await until(lambda: len(told.said) > 4)
     assert set(told.said[1:5]) == {"bot ended (exit 1); restart 1 of 1 in 0.01 s"}
 
 
 async def test_a_stop_does_not_wait_for_a_restart(told: Told) -> None:
     one = await told.start(told.program("raise SystemExit(1)", restart="always"), first_delay=1000.0)
-    await told.until(lambda: "restart 1" in told.said[-1])
+    await until(lambda: "restart 1" in told.said[-1])
     async with asyncio.timeout(5):
         await one.stop()
 
@@ -154,7 +143,7 @@ async def test_one_whose_keeper_is_killed_is_ended_and_told(told: Told) -> None:
     one = await told.start(told.program(WAITS))
     pid = one.pids["bot"]
     os.kill(parent(pid), signal.SIGKILL)
-    await told.until(lambda: not alive(pid) and len(told.said) == 2)
+    await until(lambda: not alive(pid) and len(told.said) == 2)
     assert told.said[1].startswith("bot has lost its keeper, and was ended")
 
 
@@ -188,7 +177,7 @@ def test_when_the_gateway_is_killed_its_programs_are_gone(tmp_path: Path) -> Non
         pid = next(int(line.split()[1]) for line in owner.stdout if line.startswith("pid "))
         assert alive(pid)
         owner.kill()
-    asyncio.run(Told(tmp_path).until(lambda: not alive(pid)))
+    asyncio.run(until(lambda: not alive(pid)))
 
 
 @pytest.mark.threat(27)
@@ -196,6 +185,6 @@ async def test_a_folder_of_logs_that_is_a_link_is_not_written(told: Told) -> Non
     (told.folder / "elsewhere").mkdir()
     (told.folder / "logs").symlink_to(told.folder / "elsewhere")
     await told.start(told.program(WAITS))
-    await told.until(lambda: len(told.said) == 2)
+    await until(lambda: len(told.said) == 2)
     assert "is a link; logs are kept in a folder of their own" in told.said[1]
     assert list((told.folder / "elsewhere").iterdir()) == []

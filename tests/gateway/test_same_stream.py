@@ -71,7 +71,6 @@ async def peer(address: str, file: Path, how: str) -> asyncio.subprocess.Process
         "0",
         stdout=asyncio.subprocess.PIPE,
     )
-    assert process.stdout is not None
     assert await process.stdout.readline() == b"in\n"
     return process
 

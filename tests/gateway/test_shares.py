@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,39 +24,25 @@ from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Record
 
 from ..conftest import examples
-from .fakes import Disk, Listener
+from .fakes import START, Disk, Listener, Scene
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 MIB = 1024 * 1024
 pytestmark = [pytest.mark.threat(37), pytest.mark.ruling("R31")]
 
 
-class Scene:
-    """A gateway with a clock that is moved by hand."""
+class Talk(Scene):
+    """Three who chat; the space is ada's."""
 
     def __init__(self, tape: Any, **limits: Any) -> None:
-        self.now = START
-        self.tape = tape
-        self.gateway = Gateway(clock=lambda: self.now, new_epoch=lambda: 5)
-        can = {"capabilities": [{"kind": "chat"}]}
-        config = {
-            "name": "demo",
-            "owner": "ada",
-            "participants": {"ada": can, "bob": can, "eve": can},
-            "limits": limits,
-        }
-        self.gateway.add_space(SpaceConfig.model_validate(config), journal=tape)
-        self.peers = {name: Listener() for name in ("ada", "bob", "eve")}
-        self.names = {
-            name: self.gateway.admit("demo", name, peer, via="websocket") for name, peer in self.peers.items()
-        }
+        super().__init__(
+            dict.fromkeys(("ada", "bob", "eve"), ("chat",)), tape=tape, owner="ada", limits=limits
+        )
 
     def chat(self, who: str, id: str, size: int = 10) -> None:
-        text = json.dumps({"id": id, "kind": "chat", "payload": {"text": "a" * size}})
-        self.gateway.receive("demo", self.names[who], text)
+        self.say(who, "chat", {"text": "a" * size}, id=id)
 
     def notes(self, event: str) -> list[dict[str, Any]]:
-        return [json.loads(one.detail) for one in self.tape.records if one.event == event]
+        return [json.loads(one.detail) for one in self.events(event)]
 
 
 SMALL = {"journal_bytes_per_second": 100_000, "journal_burst": MIB, "journal_bytes": 20 * MIB}
@@ -64,7 +50,7 @@ SMALL = {"journal_bytes_per_second": 100_000, "journal_burst": MIB, "journal_byt
 
 @pytest.mark.extension("journal_limits")
 def test_above_its_share_only_that_participant_is_refused() -> None:
-    scene = Scene(Disk(), **SMALL)
+    scene = Talk(Disk(), **SMALL)
     for n in range(20):
         scene.chat("eve", f"e-{n}", 200_000)
         scene.chat("bob", f"b-{n}")
@@ -80,7 +66,7 @@ def test_above_its_share_only_that_participant_is_refused() -> None:
 
 
 def test_the_share_of_a_second_comes_back_with_time() -> None:
-    scene = Scene(Disk(), **SMALL)
+    scene = Talk(Disk(), **SMALL)
     for n in range(20):
         scene.chat("eve", f"e-{n}", 200_000)
     before = len(scene.peers["ada"].chats())
@@ -92,7 +78,7 @@ def test_the_share_of_a_second_comes_back_with_time() -> None:
 
 
 def test_the_share_in_all_does_not_come_back() -> None:
-    scene = Scene(Disk(), **SMALL)
+    scene = Talk(Disk(), **SMALL)
     for n in range(200):
         scene.chat("eve", f"e-{n}", 200_000)
         scene.now += timedelta(seconds=60)
@@ -107,7 +93,7 @@ def test_the_share_in_all_does_not_come_back() -> None:
 def test_whatever_one_sends_the_journal_grows_by_its_share_at_most(seed: int) -> None:
     """Messages accepted and refused, frames, joins and posts, over minutes: and a replay holds all the same."""
     random = Random(seed)
-    scene = Scene(Disk(), **{**SMALL, "journal_bytes": 3 * MIB})
+    scene = Talk(Disk(), **{**SMALL, "journal_bytes": 3 * MIB})
     start = scene.now
     before = sum(len(write_line(one)) for one in scene.tape.records)
     largest = 0
@@ -119,9 +105,9 @@ def test_whatever_one_sends_the_journal_grows_by_its_share_at_most(seed: int) ->
                 scene.chat("eve", f"e-{n}", size)
             case 2:
                 text = json.dumps({"kind": "mcp/request", "payload": {"x": "b" * size}})
-                scene.gateway.receive("demo", scene.names["eve"], text)
+                scene.hear("eve", text)
             case 3:
-                scene.gateway.receive("demo", scene.names["eve"], b"#stream-9#" + bytes(size))
+                scene.hear("eve", b"#stream-9#" + bytes(size))
             case 4:
                 text = json.dumps({"id": f"h-{n}", "kind": "chat", "payload": {"text": "a" * size}})
                 scene.gateway.post("demo", "eve", text)
@@ -142,28 +128,28 @@ def test_whatever_one_sends_the_journal_grows_by_its_share_at_most(seed: int) ->
 
 
 def test_frames_that_are_passed_on_cost_nothing() -> None:
-    scene = Scene(Disk(), **SMALL)
+    scene = Talk(Disk(), **SMALL)
     scene.gateway.enrol("demo", "eve", [{"kind": "stream/*"}])
     request = json.dumps({"id": "s", "kind": "stream/request", "payload": {"direction": "upload"}})
-    scene.gateway.receive("demo", scene.names["eve"], request)
+    scene.hear("eve", request)
     heard: list[object] = []
     scene.peers["bob"].put = heard.append  # type: ignore[method-assign, assignment]
     for _ in range(100):
-        scene.gateway.receive("demo", scene.names["eve"], b"#stream-1#" + bytes(500_000))
+        scene.hear("eve", b"#stream-1#" + bytes(500_000))
     assert len(heard) == 100
 
 
 def test_a_seat_of_this_process_has_no_share() -> None:
-    scene = Scene(Disk(), **SMALL)
+    scene = Talk(Disk(), **SMALL)
     local = Listener()
-    scene.names["eve"] = scene.gateway.admit("demo", "eve", local, runtime_id="here", via="memory")
+    scene.of["eve"] = scene.gateway.admit("demo", "eve", local, runtime_id="here", via="memory")
     for n in range(20):
         scene.chat("eve", f"e-{n}", 200_000)
     assert len(scene.peers["ada"].chats()) == 20
 
 
 def test_over_http_it_is_429() -> None:
-    scene = Scene(Disk(), **SMALL)
+    scene = Talk(Disk(), **SMALL)
     text = json.dumps({"kind": "chat", "payload": {"text": "a" * 600_000}})
     replies = [scene.gateway.post("demo", "eve", text).status for _ in range(5)]
     assert replies[0] == 200 and replies[-1] == 429
@@ -192,21 +178,21 @@ def test_at_the_floor_messages_are_refused_and_only_counted(monkeypatch: pytest.
         return Room(free, floor, clock=lambda: (scenes[0].now if scenes else START).timestamp())
 
     monkeypatch.setattr(hosted_space, "Room", make_room)
-    scenes: list[Scene] = []
-    scenes.append(scene := Scene(tape, journal_floor=1000))
+    scenes: list[Talk] = []
+    scenes.append(scene := Talk(tape, journal_floor=1000))
     scene.chat("bob", "b-0")
     tape.free = 999
     scene.now += timedelta(seconds=2)
     kept = len(tape.records)
     for n in range(1, 6):
         scene.chat("bob", f"b-{n}")
-        scene.gateway.receive("demo", scene.names["eve"], '{"kind":"mcp/request"}')
+        scene.hear("eve", '{"kind":"mcp/request"}')
     assert len(tape.records) == kept
     assert scene.peers["bob"].errors() == ["journal_unavailable"] * 5 == scene.peers["eve"].errors()
     with pytest.raises(NotAdmitted) as none:
         scene.gateway.admit("demo", "bob", Listener(), runtime_id="b2", via="websocket")
     assert none.value.close_code == 1013
-    scene.gateway.leave("demo", scene.names["eve"], "gone")  # has happened: it is told, and written
+    scene.gateway.leave("demo", scene.of["eve"], "gone")  # has happened: it is told, and written
     assert tape.records[kept].event == "left"
     tape.free = 1000
     scene.now += timedelta(seconds=2)
@@ -217,7 +203,7 @@ def test_at_the_floor_messages_are_refused_and_only_counted(monkeypatch: pytest.
 
 
 def test_what_a_full_disk_turned_away_is_counted_too() -> None:
-    scene = Scene(Disk())
+    scene = Talk(Disk())
     scene.tape.full = True
     scene.chat("bob", "b-1")
     scene.tape.full = False
@@ -296,7 +282,7 @@ def test_the_hosts_own_events_have_no_payer() -> None:
 @pytest.mark.extension("journal_head")
 def test_the_owners_welcome_tells_the_head_of_the_journal_and_nobody_elses(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.jsonl")
-    scene = Scene(journal)
+    scene = Talk(journal)
     heads = {name: peer.heard[0]["payload"].get("journal_head") for name, peer in scene.peers.items()}
     assert heads["bob"] is heads["eve"] is None
     lines = journal.path.read_bytes().splitlines()
@@ -310,7 +296,7 @@ def test_the_owners_welcome_tells_the_head_of_the_journal_and_nobody_elses(tmp_p
 @pytest.mark.ruling("R42")
 def test_a_note_counts_to_the_share_of_its_participant_and_needs_room_in_the_journal() -> None:
     tape = Disk()
-    scene = Scene(tape, **SMALL)
+    scene = Talk(tape, **SMALL)
     scene.gateway.enrol("demo", "eve", [{"kind": "*"}])
     note = json.dumps({"about": "resolution", "request": "q", "to": ["bob"], "happened": True})
     assert scene.gateway.report("demo", "eve", note).status == 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import stat
@@ -18,6 +17,8 @@ from mew_lab.gateway.sinks import LogSink, Sinks, SinkWriter
 from mew_lab.gateway.space_file import parse_space_file
 from mew_lab.transport.files import AppendedFile
 from mew_lab.transport.link import Link
+
+from ..waiting import until
 
 SPACE = """
 space: {id: demo}
@@ -160,9 +161,7 @@ async def test_a_delivery_writes_nothing_and_the_lines_come_by_themselves_soon_a
     for n in range(50):
         assert site.post("anna", kind="chat", payload={"n": n}) == 200
     assert not path.exists()
-    async with asyncio.timeout(10):
-        while not path.exists() or path.read_text().count('"n":') < 50:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(lambda: path.exists() and path.read_text().count('"n":') >= 50)
     told = [json.loads(line) for line in path.read_text().splitlines()]
     assert [one["payload"]["n"] for one in told if one["kind"] == "chat"] == list(range(50))
 

@@ -102,7 +102,6 @@ def test_every_key_of_the_peers_is_read() -> None:
     assert (files.mcp_server.command, files.mcp_server.args) == ("npx", ["-y", "server"])
     assert (files.mcp_server.env, files.mcp_server.cwd) == ({"ROOT": "/data"}, "./files")
     assert (files.bridge_config.init_timeout, files.bridge_config.max_reconnects) == (15000, 3)
-    assert config.logs is not None
     assert (config.logs.envelope_history, config.logs.capability_decisions) == (True, False)
 
 
@@ -361,7 +360,7 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
         ("latin", "not UTF-8"),
         ("long", "larger than 1 MiB"),
         ("bad", "line 1, column 9"),
-        (".", "there is no such file"),
+        (".", "it is no regular file"),
     ):
         with pytest.raises(ConfigError, match=said) as caught:
             read_space_file(tmp_path / name, environ={})

@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.log.line import read_line, write_line
 from mew_lab.log.replay import replay_records
-from mew_lab.space.events import Record
 
-from .fakes import Listener, Tape
+from ..waiting import until
+from .fakes import START, Listener, Scene
 
 pytestmark = [pytest.mark.ruling("R25"), pytest.mark.threat(38)]
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 
-
-class Stage:
-    """A gateway whose clock is `now`, or the wall's; ann may do all, bob nothing."""
+class Stage(Scene):
+    """ann may do all, bob nothing."""
 
     def __init__(self, *, wall: bool = False) -> None:
-        self.now = START
-        self.tape = Tape()
-        self.gateway = Gateway(clock=lambda: datetime.now(UTC) if wall else self.now, new_epoch=lambda: 5)
-        people = {"ann": {"capabilities": [{"kind": "*"}]}, "bob": {"capabilities": []}}
-        self.gateway.add_space(
-            SpaceConfig.model_validate({"name": "demo", "participants": people}), journal=self.tape
-        )
-        self.ann, self.bob = Listener(), Listener()
-        self.of = {
-            name: self.gateway.admit("demo", name, peer)
-            for name, peer in (("ann", self.ann), ("bob", self.bob))
-        }
+        super().__init__({"ann": "*", "bob": ()}, wall=wall)
+        self.bob = self.peers["bob"]
 
     def grant(self, id: str, **end: Any) -> None:
-        payload = {"recipient": "bob", "capabilities": [{"kind": "chat"}], **end}
-        text = json.dumps({"id": id, "kind": "capability/grant", "payload": payload})
-        self.gateway.receive("demo", self.of["ann"], text)
+        rights = {"recipient": "bob", "capabilities": [{"kind": "chat"}], **end}
+        self.say("ann", "capability/grant", rights, id=id)
 
     def chat(self, who: str = "bob") -> str:
-        self.gateway.receive("demo", self.of[who], '{"kind":"chat","payload":{}}')
-        return next(one.code or one.verdict for one in reversed(self.tape.records) if one.event == "received")
-
-    def events(self, name: str) -> list[Record]:
-        return [one for one in self.tape.records if one.event == name]
+        self.say(who, "chat", {})
+        return next(one.code or one.verdict for one in reversed(self.events("received")))
 
 
 async def test_the_holder_is_told_when_the_time_is_over_though_nobody_says_anything() -> None:
@@ -57,9 +39,7 @@ async def test_the_holder_is_told_when_the_time_is_over_though_nobody_says_anyth
     stage.grant("g1", expires_at=(datetime.now(UTC) + timedelta(seconds=0.15)).isoformat())
     assert stage.bob.kinds[-2:] == ["capability/grant", "system/welcome"]
     heard = len(stage.bob.kinds)
-    async with asyncio.timeout(10):
-        while not stage.events("grant_ended"):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: stage.events("grant_ended"))
     assert stage.bob.kinds[heard:] == ["system/welcome"]
     [ended] = stage.events("grant_ended")
     assert json.loads(ended.detail) == ["g1"]
@@ -94,12 +74,8 @@ async def test_ends_in_any_order_come_in_theirs_and_one_that_was_revoked_never()
     now = datetime.now(UTC)
     for id, seconds in (("late", 0.3), ("soon", 0.1), ("never", 0.2), ("far", 3600)):
         stage.grant(id, expires_at=(now + timedelta(seconds=seconds)).isoformat())
-    stage.gateway.receive(
-        "demo", stage.of["ann"], '{"kind":"capability/revoke","payload":{"grant_id":"never"}}'
-    )
-    async with asyncio.timeout(10):
-        while len(stage.events("grant_ended")) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    stage.hear("ann", '{"kind":"capability/revoke","payload":{"grant_id":"never"}}')
+    await until(lambda: len(stage.events("grant_ended")) == 2)
     assert [json.loads(one.detail) for one in stage.events("grant_ended")] == [["soon"], ["late"]]
     assert stage.chat() == "accepted"
     stage.gateway.close()
@@ -117,9 +93,9 @@ async def test_a_clock_that_goes_back_brings_no_grant_back() -> None:
 async def test_a_space_that_goes_on_ends_what_was_over_meanwhile_and_keeps_the_uses_that_are_left() -> None:
     stage = Stage()
     stage.grant("time", expires_at="2026-01-01T00:00:10Z")
-    stage.gateway.receive("demo", stage.of["ann"], json.dumps({"id": "uses", "kind": "capability/grant", "payload": {
+    stage.hear("ann", json.dumps({"id": "uses", "kind": "capability/grant", "payload": {
         "recipient": "bob", "capabilities": [{"kind": "mcp/request"}], "max_uses": 2}}))  # fmt: skip
-    stage.gateway.receive("demo", stage.of["bob"], '{"kind":"mcp/request","payload":{}}')
+    stage.hear("bob", '{"kind":"mcp/request","payload":{}}')
     again = replay_records(stage.tape.records)
     assert again.space.state.ends == replay_records(stage.tape.records).space.state.ends
     stage.gateway = Gateway(clock=lambda: stage.now)
@@ -127,15 +103,13 @@ async def test_a_space_that_goes_on_ends_what_was_over_meanwhile_and_keeps_the_u
     stage.gateway.resume_space(
         again.space, since=again.last, connections=again.connections, journal=stage.tape
     )
-    async with asyncio.timeout(10):
-        while not stage.events("grant_ended"):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: stage.events("grant_ended"))
     bob = Listener()
     stage.of["bob"] = stage.gateway.admit("demo", "bob", bob)
     assert stage.chat() == "capability_violation"
     ask = '{"kind":"mcp/request","payload":{}}'
-    stage.gateway.receive("demo", stage.of["bob"], ask)
-    stage.gateway.receive("demo", stage.of["bob"], ask)
+    stage.hear("bob", ask)
+    stage.hear("bob", ask)
     received = [one for one in stage.tape.records if one.event == "received"][-2:]
     assert [one.code or one.grant for one in received] == ["uses", "capability_violation"]
     assert replay_records(stage.tape.records).unwritten == ()

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from mew_lab.gateway import hosted_space
-from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.shares import Shares
 from mew_lab.log.replay import replay_records
-from mew_lab.space.events import Record
 
-from .fakes import Disk, Listener
+from ..waiting import until
+from .fakes import Disk, Listener, Scene
 
 pytestmark = [pytest.mark.ruling("R24"), pytest.mark.threat(37)]
 
@@ -24,34 +21,19 @@ HERE = 40
 WELCOME = 4000  # bytes, about
 
 
-class Scene:
+class Crowd(Scene):
     """`giver` has given each of forty participants something; `root` may put it out. Nothing owes a welcome yet."""
 
     def __init__(self, **limits: int) -> None:
-        self.tape = Disk()
-        self.gateway = Gateway(clock=lambda: datetime.now(UTC), new_epoch=lambda: 5)
         names = [f"p{n}" for n in range(HERE)]
-        people: dict[str, Any] = {name: {"capabilities": [{"kind": "mcp/proposal"}]} for name in names}
-        people["root"] = {"capabilities": [{"kind": "*"}]}
-        people["giver"] = {"capabilities": [{"kind": "chat"}, {"kind": "capability/grant"}]}
-        self.space = self.gateway.add_space(
-            SpaceConfig.model_validate(
-                {"name": "demo", "participants": people, "limits": {"welcome_bytes": 16_384, **limits}}
-            ),
-            journal=self.tape,
-        )
-        self.peers = {name: Listener() for name in people}
-        self.of = {
-            name: self.gateway.admit("demo", name, peer, via="websocket") for name, peer in self.peers.items()
-        }
+        people = dict.fromkeys(names, ("mcp/proposal",))
+        people |= {"root": ("*",), "giver": ("chat", "capability/grant")}
+        super().__init__(people, tape=Disk(), wall=True, limits={"welcome_bytes": 16_384, **limits})
         for name in names:
             given = {"recipient": name, "capabilities": [{"kind": "chat"}]}
             self.say("giver", "capability/grant", given)
         for peer in self.peers.values():
             peer.heard.clear()
-
-    def say(self, who: str, kind: str, payload: object) -> None:
-        self.gateway.receive("demo", self.of[who], json.dumps({"kind": kind, "payload": payload}))
 
     def kick(self) -> None:
         self.say("root", "space/kick", {"participant_id": "giver"})
@@ -63,17 +45,12 @@ class Scene:
     def due(self) -> dict[str, str]:
         return self.space.state.due
 
-    def events(self, name: str) -> list[Record]:
-        return [one for one in self.tape.records if one.event == name]
-
     async def settle(self) -> None:
-        async with asyncio.timeout(20):
-            while self.due:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: not self.due)
 
 
 async def test_everybody_is_told_though_nobody_says_anything_and_others_speak_in_between() -> None:
-    scene = Scene()
+    scene = Crowd()
     scene.kick()
     assert 0 < len(scene.welcomed()) < HERE and scene.due
     late = next(iter(reversed(scene.due)))
@@ -94,7 +71,7 @@ async def test_everybody_is_told_though_nobody_says_anything_and_others_speak_in
 
 
 def test_without_a_loop_each_message_is_followed_by_a_portion() -> None:
-    scene = Scene()
+    scene = Crowd()
     scene.kick()
     for _ in range(HERE):
         scene.say("root", "chat", {"text": "next"})
@@ -103,7 +80,7 @@ def test_without_a_loop_each_message_is_followed_by_a_portion() -> None:
 
 
 async def test_a_gateway_that_was_killed_in_between_owes_nothing_to_whom_is_gone() -> None:
-    scene = Scene()
+    scene = Crowd()
     scene.kick()
     past = replay_records(scene.tape.records)
     assert past.space.state.due
@@ -117,7 +94,7 @@ async def test_a_gateway_that_was_killed_in_between_owes_nothing_to_whom_is_gone
 
 
 async def test_a_journal_that_is_full_in_between_has_them_all_later() -> None:
-    scene = Scene()
+    scene = Crowd()
     scene.kick()
     scene.tape.full = True
     await scene.settle()
@@ -139,7 +116,7 @@ async def test_whoever_caused_them_pays_for_them_and_they_are_told_all_the_same(
         return made[-1]
 
     monkeypatch.setattr(hosted_space, "Shares", make_shares)
-    scene = Scene(journal_burst=1024 * 1024, journal_bytes_per_second=1)
+    scene = Crowd(journal_burst=1024 * 1024, journal_bytes_per_second=1)
     root = made[0].of("root", datetime.now(UTC))
     used = root.used
     scene.kick()

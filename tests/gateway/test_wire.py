@@ -97,7 +97,6 @@ async def test_no_answer_is_overdue_while_nothing_is_read_and_its_time_begins_wh
     protocol: FakeProtocol,
 ) -> None:
     wire = wire_of(protocol.send)
-    assert wire is not None
     wire.pause(0.3)
     assert not protocol.transport.reading
     protocol.keepalive_timeout()  # as the library's timer calls it
@@ -119,7 +118,6 @@ async def test_a_pause_that_is_made_longer_and_longer_ends_all_the_same(
 ) -> None:
     monkeypatch.setattr(wire_module, "UNREAD", 0.2)
     wire = wire_of(protocol.send)
-    assert wire is not None
     ended = asyncio.get_running_loop().time() + 0.2
     while not protocol.transport.reading or asyncio.get_running_loop().time() < ended - 0.1:
         wire.pause(0.1)
@@ -129,7 +127,6 @@ async def test_a_pause_that_is_made_longer_and_longer_ends_all_the_same(
 
 async def test_who_reads_again_does_not_read_for_a_library_that_waits(protocol: FakeProtocol) -> None:
     wire = wire_of(protocol.send)
-    assert wire is not None
     protocol.read_paused = True
     wire.pause(10)
     wire.resume()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
+from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.lab import Lab
+
+from ..waiting import eventually
+
+__all__ = ["approve", "call", "click", "eventually", "propose", "sent"]
 
 
 def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
@@ -17,14 +20,34 @@ def sent(lab: Lab, kind: str) -> list[dict[str, Any]]:
     return [one for one in told if one.get("kind") == kind]
 
 
-def eventually(what: Callable[[], Any], *, deadline: float = 20.0) -> Any:
-    """The first true value of `what`, within so many seconds."""
-    until = time.monotonic() + deadline
-    while time.monotonic() < until:
-        if found := what():
-            return found
-        threading.Event().wait(0.01)
-    raise AssertionError("it never came true")
+def call(tool: str = "add", /, **arguments: Any) -> dict[str, Any]:
+    """The payload of a call."""
+    return {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def propose(
+    lab: Lab,
+    payload: dict[str, Any],
+    to: Sequence[str] = ("notebook",),
+    *,
+    by: str = "bot",
+    read: bool = True,
+    **members: Any,
+) -> Card:
+    """What a participant of this lab proposes, as its card shows it; once it was read, unless told otherwise."""
+    seat = lab.seats.get(by) or lab.join(by)
+    draft = {"kind": "mcp/proposal", "to": list(to), "payload": payload, **members}
+
+    def cards() -> list[Card]:
+        return [*lab.decisions.pending(), *lab.decisions.decided()]
+
+    before = max((card.seq for card in cards()), default=0)
+    id = seat.run(seat.participant.send_accepted(draft)).id
+    return eventually(
+        lambda: next(
+            (one for one in cards() if one.id == id and one.seq > before and (one.is_read or not read)), None
+        )
+    )
 
 
 def click(lab: Lab, id: str, digest: str, decision: str = "approve", *, reason: str = "") -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from looking import approve, eventually, sent
 
 from mew_lab.lab.lab import Lab
+
+from .looking import approve, eventually, sent
 
 CALL: dict[str, Any] = {"method": "tools/call", "params": {"name": "send", "arguments": {"body": "hello"}}}
 

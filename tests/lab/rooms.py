@@ -15,7 +15,7 @@ class Watch:
 
     def __init__(self, lab: Lab, model: Any) -> None:
         self._changed = threading.Condition()
-        model.subscribe(self._tell)
+        model.changed.add(self._tell)
         lab.loop.call(lambda: (lab.following.add(model), model.refresh()))
 
     def _tell(self) -> None:

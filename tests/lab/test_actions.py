@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from looking import eventually
 
 from mew_lab.errors import CapabilityViolation, MewError, NoReply
 from mew_lab.lab.actions import ACTIONS, Agents, ParticipantActions
@@ -20,6 +19,7 @@ from mew_lab.protocol.permit import Capability
 from mew_lab.sdk.controls import Compacted
 
 from ..failing import HOWS, How, failing
+from .looking import eventually
 
 Do = Callable[..., str]
 
@@ -248,8 +248,7 @@ def act(name: str, **options: Any) -> Callable[[Lab], str]:
 
 def propose(lab: Lab) -> Any:
     id = lab.seats["agent"].call("notebook/add", {"a": 1, "b": 2}).id
-    eventually(lambda: [one for one in lab.proposals() if one.id == id])
-    [proposal] = [one for one in lab.proposals() if one.id == id]
+    [proposal] = eventually(lambda: [one for one in lab.proposals() if one.id == id])
     return proposal
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import click
 
 import mew_lab
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.agent_seat import AgentSeat, as_agent_seat
 from mew_lab.lab.decisions.policies import Policy
+
+from .looking import click
 
 
 @pytest.fixture

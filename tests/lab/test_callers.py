@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from looking import approve, click, eventually, sent
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions import cards
@@ -16,23 +15,16 @@ from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.lab import Lab
 from mew_lab.views.approvals.model import card_data
 
+from .looking import approve, call, click, eventually, propose, sent
+
 Adding = Callable[[int, int], Any]
 
 
-def propose(lab: Lab, *, by: str = "bot", a: int = 1, meta: dict[str, Any] | None = None) -> Card:
+def propose_add(lab: Lab, *, by: str = "bot", a: int = 1, meta: dict[str, Any] | None = None) -> Card:
     """A proposal of `notebook/add`; its card."""
-    seat = lab.seats.get(by) or lab.join(by)
-    params = {"name": "add", "arguments": {"a": a, "b": 2}, **({"_meta": meta} if meta else {})}
-    draft = {
-        "kind": "mcp/proposal",
-        "to": ["notebook"],
-        "payload": {"method": "tools/call", "params": params},
-    }
-    id = seat.run(seat.participant.send_accepted(draft)).id
-    decisions = lab.decisions
-    return eventually(
-        lambda: [card for card in (*decisions.pending(), *decisions.decided()) if card.id == id]
-    )[0]
+    payload = call(a=a, b=2)
+    payload["params"] |= {"_meta": meta} if meta else {}
+    return propose(lab, payload, by=by)
 
 
 def tell(lab: Lab, calls: Any, *, by: str = "bot") -> None:
@@ -52,7 +44,7 @@ def card_with(lab: Lab, id: str, caller: str) -> Card:
 def test_a_card_that_its_client_cancelled_is_unarmed_until_the_client_asks_again(
     lab: Lab, adding: Adding
 ) -> None:
-    card = propose(lab)
+    card = propose_add(lab)
     lab.decisions.record_shown(card.id, view="v", digest=card.digest)
     tell(lab, {card.id: "cancelled"})
     cancelled = card_with(lab, card.id, "cancelled")
@@ -75,7 +67,7 @@ def test_a_card_that_its_client_cancelled_is_unarmed_until_the_client_asks_again
 
 
 def test_a_card_that_its_client_cancelled_can_be_rejected(lab: Lab, adding: Adding) -> None:
-    card = propose(lab)
+    card = propose_add(lab)
     tell(lab, {card.id: "cancelled"})
     card_with(lab, card.id, "cancelled")
     assert click(lab, card.id, card.digest, "reject").startswith("Rejected")
@@ -83,7 +75,7 @@ def test_a_card_that_its_client_cancelled_can_be_rejected(lab: Lab, adding: Addi
 
 @pytest.mark.parametrize("how", ["click", "typed"])
 def test_a_card_whose_client_is_gone_is_approved_the_second_time(lab: Lab, adding: Adding, how: str) -> None:
-    card = propose(lab)
+    card = propose_add(lab)
     tell(lab, {card.id: "gone"})
     gone = card_with(lab, card.id, "gone")
     [notice] = gone.notices
@@ -102,7 +94,7 @@ def test_a_card_whose_client_is_gone_is_approved_the_second_time(lab: Lab, addin
 def test_a_double_click_is_one_approval_of_a_card_whose_client_is_gone(
     lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    card = propose(lab)
+    card = propose_add(lab)
     tell(lab, {card.id: "gone"})
     card_with(lab, card.id, "gone")
     lab.decisions.record_shown(card.id, view="v", digest=card.digest)
@@ -118,7 +110,7 @@ def test_a_double_click_is_one_approval_of_a_card_whose_client_is_gone(
 
 
 def test_a_client_that_came_back_and_is_gone_again_is_asked_about_again(lab: Lab, adding: Adding) -> None:
-    card = propose(lab)
+    card = propose_add(lab)
     for calls, caller in (({card.id: "gone"}, "gone"), ({}, ""), ({card.id: "gone"}, "gone")):
         tell(lab, calls)
         card_with(lab, card.id, caller)
@@ -131,7 +123,7 @@ def test_a_client_that_came_back_and_is_gone_again_is_asked_about_again(lab: Lab
 def test_a_policy_decides_nothing_for_which_no_client_waits_and_decides_when_it_asks_again(
     lab: Lab, adding: Adding, state: str
 ) -> None:
-    card = propose(lab)
+    card = propose_add(lab)
     tell(lab, {card.id: state})
     card_with(lab, card.id, state)
     judged: list[str] = []
@@ -141,7 +133,7 @@ def test_a_policy_decides_nothing_for_which_no_client_waits_and_decides_when_it_
         return Decision("approve")
 
     lab.decide = Policy("yes", judge)
-    other = propose(lab, a=7)
+    other = propose_add(lab, a=7)
     eventually(lambda: [one for one in lab.decisions.decided() if one.id == other.id])
     assert [one.id for one in lab.decisions.pending()] == [card.id] and judged == [""]
     tell(lab, {})
@@ -157,18 +149,18 @@ def test_a_policy_decides_nothing_for_which_no_client_waits_and_decides_when_it_
     ],
 )
 def test_a_status_of_another_form_says_nothing(lab: Lab, adding: Adding, calls: Any) -> None:
-    card = propose(lab)
+    card = propose_add(lab)
     if isinstance(calls, dict):
         calls = {key.replace("{id}", card.id): value for key, value in calls.items()}
     tell(lab, calls)
-    later = propose(lab, a=5)
+    later = propose_add(lab, a=5)
     assert [(one.id, one.caller) for one in lab.decisions.pending()] == [(card.id, ""), (later.id, "")]
 
 
 @pytest.mark.extension("client_status")
 def test_a_participant_tells_nothing_of_the_proposals_of_others(lab: Lab, adding: Adding) -> None:
-    card = propose(lab)
-    own = propose(lab, by="mallory", a=9)
+    card = propose_add(lab)
+    own = propose_add(lab, by="mallory", a=9)
     tell(lab, {card.id: "cancelled", own.id: "gone"}, by="mallory")
     card_with(lab, own.id, "gone")
     assert [one.caller for one in lab.decisions.pending()] == ["", "gone"]
@@ -182,10 +174,10 @@ def test_a_participant_tells_nothing_of_the_proposals_of_others(lab: Lab, adding
 def test_the_card_of_an_equal_call_says_that_it_is_the_same_as_the_one_above(
     lab: Lab, adding: Adding
 ) -> None:
-    first = propose(lab, meta={"progressToken": "gate-1"})
-    second = propose(lab, meta={"progressToken": "gate-2"})
-    third = propose(lab, by="helper")
-    other = propose(lab, a=3)
+    first = propose_add(lab, meta={"progressToken": "gate-1"})
+    second = propose_add(lab, meta={"progressToken": "gate-2"})
+    third = propose_add(lab, by="helper")
+    other = propose_add(lab, a=3)
     assert (first.notices, other.notices) == ((), ())
     words = f"the same as the one above, proposal {first.id}; approving both runs it twice"
     for card in (second, third):
@@ -194,7 +186,7 @@ def test_the_card_of_an_equal_call_says_that_it_is_the_same_as_the_one_above(
     for card in (first, second):
         approve(lab, card.id)
     # What was decided is above no more; the oldest that is open is.
-    assert propose(lab).twin == third.id
+    assert propose_add(lab).twin == third.id
     lab.reject(third.id)
     with pytest.raises(MewError):
         lab.reject(third.id)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from looking import approve, click, eventually, sent
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
@@ -15,30 +14,24 @@ from mew_lab.lab.decisions.grant_preview import GrantOffers
 from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.lab.lab import Lab
 
+from .looking import approve, call, click, eventually, propose, sent
+
 DECISIONS = "mew_lab.lab.decisions"
 
 Adding = Callable[[int, int], Any]
-ADD_CALL = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+ADD_CALL = call(a=1, b=2)
 
 
-def propose(lab: Lab, id: str, *, by: str = "bot", **arguments: Any) -> Card:
+def propose_add(lab: Lab, id: str, *, by: str = "bot", **arguments: Any) -> Card:
     """A proposal of `notebook/add` with this very id; its card."""
-    seat = lab.seats.get(by) or lab.join(by)
-    before = [card.digest for card in lab.decisions.pending()]
-    payload = {"method": "tools/call", "params": {"name": "add", "arguments": arguments}}
-    draft = {"kind": "mcp/proposal", "id": id, "to": ["notebook"], "payload": payload}
-    seat.run(seat.participant.send_accepted(draft))
-    cards = lab.decisions.pending
-    return eventually(
-        lambda: [one for one in cards() if one.id == id and one.is_read and one.digest not in before]
-    )[0]
+    return propose(lab, call(**arguments), by=by, id=id)
 
 
 def anew(lab: Lab, id: str, **arguments: Any) -> Card:
     """The bot leaves, comes back, and takes the id for another proposal. Spec: ruling R6."""
     lab.leave("bot")
     lab.join("bot")
-    return propose(lab, id, **arguments)
+    return propose_add(lab, id, **arguments)
 
 
 # --- the beginning of an id ---------------------------------------------------------------------------------------
@@ -48,8 +41,8 @@ def anew(lab: Lab, id: str, **arguments: Any) -> Card:
 def test_threat_14_the_beginning_of_an_id_that_was_seen_is_not_anothers_whole_id(
     lab: Lab, adding: Adding
 ) -> None:
-    propose(lab, "7f3a-91c2", a=1, b=2)
-    propose(lab, "7f3a", by="helper", a=66, b=6)
+    propose_add(lab, "7f3a-91c2", a=1, b=2)
+    propose_add(lab, "7f3a", by="helper", a=66, b=6)
     for decide in (lab.approve, lab.reject):
         with pytest.raises(MewError, match="more than one proposal begins with '7f3a' here: 7f3a, 7f3a-91c2"):
             decide("7f3a")
@@ -63,8 +56,8 @@ def test_threat_14_the_beginning_of_an_id_that_was_seen_is_not_anothers_whole_id
 def test_threat_14_a_whole_id_that_an_older_one_begins_with_is_approved_with_the_digest_that_was_shown(
     lab: Lab, adding: Adding
 ) -> None:
-    older = propose(lab, "7f3a-91c2", a=1, b=2)
-    exact = propose(lab, "7f3a", by="helper", a=66, b=6)
+    older = propose_add(lab, "7f3a-91c2", a=1, b=2)
+    exact = propose_add(lab, "7f3a", by="helper", a=66, b=6)
     # The attempt: both were read whole, and the person types the beginning of the one that she means.
     assert [card.id in str(entry) for entry, card in zip(lab.proposals(), (older, exact), strict=True)] == [
         True
@@ -83,8 +76,8 @@ def test_threat_14_a_whole_id_that_an_older_one_begins_with_is_approved_with_the
 def test_threat_36_the_digest_of_one_of_several_opens_nothing_that_was_not_shown(
     lab: Lab, adding: Adding
 ) -> None:
-    older = propose(lab, "7f3a-91c2", a=1, b=2)
-    exact = propose(lab, "7f3a", by="helper", a=66, b=6)
+    older = propose_add(lab, "7f3a-91c2", a=1, b=2)
+    exact = propose_add(lab, "7f3a", by="helper", a=66, b=6)
     for card in (older, exact):
         with pytest.raises(NotApproved) as caught:
             lab.approve("7f3a", digest=card.digest[:8])
@@ -93,15 +86,15 @@ def test_threat_36_the_digest_of_one_of_several_opens_nothing_that_was_not_shown
 
 
 def test_longer_ids_that_come_later_do_not_keep_anybody_from_deciding(lab: Lab, adding: Adding) -> None:
-    propose(lab, "p-1", a=1, b=2)
-    propose(lab, "p-11", by="helper", a=66, b=6)
+    propose_add(lab, "p-1", a=1, b=2)
+    propose_add(lab, "p-11", by="helper", a=66, b=6)
     approve(lab, "p-1")
     assert sent(lab, "mcp/request")[0]["correlation_id"] == ["p-1"]
 
 
 def test_an_error_names_no_more_than_ten_proposals(lab: Lab, adding: Adding) -> None:
     for n in range(12):
-        propose(lab, f"p-{n:02}", a=n, b=2)
+        propose_add(lab, f"p-{n:02}", a=n, b=2)
     for prefix in ("p", "zzz"):
         with pytest.raises(MewError, match="p-09") as caught:
             lab.approve(prefix)
@@ -115,7 +108,7 @@ def test_an_error_names_no_more_than_ten_proposals(lab: Lab, adding: Adding) -> 
 def test_threat_12_an_id_that_is_used_again_has_a_card_of_its_own_and_the_decided_one_stays(
     lab: Lab, adding: Adding
 ) -> None:
-    propose(lab, "p-1", a=1, b=2)
+    propose_add(lab, "p-1", a=1, b=2)
     approve(lab, "p-1")
     eventually(lambda: [card for card in lab.decisions.decided() if card.outcome == "3"])
     card = anew(lab, "p-1", a=20, b="see http://evil.test/x")
@@ -139,7 +132,7 @@ def test_threat_12_an_id_that_is_used_again_has_a_card_of_its_own_and_the_decide
 def test_threat_14_who_named_an_open_proposal_does_not_approve_what_took_its_place(
     lab: Lab, adding: Adding
 ) -> None:
-    old = propose(lab, "p-1", a=1, b=2)
+    old = propose_add(lab, "p-1", a=1, b=2)
     told: list[Card] = []
     lab.decisions.subscribe(told.append)
     new = anew(lab, "p-1", a=66, b=6)
@@ -161,11 +154,8 @@ def test_threat_14_who_named_an_open_proposal_does_not_approve_what_took_its_pla
 def test_a_policy_judges_each_proposal_of_an_id(lab: Lab, adding: Adding) -> None:
     lab.decide = Policy.approve()
     lab.join("bot")
-    payload = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
-    draft = {"kind": "mcp/proposal", "id": "p-1", "to": ["notebook"], "payload": payload}
     for n in (1, 2, 3):
-        seat = lab.seats["bot"]
-        seat.run(seat.participant.send_accepted(draft))
+        propose(lab, ADD_CALL, id="p-1", read=False)
         decided = eventually(
             lambda n=n: [card for card in lab.decisions.decided() if card.state == "done"][n - 1 :]
         )
@@ -177,7 +167,7 @@ def test_a_policy_judges_each_proposal_of_an_id(lab: Lab, adding: Adding) -> Non
 
 @pytest.mark.threat(14, 22)
 def test_what_was_kept_of_the_earlier_proposal_is_not_taken_for_the_new_one(lab: Lab, adding: Adding) -> None:
-    old, offers = propose(lab, "p-1", a=1, b=2), GrantOffers(lab, lab.granting)
+    old, offers = propose_add(lab, "p-1", a=1, b=2), GrantOffers(lab, lab.granting)
     editing = lab.decisions.editing
     edit = lab.loop.call(lambda: editing.review("p-1", [{"index": 0, "json": "9"}]))
     offer = lab.loop.submit(offers.offer("p-1", values=True, limit="1 use")).result(10)
@@ -207,7 +197,7 @@ def test_threat_09_a_card_whose_proposal_is_not_held_any_more_lapses_and_says_so
 ) -> None:
     lab.me.participant.ledger.calls.proposals.max_weight = 45_000
     for n in range(10):
-        propose(lab, f"p-{n}", a=n, b="x" * 10_000)
+        propose_add(lab, f"p-{n}", a=n, b="x" * 10_000)
     assert [card.id for card in lab.decisions.pending()] == ["p-6", "p-7", "p-8", "p-9"]
     lapsed = lab.decisions.decided()
     assert [(card.id, card.state, card.by) for card in lapsed] == [(f"p-{n}", "lapsed", "") for n in range(6)]
@@ -229,9 +219,9 @@ def test_threat_09_of_whoever_floods_the_cards_lapse_and_no_others(
     else:
         monkeypatch.setattr("mew_lab.lab.decisions.card_queue.MAX_OPEN", 3)
         decisions = lab.loop.call(lambda: HumanDecisions(me, loop=lab.loop, note=lambda event, detail: None))
-    card = propose(lab, "p-1", a=1, b=2)
+    card = propose_add(lab, "p-1", a=1, b=2)
     for n in range(8):
-        propose(lab, f"e-{n}", by="eve", a=n, b="x" * 10_000)
+        propose_add(lab, f"e-{n}", by="eve", a=n, b="x" * 10_000)
     waiting = [one.id for one in decisions.pending()]
     assert waiting[0] == card.id and waiting[-1] == "e-7" and len(waiting) <= 5
     assert {one.proposer for one in decisions.decided()} == {"eve"}
@@ -239,7 +229,7 @@ def test_threat_09_of_whoever_floods_the_cards_lapse_and_no_others(
 
 def test_an_approval_is_told_even_if_its_proposal_is_not_held_any_more(lab: Lab, adding: Adding) -> None:
     lab.me.participant.ledger.calls.proposals.max_weight = 25_000
-    first, second = (propose(lab, f"p-{n}", a=n, b="x" * 10_000) for n in (1, 2))
+    first, second = (propose_add(lab, f"p-{n}", a=n, b="x" * 10_000) for n in (1, 2))
     lab.decisions.record_opened("p-1", first.digest, 1)
     click(lab, "p-1", first.digest)
     assert lab.me.participant.proposals.get("p-1") is None  # its request was too much beside it
@@ -256,14 +246,14 @@ def test_threat_09_open_cards_are_bounded_and_the_oldest_lapses(
     me = lab.me.participant
     few = lab.loop.call(lambda: HumanDecisions(me, loop=lab.loop, note=lambda event, detail: None))
     for n in range(5):
-        propose(lab, f"p-{n}", a=n, b=2)
+        propose_add(lab, f"p-{n}", a=n, b=2)
     assert [card.id for card in few.pending()] == ["p-2", "p-3", "p-4"]
     assert [(card.id, card.state) for card in few.decided()] == [("p-0", "lapsed"), ("p-1", "lapsed")]
 
 
 @pytest.mark.threat(9)
 def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, adding: Adding) -> None:
-    propose(lab, "p-1", a=1, b=2)
+    propose_add(lab, "p-1", a=1, b=2)
     helper = lab.join("helper", can=[{"kind": "mcp/*"}])
 
     def held() -> int:
@@ -289,7 +279,7 @@ def test_threat_09_requests_that_name_a_proposal_leave_nothing_behind(lab: Lab, 
 
 @pytest.mark.parametrize("digest", ["\ud800", "é", "", "0" * 64])
 def test_a_digest_that_is_none_decides_nothing(lab: Lab, adding: Adding, digest: str) -> None:
-    propose(lab, "p-1", a=1, b=2)
+    propose_add(lab, "p-1", a=1, b=2)
     with pytest.raises(NotApproved, match="what was shown is not what is proposed"):
         click(lab, "p-1", digest)
     assert lab.decisions.card("p-1").is_open
@@ -297,7 +287,7 @@ def test_a_digest_that_is_none_decides_nothing(lab: Lab, adding: Adding, digest:
 
 @pytest.mark.parametrize("decision", ["Approve", "approve ", "", "maybe"])
 def test_what_is_neither_yes_nor_no_decides_nothing(lab: Lab, adding: Adding, decision: str) -> None:
-    card = propose(lab, "p-1", a=1, b=2)
+    card = propose_add(lab, "p-1", a=1, b=2)
     with pytest.raises(MewError, match="is neither approve nor reject"):
         click(lab, "p-1", card.digest, decision)
     assert lab.decisions.card("p-1").is_open and sent(lab, "mcp/reject") == []
@@ -337,9 +327,9 @@ def test_a_policy_that_fails_leaves_the_card_to_the_human_and_says_so(
             raise answer
         return answer
 
-    early = propose(lab, "p-1", a=1, b=2)
+    early = propose_add(lab, "p-1", a=1, b=2)
     lab.decide = Policy("odd", judge)
-    late = propose(lab, "p-2", a=2, b=2)
+    late = propose_add(lab, "p-2", a=2, b=2)
     assert eventually(lambda: len(lab.faults) == 2) and all("Policy 'odd'" in fault for fault in lab.faults)
     assert lab.decisions.pending() == [early, late]
     assert sent(lab, "mcp/request") == sent(lab, "mcp/reject") == []
@@ -410,3 +400,25 @@ def test_an_agent_of_the_lab_obeys_its_human_and_the_notebook(lab: Lab) -> None:
         False,
         False,
     ]
+
+
+def test_a_proposer_is_asked_once_for_what_was_rejected_just_now(lab: Lab, adding: Adding) -> None:
+    def ask(id: str, digest: str) -> str:
+        return lab.loop.run(lab.decisions.ask_again(id, digest=digest), timeout=10, doing="asking")
+
+    card = propose(lab, call(a=1, b=2))
+    with pytest.raises(MewError, match="Nobody was asked"):
+        ask(card.id, card.digest)  # it is open
+    click(lab, card.id, card.digest, "reject", reason="not on a Monday")
+    with pytest.raises(MewError, match="Nobody was asked"):
+        ask(card.id, "0" * 64)
+    assert ask(card.id, card.digest) == "bot was asked to propose add again."
+    with pytest.raises(MewError, match="asked for it again already"):
+        ask(card.id, card.digest)
+    [chat] = eventually(lambda: sent(lab, "chat"))
+    assert chat["to"] == ["bot"] and chat["correlation_id"] == [card.id]
+    assert card.digest in chat["payload"]["text"] and card.id in chat["payload"]["text"]
+    other = propose(lab, call(a=3, b=4))
+    approve(lab, other.id)
+    with pytest.raises(MewError, match="Nobody was asked"):
+        ask(other.id, other.digest)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from looking import click, eventually, sent
 
 from mew_lab.errors import MewError
 from mew_lab.lab.call_check import misfits
 from mew_lab.lab.decisions.edits import EditField, EditReview
 from mew_lab.lab.lab import Lab
+
+from .looking import click, eventually, sent
 
 Adding = Callable[[int, int], Any]
 

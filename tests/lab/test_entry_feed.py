@@ -17,6 +17,8 @@ from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
 
+from ..waiting import until
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -38,56 +40,55 @@ def record(n: int, raw: str | None = None, **members: Any) -> Record:
     return Record(n, START + timedelta(seconds=n), "envelope", "demo", "bot", verdict="accepted", raw=text)
 
 
-def observe(log: Log, following: EntryFeed, *records: Record) -> None:
-    for one in records:
-        log.observe(one)
-        following.observe(one)
+class Feed(EntryFeed):
+    """The feed of a log of its own."""
 
+    def __init__(self, **options: Any) -> None:
+        self.log = Log.live(space="demo", **options)
+        super().__init__(self.log)
 
-async def heard_all(following: EntryFeed, *ears: Ears) -> None:
-    async with asyncio.timeout(20):
-        while not all(map(following.caught_up, ears)):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    def tell(self, *records: Record) -> None:
+        for one in records:
+            self.log.observe(one)
+            self.observe(one)
+
+    async def heard_all(self, *ears: Ears) -> None:
+        await until(lambda: all(map(self.caught_up, ears)))
 
 
 async def test_one_that_comes_late_hears_the_earlier_ones_first_and_each_once() -> None:
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
-    observe(log, following, *(record(n) for n in range(1, 3501)))
+    following = Feed()
+    following.tell(*(record(n) for n in range(1, 3501)))
     ears = Ears()
     following.add(ears)
     assert not ears.heard, "it must not hold the loop for all of them at once"
     assert not following.caught_up(ears)
-    observe(log, following, record(3501))
-    await heard_all(following, ears)
-    observe(log, following, record(3502))
+    following.tell(record(3501))
+    await following.heard_all(ears)
+    following.tell(record(3502))
     assert [one.seq for one in ears.heard] == list(range(1, 3503))
     assert [one.id for one in ears.heard] == [f"e-{n}" for n in range(1, 3503)]
 
 
 async def test_those_that_come_together_are_told_together_and_one_after_them_apart() -> None:
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
-    observe(log, following, *(record(n) for n in range(1, 3001)))
+    following = Feed()
+    following.tell(*(record(n) for n in range(1, 3001)))
     first, second, gone, third = Ears(), Ears(), Ears(), Ears()
     following.add(first)
     following.add(second)
     following.add(gone)
     following.remove(gone)
-    async with asyncio.timeout(20):
-        while not first.heard:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await until(lambda: first.heard)
     following.add(third)
-    await heard_all(following, first, second, third)
+    await following.heard_all(first, second, third)
     assert [one.seq for one in third.heard] == list(range(1, 3001))
     assert all(mine is theirs for mine, theirs in zip(first.heard, second.heard, strict=True)), "read once"
     assert not gone.heard
 
 
 async def test_the_loop_has_half_of_its_time_while_somebody_catches_up() -> None:
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
-    observe(log, following, *(record(n) for n in range(1, 8001)))
+    following = Feed()
+    following.tell(*(record(n) for n in range(1, 8001)))
     ears = Ears()
     following.add(ears)
     turns = 0
@@ -99,28 +100,25 @@ async def test_the_loop_has_half_of_its_time_while_somebody_catches_up() -> None
 
 
 def test_where_no_loop_runs_it_hears_them_at_once() -> None:
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
-    observe(log, following, *(record(n) for n in range(1, 2201)))
+    following = Feed()
+    following.tell(*(record(n) for n in range(1, 2201)))
     ears = Ears()
     following.add(ears)
     assert len(ears.heard) == 2200 and following.caught_up(ears)
 
 
 def test_what_holds_no_message_is_no_envelope_and_an_envelope_has_the_number_of_its_record() -> None:
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
+    following = Feed()
     note = Record(1, START, "decided", "demo", "human")
     ears = Ears()
-    observe(log, following, note, record(2))
+    following.tell(note, record(2))
     following.add(ears)
-    observe(log, following, note, record(3))
+    following.tell(note, record(3))
     assert [(one.seq, one.id) for one in ears.heard] == [(2, "e-2"), (3, "e-3")]
 
 
 def test_members_of_the_wrong_type_are_absent() -> None:
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
+    following = Feed()
     ears = Ears()
     following.add(ears)
     wrong = {
@@ -131,9 +129,7 @@ def test_members_of_the_wrong_type_are_absent() -> None:
         "payload": "text",
         "context": None,
     }
-    observe(
-        log, following, record(1, **wrong), record(2, raw="[" * 900), record(3, to="one", correlation_id="y")
-    )
+    following.tell(record(1, **wrong), record(2, raw="[" * 900), record(3, to="one", correlation_id="y"))
     first, second, third = ears.heard
     assert (first.id, first.kind, first.to, first.context, dict(first.payload)) == ("", "", (), "", {})
     assert first.correlation_id == ("x",)
@@ -142,14 +138,13 @@ def test_members_of_the_wrong_type_are_absent() -> None:
 
 
 def test_one_that_raises_harms_no_other_and_one_removed_hears_no_more() -> None:
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
+    following = Feed()
     ears = Ears()
     following.add(Deaf())
     following.add(ears)
-    observe(log, following, record(1))
+    following.tell(record(1))
     following.remove(ears)
-    observe(log, following, record(2))
+    following.tell(record(2))
     assert [one.seq for one in ears.heard] == [1]
 
 
@@ -162,13 +157,12 @@ def test_a_follower_of_a_lab_hears_what_was_said_before_it_came(lab: Lab) -> Non
 
 
 async def test_one_that_asks_for_nothing_earlier_hears_what_comes_at_once() -> None:
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
-    observe(log, following, *(record(n) for n in range(1, 3001)))
+    following = Feed()
+    following.tell(*(record(n) for n in range(1, 3001)))
     ears = Ears()
     following.add(ears, earlier=False)
     assert following.caught_up(ears)
-    observe(log, following, record(3001))
+    following.tell(record(3001))
     assert [one.seq for one in ears.heard] == [3001]
 
 
@@ -176,20 +170,19 @@ async def test_one_that_names_kinds_is_told_of_those_alone_early_and_late() -> N
     class Choosy(Ears):
         kinds = ("chat", "mcp/re")
 
-    log = Log.live(space="demo")
-    following, first, every = EntryFeed(log), Choosy(), Ears()
+    following, first, every = Feed(), Choosy(), Ears()
     following.add(first)
     kinds = ("chat", "chat/acknowledge", "mcp/request", "mcp/proposal", "system/presence", 7)
-    observe(log, following, *(record(n, kind=kind) for n, kind in enumerate(kinds)))
+    following.tell(*(record(n, kind=kind) for n, kind in enumerate(kinds)))
     late = Choosy()
     following.add(late)
     following.add(every)
-    observe(log, following, record(9, kind="mcp/reject"), record(10, kind="stream/open"))
+    following.tell(record(9, kind="mcp/reject"), record(10, kind="stream/open"))
     told = ["chat", "chat/acknowledge", "mcp/request", "mcp/reject"]
     assert [one.kind for one in first.heard] == told == [one.kind for one in late.heard]
     assert len(every.heard) == 8
     following.remove(first)
-    observe(log, following, record(11))
+    following.tell(record(11))
     assert len(first.heard) == 4 and len(late.heard) == 5
 
 
@@ -222,19 +215,18 @@ LIFE = [("proposed", "p"), ("requested", "r"), ("fulfilled", "p"), ("answered", 
 
 @pytest.mark.ruling("R17")
 async def test_what_became_of_the_calls_is_computed_once_for_all_and_again_for_those_that_come_late() -> None:
-    log = Log.live(space="demo")
-    following, first, second, late, plain = EntryFeed(log), CallEars(), CallEars(), CallEars(), Ears()
+    following, first, second, late, plain = Feed(), CallEars(), CallEars(), CallEars(), Ears()
     for follower in (first, plain, second):
         following.add(follower)
-    observe(log, following, PROPOSED, *(record(n) for n in range(10, 2010)), FULFILLED)
+    following.tell(PROPOSED, *(record(n) for n in range(10, 2010)), FULFILLED)
     assert first.told == LIFE[:3]
     assert all(mine is theirs for mine, theirs in zip(first.changes, second.changes, strict=True))
     assert first.ledgers.keys() == second.ledgers.keys() and len(first.ledgers) == 1
     following.add(late)
-    observe(log, following, ANSWERED)
-    await heard_all(following, late)
+    following.tell(ANSWERED)
+    await following.heard_all(late)
     assert first.told == late.told == LIFE
-    observe(log, following, record(4, kind="mcp/proposal", id="q", to=["git"], payload=TOOL))
+    following.tell(record(4, kind="mcp/proposal", id="q", to=["git"], payload=TOOL))
     assert first.changes[-1] is late.changes[-1] and late.told == [*LIFE, ("proposed", "q")]
     assert [entry.id for entry in plain.heard[:2]] == ["p", "e-10"], "others need not know of changes"
 
@@ -242,30 +234,28 @@ async def test_what_became_of_the_calls_is_computed_once_for_all_and_again_for_t
 @pytest.mark.ruling("R17")
 @pytest.mark.parametrize("length", [1, 2000])
 async def test_one_that_asks_for_nothing_earlier_learns_from_the_ledger_of_those_that_do(length: int) -> None:
-    log = Log.live(space="demo")
-    following, new, whole = EntryFeed(log), CallEars(), CallEars()
-    observe(log, following, PROPOSED, *(record(n) for n in range(10, 10 + length)))
+    following, new, whole = Feed(), CallEars(), CallEars()
+    following.tell(PROPOSED, *(record(n) for n in range(10, 10 + length)))
     following.add(new, earlier=False)
-    observe(log, following, record(5))
+    following.tell(record(5))
     following.add(whole)
-    await heard_all(following, whole)
-    observe(log, following, FULFILLED)
+    await following.heard_all(whole)
+    following.tell(FULFILLED)
     assert new.told == LIFE[1:3] and whole.told == LIFE[:3]
     following.remove(new)
-    observe(log, following, ANSWERED)
+    following.tell(ANSWERED)
     assert whole.told == LIFE
 
 
 @pytest.mark.ruling("R17")
 async def test_a_late_one_learns_of_a_call_that_the_log_does_not_hold_any_more() -> None:
-    log = Log.live(space="demo", max_records=1)
-    following, early, late = EntryFeed(log), CallEars(), CallEars()
+    following, early, late = Feed(max_records=1), CallEars(), CallEars()
     following.add(early)
-    observe(log, following, PROPOSED, *(record(n) for n in range(10, 2010)))
-    assert log.held[0].raw != PROPOSED.raw
+    following.tell(PROPOSED, *(record(n) for n in range(10, 2010)))
+    assert following.log.held[0].raw != PROPOSED.raw
     following.add(late)
-    await heard_all(following, late)
-    observe(log, following, FULFILLED)
+    await following.heard_all(late)
+    following.tell(FULFILLED)
     assert late.told == LIFE[1:3] and early.told == LIFE[:3]
 
 
@@ -278,15 +268,14 @@ def test_where_nobody_reads_the_ledger_none_is_kept(monkeypatch: pytest.MonkeyPa
         return observe_entry(ledger, entry)
 
     monkeypatch.setattr(Ledger, "observe", count)
-    log = Log.live(space="demo")
-    following, ears, reader = EntryFeed(log), Ears(), CallEars()
+    following, ears, reader = Feed(), Ears(), CallEars()
     following.add(ears)
-    observe(log, following, PROPOSED)
+    following.tell(PROPOSED)
     following.add(reader)
-    observe(log, following, FULFILLED)
+    following.tell(FULFILLED)
     assert observed == ["p", "r"], "each once"
     following.remove(reader)
-    observe(log, following, ANSWERED)
+    following.tell(ANSWERED)
     assert observed == ["p", "r"] and len(ears.heard) == 3
 
 
@@ -295,10 +284,9 @@ def test_an_envelope_that_the_ledger_cannot_take_harms_nobody(monkeypatch: pytes
         raise ValueError("nothing pleases it")
 
     monkeypatch.setattr(Ledger, "observe", fail)
-    log = Log.live(space="demo")
-    following, reader = EntryFeed(log), CallEars()
+    following, reader = Feed(), CallEars()
     following.add(reader)
-    observe(log, following, PROPOSED, record(2))
+    following.tell(PROPOSED, record(2))
     assert [entry.id for entry in reader.heard] == ["p", "e-2"] and not reader.changes
 
 
@@ -311,16 +299,15 @@ def test_who_reads_the_ledger_is_told_what_a_person_found_out() -> None:
         def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
             told.extend(change.what for change in changes if isinstance(change, Change))
 
-    log = Log.live(space="demo")
-    following = EntryFeed(log)
+    following = Feed()
     following.add(Reader())
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "pay", "arguments": {}}}
     error = {"code": -32000, "message": "its server ended", "data": {"code": "outcome_unknown"}}
     asked = {"from": "human", "to": ["till"], "kind": "mcp/request", "payload": call}
     lost = {"from": "till", "to": ["human"], "kind": "mcp/response", "correlation_id": ["e-1"]}
-    observe(log, following, record(1, **asked))
-    observe(log, following, record(2, **lost, payload={"jsonrpc": "2.0", "id": 1, "error": error}))
+    following.tell(record(1, **asked))
+    following.tell(record(2, **lost, payload={"jsonrpc": "2.0", "id": 1, "error": error}))
     assert told[-1] == "unknown"
     found = json.dumps({"request": "e-1", "to": ["till"], "happened": True})
-    observe(log, following, Record(3, START, "reported", "demo", "human", detail=found))
+    following.tell(Record(3, START, "reported", "demo", "human", detail=found))
     assert told[-1] == "resolved"

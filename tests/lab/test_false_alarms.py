@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import approve, eventually
 
 from mew_lab.errors import ToolFailed
 from mew_lab.lab.lab import Lab
+
+from ..bridge.real_servers import npm_server
+from .looking import approve, eventually
 
 Arguments = dict[str, Any]
 AUTHOR = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in (("NAME", "g"), ("EMAIL", "g@example.org"))}  # fmt: skip
@@ -132,6 +134,30 @@ def test_no_harmless_call_of_real_servers_and_of_the_lessons_warns(
             false[f"{n} {call}"] = warnings
     print(f"\nfalse alarms: {len(false)} of {len(calls)} harmless calls")
     assert len(calls) >= 48 and false == {}
+
+
+@pytest.mark.slow
+@pytest.mark.threat(29)
+@pytest.mark.timeout(300)
+def test_a_change_of_a_file_and_its_commit_by_an_agent_warn_at_no_step(job: Lab, folder: Path) -> None:
+    job.bridge("files", [*npm_server("@modelcontextprotocol/server-filesystem"), str(folder)])
+    plan = str(folder / "plan.txt")
+    steps: list[tuple[str, Arguments]] = [
+        ("files/write_file", {"path": plan, "content": "Peas\nLeeks\n"}),
+        ("files/edit_file", {"path": plan, "edits": [{"oldText": "Leeks", "newText": "Onions"}]}),
+        ("repo/git_add", {"repo_path": str(folder), "files": ["plan.txt"]}),
+        ("repo/git_commit", {"repo_path": str(folder), "message": "Plan the onions"}),
+    ]
+    boxes = {call[0]: warnings_of(job, call) for call in steps}
+    assert boxes == dict.fromkeys([tool for tool, _ in steps], ())
+    decided = [card for card in job.decisions.decided() if card.tool != "git_commit"]
+    assert [card.inside for card in decided if card.tool in ("write_file", "git_add")] == [
+        (("/payload/params/arguments/path", "garden"),),
+        (("/payload/params/arguments/repo_path", "garden"),),
+    ]
+    # What the server itself calls destructive is a word on the card, because what it would destroy is shown.
+    assert ["destructive" in card.hints for card in decided] == [True, True, False]
+    assert (folder / "plan.txt").read_text() == "Peas\nOnions\n"
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from looking import eventually, sent
 
 from mew_lab.errors import NotApproved
 from mew_lab.lab.decisions.cards import Card
@@ -17,6 +16,8 @@ from mew_lab.lab.decisions.gate import Gate
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
+
+from .looking import call, eventually, propose, sent
 
 
 @pytest.fixture(autouse=True)
@@ -156,20 +157,12 @@ def notes(lab: Lab) -> list[dict[str, Any]]:
     return [json.loads(record.detail) for record in lab.log.held if record.event == "decided"]
 
 
-def proposed(lab: Lab, **arguments: Any) -> Card:
-    bot = lab.seats.get("bot") or lab.join("bot")
-    pending = bot.call("notebook/add", arguments)
-    return eventually(
-        lambda: [one for one in lab.decisions.pending() if one.id == pending.id and one.is_read]
-    )[0]
-
-
 @pytest.mark.threat(36)
 @pytest.mark.ruling("R29")
 def test_ruling_29_a_click_in_a_lab_waits_for_the_arming_time_and_its_note_says_how_long(
     lab: Lab, adding: Callable[..., Any]
 ) -> None:
-    one = proposed(lab, a=1, b=2)
+    one = propose(lab, call(a=1, b=2))
 
     def click(view: str = "v1") -> str:
         press = lab.decisions.click(view)
@@ -217,7 +210,7 @@ def test_ruling_29_a_click_in_a_lab_waits_for_the_arming_time_and_its_note_says_
 def test_ruling_29_an_edit_is_clicked_where_the_edit_was_shown_and_the_proposal_where_that_was(
     lab: Lab, adding: Callable[..., Any]
 ) -> None:
-    one = proposed(lab, a=1, b=2)
+    one = propose(lab, call(a=1, b=2))
     assert lab.decisions.rows(one.id, "0" * 64) is None is lab.decisions.rows("p-9", one.digest)
     edit = lab.loop.call(lambda: lab.decisions.editing.review(one.id, [{"index": 1, "json": "40"}]))
     assert dict(lab.decisions.rows(one.id, edit.digest) or ())["/payload/params/arguments/b"] == "40"
@@ -250,7 +243,7 @@ def test_ruling_29_an_edit_is_clicked_where_the_edit_was_shown_and_the_proposal_
 def test_ruling_29_the_note_of_a_policy_holds_its_text_and_that_of_a_typed_approval_no_time(
     lab: Lab, adding: Callable[..., Any]
 ) -> None:
-    one, two, three = (proposed(lab, a=1, b=n) for n in range(3))
+    one, two, three = (propose(lab, call(a=1, b=n)) for n in range(3))
     assert one.digest[:8] in str(lab.proposals())
     lab.approve(one.id, digest=one.digest[:9].upper())
     with pytest.raises(NotApproved):
@@ -276,7 +269,7 @@ def test_ruling_29_the_receipts_for_a_space_elsewhere_stand_in_the_labs_own_log(
     lab: Lab, adding: Callable[..., Any], tmp_path: Any
 ) -> None:
     other = connect(lab.url, space="demo", token_file=lab.token_file(), as_id="human-2", name="two")
-    one = proposed(lab, a=1, b=2)
+    one = propose(lab, call(a=1, b=2))
     card = eventually(lambda: [found for found in other.decisions.pending() if found.id == one.id])[0]
     assert card.digest == one.digest and card.participants == () and card.request_id != one.request_id
     other.approve(other.proposals()[0])
@@ -299,7 +292,7 @@ def test_threat_35_a_card_whose_rows_do_not_say_the_request_is_approved_by_nobod
         return (yield from whole(request))[1:]
 
     monkeypatch.setattr(cards, "read_rows", without_the_first)
-    one = proposed(lab, a=1, b=2)
+    one = propose(lab, call(a=1, b=2))
     assert "do not state the request that would be sent" in one.refusal
     lab.decisions.record_shown(one.id, view="v", digest=one.digest)
     eventually(lambda: (lab.decisions.gate.on_screen(one) or 0.0) >= 0.5)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from looking import eventually, sent
 
 from mew_lab.errors import ConnectionLost, MewError, NoReply
 from mew_lab.lab.decisions.alike import AlikeCalls
@@ -36,6 +35,7 @@ from mew_lab.space import membership
 from mew_lab.views.roster.model import invite
 
 from ..conftest import examples
+from .looking import call, eventually, sent
 
 Adding = Callable[[int, int], Any]
 
@@ -304,19 +304,15 @@ def test_a_rule_for_alike_calls_ends_by_time_by_uses_and_with_its_tool() -> None
     alike.allow("bot", pattern, warnings=["odd"], minutes=None, uses=None)
     alike.end_of_tools("git", ["git_push"])
     assert find(repo=".")
-    alike.end_of_tools("git", ["git_log"])
+    alike.end_of_tools("git", ["add"])
     assert not find(repo=".")
-
-
-def call(tool: str = "git_log", **arguments: Any) -> dict[str, Any]:
-    return {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
 def test_it_names_the_method_the_tool_and_the_target() -> None:
     assert narrowest(("git",), call(repo=".", n=3), values=False) == {
         "kind": "mcp/request",
         "to": "git",
-        "payload": {"method": "tools/call", "params": {"name": "git_log"}},
+        "payload": {"method": "tools/call", "params": {"name": "add"}},
     }
 
 
@@ -371,8 +367,8 @@ def test_what_a_preview_names_is_what_it_permits(
 @pytest.mark.parametrize(
     ("payload", "params"),
     [
-        (call(), {"name": "git_log"}),
-        (call(opts={}), {"name": "git_log", "arguments": {"opts": {}}}),
+        (call(), {"name": "add"}),
+        (call(opts={}), {"name": "add", "arguments": {"opts": {}}}),
         ({"method": "resources/read", "params": {"uri": "a://b"}}, {"uri": "a://b"}),
         (
             {"method": "tools/call", "params": {"name": "a", "_meta": {"progressToken": 1, "t": "x"}}},

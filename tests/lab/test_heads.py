@@ -27,6 +27,8 @@ from mew_lab.log.log import open_log
 from mew_lab.log.prune import prune
 from mew_lab.space.events import Noted, Record
 
+from ..waiting import until
+
 pytestmark = pytest.mark.threat(44)
 
 
@@ -60,7 +62,6 @@ def test_a_lab_keeps_heads_that_a_verification_finds_again(tmp_path: Path) -> No
 
 def test_a_status_shows_eight_digits(tmp_path: Path) -> None:
     lab = up("demo", port=None)
-    assert lab.host is not None and lab.host.journal is not None
     rows = dict(lab.status().rows)
     assert rows["journal head"] == lab.host.journal.head.chain[:8].decode()
     lab.down()
@@ -120,9 +121,7 @@ async def test_a_head_is_kept_each_while_and_only_when_it_changed(tmp_path: Path
     await asyncio.sleep(0.05)
     assert len(file.read_text().splitlines()) == 1
     append()
-    async with asyncio.timeout(20):
-        while len(file.read_text().splitlines()) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: len(file.read_text().splitlines()) == 2)
     append()
     keeper.stop()
     assert [len(line.split(" ")) for line in file.read_text().splitlines()] == [5, 5, 5]
@@ -157,7 +156,6 @@ async def test_half_a_line_is_taken_away_and_a_readable_file_closed(tmp_path: Pa
 @pytest.mark.ruling("R31")
 def test_a_lab_goes_on_from_a_pruned_journal(tmp_path: Path) -> None:
     lab = up("demo")
-    assert lab.host is not None and lab.host.journal is not None
     lab.host.journal.rotate_at = 4000
     lab.enrol("bot", "proposer")
     lab.join("boss", can="admin")
@@ -181,7 +179,6 @@ def test_a_lab_goes_on_from_a_pruned_journal(tmp_path: Path) -> None:
     again = up(resume=journal)
     try:
         assert again.url == url
-        assert again.host is not None and again.host.core is not None
         now = {name: member.rights.texts for name, member in again.host.core.state.members.items()}
         assert now == state
         again.chat("after")
@@ -228,7 +225,6 @@ def unchained(lines: Lines) -> Lines:
 
 def another_run(lines: Lines) -> Lines:
     found = re.search(rb'\\"epoch\\":([0-9]+)', lines[0])
-    assert found is not None
     lines = [line.replace(b"%016x" % int(found[1]), b"%016x" % 12345) for line in lines]
     return altered(rb'epoch\\":[0-9]+', rb'epoch\\":12345')(lines)
 
@@ -515,7 +511,6 @@ def test_a_space_that_goes_on_from_a_moment_has_a_head_of_its_own_from_its_first
 ) -> None:
     journal, _ = revoked
     lab = up(resume=open_log(journal).at(9), port=None)
-    assert lab.host is not None and lab.host.journal is not None
     path = lab.host.journal.path
     lab.down()
     found = open_log(path).verify()
@@ -531,7 +526,6 @@ def past_of(profile: str) -> list[dict[str, object]]:
 @pytest.mark.ruling("R31")
 def test_prune_asks_and_shows_what_goes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     lab = up("demo", port=None)
-    assert lab.host is not None and lab.host.journal is not None
     lab.host.journal.rotate_at = 3000
     for n in range(20):
         lab.chat(f"message {n} " + "a" * 200)

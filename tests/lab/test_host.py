@@ -24,6 +24,8 @@ from mew_lab.log.reading import read_journal
 from mew_lab.protocol.filename import is_space_id
 from mew_lab.sdk.client import MEWClient
 
+from .looking import eventually
+
 SPACE = """
 space: {id: office, default_participant: boss}
 participants:
@@ -92,13 +94,9 @@ def journal_of(folder: Path) -> Path:
 def test_what_goes_wrong_with_a_program_stands_in_the_status_of_the_lab(tmp_path: Path) -> None:
     lab = up(a_file(tmp_path, SPACE + "  run: {command: no-such-program, auto_start: true}\n"), timeout=30)
 
-    async def told() -> None:
-        async with asyncio.timeout(20):
-            while not lab.faults:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-
-    lab.loop.run(told(), timeout=30, doing="waiting for the fault")
-    assert lab.faults[0].startswith("run: cannot be started: no-such-program: No such file or directory")
+    assert eventually(lambda: lab.faults)[0].startswith(
+        "run: cannot be started: no-such-program: No such file or directory"
+    )
 
 
 @pytest.mark.req("P-8.1-3")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import approve
 
 from mew_lab.errors import ConfigError, ProposalRejected, ToolFailed
 from mew_lab.lab import html_report
@@ -20,6 +19,8 @@ from mew_lab.lab.html_report import session_page
 from mew_lab.lab.lab import Lab
 from mew_lab.log.log import Log
 from mew_lab.space.events import Record
+
+from .looking import approve
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -114,8 +115,8 @@ def test_a_report_tells_decisions_calls_chat_and_messages(lab: Lab, adding: Any,
     read = check_is_harmless(page)
     assert "Session of demo" in read.text and "notebook" in section(page, "Participants")
     decisions = section(page, "Decisions")
-    assert re.search(r'<b class="good">Approved</b> by you after [\d.]+ m?s', decisions)
-    assert re.search(r'<b class="bad">Rejected</b> by you: unsafe after ', decisions)
+    assert re.search(r'<b class="good">Approved</b> by human after [\d.]+ m?s', decisions)
+    assert re.search(r'<b class="bad">Rejected</b> by human: unsafe after ', decisions)
     assert "automatically (policy “approve”)" in decisions
     assert "<b>Open</b>" in decisions
     assert '<b class="bad">Failed</b>' in decisions and "no water" in decisions

@@ -58,6 +58,7 @@ def test_each_module_can_be_the_first_one_that_is_imported(part: int) -> None:
 FIRST = (
     "mew_lab.lab.labs",
     "mew_lab.lab.pending",
+    "mew_lab.views.views",
     "mew_lab.views.panel.widget",
     "mew_lab.notebook.waiting",
 )

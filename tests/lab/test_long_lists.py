@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from looking import eventually
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -19,6 +18,8 @@ from mew_lab.lab.lab import Lab
 from mew_lab.protocol.envelope import MAX_MESSAGE
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import RpcError
+
+from .looking import eventually
 
 SERVER = """
 import json, sys

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from looking import eventually
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -27,6 +26,8 @@ from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
+
+from .looking import call, eventually, propose
 
 pytestmark = pytest.mark.ruling("R32")
 
@@ -63,7 +64,6 @@ def test_two_labs_a_policy_a_program_a_terminal_and_gates_execute_each_proposal_
     def count(n: int) -> int:
         "Counts."
         request = ASKED.get()
-        assert request is not None
         executed.update(request.correlation_id)
         if not request.correlation_id:
             by_right[n] += 1
@@ -274,13 +274,7 @@ def test_the_receipt_of_a_space_elsewhere_says_that_a_rejection_was_disregarded(
 
 def _proposed(lab: Lab, n: int) -> str:
     """A proposal whose proposer neither goes on asking nor gives up."""
-    bot = lab.seats.get("bot") or lab.join("bot")
-    payload = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": n, "b": 4}}}
-    id = bot.run(
-        bot.participant.send_accepted({"kind": "mcp/proposal", "to": ["notebook"], "payload": payload})
-    ).id
-    _card(lab, id)
-    return id
+    return propose(lab, call(a=n, b=4)).id
 
 
 async def _resilient(bot: MEWParticipant) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from looking import eventually, sent
 
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.outcomes import Outcomes
@@ -17,6 +16,7 @@ from mew_lab.ledger.calls import MAX_ANSWERS
 from mew_lab.protocol.envelope import Envelope
 
 from ..ledger.book import Book
+from .looking import eventually, sent
 
 CALL = {"method": "tools/call", "params": {"name": "rm", "arguments": {"n": 1}}}
 
@@ -67,7 +67,6 @@ class Desk:
         for envelope in envelopes:
             self.book.observe(envelope)
             proposal = self.book.get("p")
-            assert proposal is not None
             if envelope.kind == "mcp/request":
                 mine, believed = envelope.sender == "human", proposal.fulfilment == envelope.id
                 self.outcomes.note_request(self.card, envelope, mine=mine, believed=believed)

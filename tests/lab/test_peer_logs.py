@@ -28,7 +28,8 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.peer_files import DECISIONS, HISTORY
 from mew_lab.protocol.token import Token
 
-from ..faults.conftest import ENVIRONMENT, Ear, chat, until
+from ..faults.conftest import ENVIRONMENT, Ear, chat
+from ..waiting import alive, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are killed by signals here")
 PEOPLE = {name: {"capabilities": [{"kind": "*"}]} for name in ("ada", "bob", "cyd")}
@@ -189,8 +190,7 @@ async def test_what_it_cannot_replay_is_said_and_it_stays_ended(begin: Begin) ->
     with one.journal.path.open("ab") as file:
         file.write(b"\n{}\n")
     await until(lambda: one.logs.pid is None)
-    await until(lambda: one.faults)
-    assert one.faults[0].startswith(
+    assert (await until(lambda: one.faults))[0].startswith(
         "the log files of the peers are not written any more: Cannot read the journal"
     )
     assert len(one.faults) == 1
@@ -228,7 +228,7 @@ async def test_one_that_does_not_end_in_time_is_ended_and_the_next_one_writes_wh
     one.say(20)
     pid = one.logs.pid
     await one.end()
-    assert gone(pid) and one.logs.pid is None
+    assert not alive(pid) and one.logs.pid is None
     assert len(one.faults) == 1 and "the time limit was reached" in one.faults[0]
     later = Journal(tmp_path / "later.jsonl")
     again = PeerLogs(
@@ -307,19 +307,15 @@ async def follower_killed(one: Site, times: int, dice: random.Random) -> None:
     assert one.text().count("\n") > times * 20
 
 
-@pytest.mark.timeout(120)
-async def test_killed_three_times_under_load_no_line_is_missing_and_none_is_there_twice(begin: Begin) -> None:
-    seed = secrets.randbits(32)
-    print(f"seed {seed}")
-    await follower_killed(await begin(longest_delay=0.01), 3, random.Random(seed))
+KILLS = [3, pytest.param(50, marks=pytest.mark.slow)]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_killed_fifty_times_under_load_no_line_is_missing_and_none_is_there_twice(begin: Begin) -> None:
+@pytest.mark.parametrize("kills", KILLS)
+async def test_killed_under_load_no_line_is_missing_and_none_is_there_twice(begin: Begin, kills: int) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
-    await follower_killed(await begin(longest_delay=0.01), 50, random.Random(seed))
+    await follower_killed(await begin(longest_delay=0.01), kills, random.Random(seed))
 
 
 SPACE = {"space": {"id": "demo"}, "participants": PEOPLE}
@@ -342,7 +338,6 @@ class Served:
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         made = cls(process, folder)
-        assert process.stdout is not None
         async with asyncio.timeout(30):
             while line := (await process.stdout.readline()).decode():
                 if line.startswith("space "):
@@ -437,13 +432,6 @@ async def test_a_script_that_looks_right_after_an_answer_finds_the_line_in_twent
     assert missing == [[]] * 20 and len(ears) == 2
 
 
-def gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split(") ")[-1].startswith("Z")
-    except OSError:
-        return True
-
-
 async def gateway_killed(folder: Path, times: int, dice: random.Random) -> None:
     """Kills the gateway, the follower or both, in the middle of a load; then ends in order, and compares."""
     for round_ in range(times + 1):
@@ -472,8 +460,8 @@ async def gateway_killed(folder: Path, times: int, dice: random.Random) -> None:
                 served.process.kill()
                 await served.process.wait()
         if dice.random() < 0.5:  # else the next one begins while the last is still writing
-            await until(lambda pids=pids: all(map(gone, pids)))
-    await until(lambda: all(map(gone, pids)))
+            await until(lambda pids=pids: not any(map(alive, pids)))
+    await until(lambda: not any(map(alive, pids)))
     texts = {HISTORY: "", DECISIONS: ""}
     journals = sorted((folder / ".mew" / "demo").glob("*.jsonl"))
     assert len(journals) == times + 1
@@ -493,17 +481,9 @@ async def gateway_killed(folder: Path, times: int, dice: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children are found by /proc")
-@pytest.mark.timeout(180)
-async def test_a_gateway_killed_three_times_has_all_lines_written_after_it(tmp_path: Path) -> None:
-    seed = secrets.randbits(32)
-    print(f"seed {seed}")
-    await gateway_killed(tmp_path, 3, random.Random(seed))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="children are found by /proc")
 @pytest.mark.timeout(1200)
-async def test_a_gateway_killed_fifty_times_has_all_lines_written_after_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [3, 50])
+async def test_a_gateway_that_is_killed_has_all_lines_written_after_it(tmp_path: Path, kills: int) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
-    await gateway_killed(tmp_path, 50, random.Random(seed))
+    await gateway_killed(tmp_path, kills, random.Random(seed))

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import eventually
 
 import mew_lab
 from mew_lab.errors import LocalProtocolError
 from mew_lab.lab.call_check import misfits
 from mew_lab.lab.decisions.pinned_tools import MOST_CHECKED, MOST_SCHEMA
 from mew_lab.lab.lab import Lab
+
+from .looking import eventually
 
 ODD = str(Path(__file__).resolve().parents[1] / "bridge" / "odd_server.py")
 

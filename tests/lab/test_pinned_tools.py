@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from looking import approve, eventually, sent
-from mail import CALL, Mail, tool
 
 from mew_lab.lab.decisions import reading_queue
 from mew_lab.lab.decisions.pinned_tools import rests_on
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.tools import ToolBox
+
+from .looking import approve, eventually, sent
+from .mail import CALL, Mail, tool
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import approve, eventually
 
 from mew_lab.agent.models import ScriptedModel
 from mew_lab.errors import MewError, NotApproved
@@ -20,6 +19,7 @@ from mew_lab.lab.labs import up
 from mew_lab.sdk.tools import RpcError
 
 from ..failing import How, failing
+from .looking import approve, eventually
 
 FULL = Path(__file__).parent.parent / "bridge" / "full_server.py"
 HEADLESS = "MEW_LAB_DECIDE"

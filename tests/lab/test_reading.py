@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from looking import eventually
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions import cards, reading_queue
@@ -30,6 +29,8 @@ from mew_lab.views.approvals.widget import ApprovalsView
 from ..ledger.book import Book
 from ..protocol.large_values import LARGE
 from ..views.pages import Page
+from ..waiting import until
+from .looking import call, eventually, propose
 
 pytestmark = [pytest.mark.threat(54), pytest.mark.threat(37)]
 
@@ -72,15 +73,9 @@ async def read_in_slices(*readings: tuple[str, Steps[Any]]) -> list[tuple[str, A
     queue, done = ReadingQueue(), list[tuple[str, Any]]()
     for n, (who, steps) in enumerate(readings):
         queue.add(who, n, steps, lambda result, who=who: done.append((who, result)), size=10_000)
-    await at_end(queue)
+    await until(lambda: not len(queue), within=200)
     assert len(done) == len(readings)
     return done
-
-
-async def at_end(queue: ReadingQueue) -> None:
-    async with asyncio.timeout(200):
-        while len(queue):  # noqa: ASYNC110 - it tells nobody that it is empty
-            await asyncio.sleep(0.001)
 
 
 @given(value=LARGE)
@@ -140,7 +135,7 @@ async def test_a_text_of_a_participant_that_sends_too_much_is_left_unread(slow: 
         send("eve", f"large {nth}", 100_000)
     send("eve", "small", 100)  # read in any case
     send("bot", "its first", 100_000)
-    await at_end(queue)
+    await until(lambda: not len(queue), within=200)
     assert (left, read) == (["large 1", "large 2"], ["large 0", "small", "its first"])
 
 
@@ -155,9 +150,7 @@ async def test_a_participant_that_has_to_wait_for_time_delays_nobody_else(slow: 
     await asyncio.sleep(0.05)  # by now it waits, for years
     slow.undo()
     queue.add("bot", 2, count_to(1000), lambda _: done.append("bot"), size=10_000)
-    async with asyncio.timeout(60):
-        while "bot" not in done:  # noqa: ASYNC110 - it tells nobody when it is read
-            await asyncio.sleep(0.001)
+    await until(lambda: "bot" in done)
     queue.close()
     assert not len(queue)
 
@@ -167,18 +160,14 @@ async def test_a_participant_that_has_to_wait_for_time_delays_nobody_else(slow: 
 BIG = {"a": [n + 1000.5 for n in range(700)]}
 
 
-def propose(lab: Lab, id: str, arguments: dict[str, Any]) -> Card:
-    seat = lab.seats.get("bot") or lab.join("bot")
-    payload = {"method": "tools/call", "params": {"name": "add", "arguments": arguments}}
-    draft = {"kind": "mcp/proposal", "id": id, "to": ["notebook"], "payload": payload}
-    seat.run(seat.participant.send_accepted(draft))
-    return eventually(lambda: next((card for card in lab.decisions.pending() if card.id == id), None))
+def begin(lab: Lab, id: str, arguments: dict[str, Any]) -> Card:
+    """What the bot proposes, whether it was read or not."""
+    return propose(lab, call(**arguments), id=id, read=False)
 
 
 def shown_digest(lab: Lab, id: str) -> str:
     """The digest that the card of a proposal will have."""
     proposal = lab.seats["bot"].participant.proposals.get(id)
-    assert proposal is not None
     return proposal.digest
 
 
@@ -188,7 +177,7 @@ def card_of(lab: Lab, id: str) -> Card:
 
 def test_a_card_that_is_being_read_is_decided_by_nothing(lab: Lab, slow: pytest.MonkeyPatch) -> None:
     slow.setattr("mew_lab.lab.decisions.text.READ_WITHIN", 0.01)
-    card = propose(lab, "p1", BIG)
+    card = begin(lab, "p1", BIG)
     assert (card.state, card.is_open, card.can_be_approved, card.arguments) == ("reading", True, False, ())
     assert "being read" in str(lab.proposals())
     true = shown_digest(lab, "p1")
@@ -224,7 +213,7 @@ def test_a_card_that_is_being_read_is_decided_by_nothing(lab: Lab, slow: pytest.
 def test_a_page_decides_no_card_that_is_being_read_alone_or_in_a_batch(
     lab: Lab, slow: pytest.MonkeyPatch, decision: str
 ) -> None:
-    propose(lab, "p1", BIG)
+    begin(lab, "p1", BIG)
     view = ApprovalsView(lab.decisions)
     page = Page(view)
     try:
@@ -245,7 +234,7 @@ def test_a_page_decides_no_card_that_is_being_read_alone_or_in_a_batch(
 def test_a_proposal_that_is_withdrawn_while_it_is_being_read_leaves_nothing_behind(
     lab: Lab, slow: pytest.MonkeyPatch
 ) -> None:
-    propose(lab, "p1", BIG)
+    begin(lab, "p1", BIG)
     seat = lab.seats["bot"]
     withdrawal = {"kind": "mcp/withdraw", "correlation_id": ["p1"], "payload": {"reason": "other"}}
     seat.run(seat.participant.send_accepted(withdrawal))
@@ -258,11 +247,11 @@ def test_a_proposal_that_is_withdrawn_while_it_is_being_read_leaves_nothing_behi
 def test_what_was_listed_while_it_was_being_read_approves_nothing_afterwards(
     lab: Lab, slow: pytest.MonkeyPatch
 ) -> None:
-    early = propose(lab, "p1", BIG)
+    early = begin(lab, "p1", BIG)
     listed = lab.proposals()[0]
     assert "being read" in str(listed)
     slow.undo()
-    propose(lab, "p2", BIG)  # whose reading has the first one read, too
+    begin(lab, "p2", BIG)  # whose reading has the first one read, too
     eventually(lambda: card_of(lab, "p1").is_read)
     unseen = lab.decisions.carry_out("p1", digest="", decision="approve")
     with pytest.raises(NotApproved):
@@ -309,13 +298,13 @@ TYPED: list[Callable[[Lab, str, str], Any]] = [
 def test_a_typed_decision_waits_until_the_proposal_was_read(
     lab: Lab, slow: pytest.MonkeyPatch, verb: str, name: int
 ) -> None:
-    propose(lab, "first", BIG)
+    begin(lab, "first", BIG)
     end = waits(lab, slow, lambda: TYPED[name](lab, verb, "first"))
     assert not end.done()
     lab.chat("the loop serves others meanwhile")
     assert not end.done() and card_of(lab, "first").state == "reading"
     slow.undo()
-    propose(lab, "second", BIG)  # whose reading has the first one read, too
+    begin(lab, "second", BIG)  # whose reading has the first one read, too
     if verb == "reject":
         assert "Rejected" in str(end.result(60))
         return
@@ -331,10 +320,10 @@ def test_a_typed_decision_waits_until_the_proposal_was_read(
 def test_what_one_typed_approval_shows_is_no_consent_of_those_that_were_typed_before(
     lab: Lab, slow: pytest.MonkeyPatch
 ) -> None:
-    propose(lab, "p1", BIG)
+    begin(lab, "p1", BIG)
     ends = [waits(lab, slow, lambda: lab.approve("p1")) for _ in range(3)]
     slow.undo()
-    propose(lab, "p2", BIG)  # whose reading has the first one read, too
+    begin(lab, "p2", BIG)  # whose reading has the first one read, too
     for end in ends:
         with pytest.raises(NotApproved, match="repeat the command") as shown:
             end.result(60)
@@ -353,17 +342,17 @@ def test_a_typed_approval_ends_with_the_proposal_that_it_waits_for(
         "rejected": (bob, {"kind": "mcp/reject", "payload": {"reason": "unsafe"}}),
     }
     for state, (by, draft) in drafts.items():
-        propose(lab, state, BIG)
+        begin(lab, state, BIG)
         end = waits(lab, slow, lambda state=state: lab.approve(state))
         assert not end.done()
         by.run(by.participant.send_accepted({**draft, "correlation_id": [state]}))
         with pytest.raises(MewError, match=state):
             end.result(60)
-    propose(lab, "left", BIG)
+    begin(lab, "left", BIG)
     end = waits(lab, slow, lambda: lab.approve("left"))
     assert not end.done()
     lab.leave("bot")
-    propose(lab, "left", {"b": 1})
+    begin(lab, "left", {"b": 1})
     with pytest.raises(MewError, match="another proposal"):
         end.result(60)
     assert card_of(lab, "left").is_open
@@ -372,9 +361,8 @@ def test_a_typed_approval_ends_with_the_proposal_that_it_waits_for(
 def test_what_others_decide_while_it_is_being_read_ends_it(lab: Lab, slow: pytest.MonkeyPatch) -> None:
     bob = lab.join("bob", "human")
     for id in ("p1", "p2"):
-        propose(lab, id, BIG)
+        begin(lab, id, BIG)
     said = lab.seats["bot"].participant.proposals.get("p1")
-    assert said is not None
     request = {"kind": "mcp/request", "to": ["notebook"], "correlation_id": ["p1"], "payload": said.payload}
     rejection = {"kind": "mcp/reject", "correlation_id": ["p2"], "payload": {"reason": "unsafe"}}
     for draft in (request, rejection):
@@ -384,7 +372,7 @@ def test_what_others_decide_while_it_is_being_read_ends_it(lab: Lab, slow: pytes
     with pytest.raises(MewError, match="being read"):
         lab.approve("p2", despite="rejected")
     slow.undo()
-    propose(lab, "p3", BIG)  # whose reading has the others read, too
+    begin(lab, "p3", BIG)  # whose reading has the others read, too
     eventually(lambda: card_of(lab, "p2").is_read)
     assert (card_of(lab, "p2").state, card_of(lab, "p2").can_be_approved) == ("rejected", True)
     eventually(lambda: most_unread(lab) == 0)
@@ -397,14 +385,14 @@ def test_a_rejection_stands_where_the_rest_cannot_be_read(lab: Lab, slow: pytest
 
     slow.setattr(cards, "read_values", read_values)
     bob = lab.join("bob", "human")
-    propose(lab, "p1", BIG)
+    begin(lab, "p1", BIG)
     rejection = {"kind": "mcp/reject", "correlation_id": ["p1"], "payload": {"reason": "unsafe"}}
     bob.run(bob.participant.send_accepted(rejection))
     rejected = eventually(lambda: (card := card_of(lab, "p1")).state == "rejected" and card)
     assert card_data(rejected, me="human")["rejected"] == ""  # the page offers no second yes yet
     slow.undo()
     slow.setattr(cards, "read_values", read_values)
-    propose(lab, "p2", BIG)  # whose reading has the other read, too
+    begin(lab, "p2", BIG)  # whose reading has the other read, too
     card = eventually(lambda: (card := card_of(lab, "p1")).refusal and card)
     assert (card.state, card.by, card.decided_at, card.rejected) == (
         "rejected",
@@ -416,7 +404,7 @@ def test_a_rejection_stands_where_the_rest_cannot_be_read(lab: Lab, slow: pytest
 
 
 def test_a_lab_that_goes_down_reads_no_further(lab: Lab, slow: pytest.MonkeyPatch) -> None:
-    propose(lab, "p1", BIG)
+    begin(lab, "p1", BIG)
     lab.down()
     slow.undo()
     assert most_unread(lab) == 0
@@ -434,7 +422,7 @@ def test_a_large_proposal_is_judged_by_a_policy_once_it_was_read(lab: Lab) -> No
         judged.append((card.state, len(card.arguments)))
 
     lab.decide = Policy("looks", look)
-    propose(lab, "p1", BIG)
+    begin(lab, "p1", BIG)
     card = eventually(lambda: card_of(lab, "p1") if card_of(lab, "p1").is_read else None)
     assert card.state == "open" and ("/payload/params/arguments/a", json.dumps(BIG["a"])) in card.arguments
     eventually(lambda: judged)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import approve, eventually
 
 from mew_lab.cli.join import obey
 from mew_lab.errors import MewError, NotApproved
@@ -17,6 +16,8 @@ from mew_lab.lab.labs import connect
 from mew_lab.log.log import open_log
 from mew_lab.log.receipts import CheckedRequest
 from mew_lab.sdk.tools import RpcError
+
+from .looking import approve, eventually
 
 Adding = Callable[[int, int], Any]
 CALL = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -85,11 +86,9 @@ def test_a_request_into_a_space_elsewhere_has_its_receipt_in_the_log_of_the_lab_
     for log in (far.log, open_log(tmp_path / "far.jsonl")):
         found = log.verify().consents
         [one] = found.consented
-        assert one.receipt is not None
         assert (one.proposal, one.receipt.note.how, found.without) == (pending.id, "typed", ())
     found = eventually(lambda: reported(lab))
     [one] = found
-    assert one.receipt is not None
     note = one.receipt.note
     assert (one.proposal, one.sender, note.how, note.by, note.on_screen) == (
         pending.id,
@@ -119,7 +118,6 @@ def test_an_approval_by_a_script_is_reported_as_one(lab: Lab, adding: Adding, wh
     seat.run(seat.participant.approve(pending.id))
     assert str(pending.result(10)) == "3"
     [one] = eventually(lambda: reported(lab))
-    assert one.receipt is not None
     assert (one.receipt.note.how, one.receipt.note.digest, one.receipt.decider) == (
         "script",
         "",
@@ -213,7 +211,6 @@ def test_what_a_person_found_out_about_an_unknown_call_is_on_record_in_its_name(
     assert told == f"Recorded in your name, human: it {'happened' if happened else 'did not happen'}"
     eventually(lambda: state_of(lab, id) == "resolved")
     found = lab.me.participant.ledger.calls.requests.get(id)
-    assert found is not None and found.resolution is not None
     assert found.resolution[:] == (happened, "human", "the invoice is there")
     lab.save(tmp_path / "saved.jsonl")
     for log in (lab.log, open_log(tmp_path / "saved.jsonl")):

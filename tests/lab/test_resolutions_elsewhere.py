@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from looking import eventually
 
 from mew_lab.errors import MewError, OutcomeUnknown
 from mew_lab.lab.lab import Lab
@@ -21,6 +20,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import unknown_outcome_error
 
 from ..conftest import examples
+from .looking import eventually
 from .test_unknown_after_restart import Process
 
 pytestmark = [pytest.mark.ruling("R35", "R42"), pytest.mark.timeout(120)]
@@ -69,7 +69,6 @@ class Shop:
         """Starts both executors, again where they ran before."""
         if "near" in self.lab.seats:
             self.lab.leave("near")
-            assert self.far is not None
             self.run(self.far.stop())
         near = self.lab.join("near", can="tool")
         self.lab.loop.call(lambda: self.tills["near"].offer(near.participant))
@@ -89,7 +88,6 @@ class Shop:
     def break_link(self) -> None:
         """Breaks the connection of the executor elsewhere, and waits until it is back."""
         lab, admitted = self.lab, self.admitted
-        assert lab.host is not None
         gateway = lab.host.gateway
         peer = eventually(lambda: lab.loop.call(lambda: gateway.holder("demo", "far")))
         lab.loop.call(lambda: peer.close(1012, "a test"))
@@ -195,7 +193,6 @@ def test_a_bridge_elsewhere_pays_again_once_a_person_said_that_it_did_not_pay(
                 lab.call("bank/pay", {"amount": 7}).result(20)
         lab.resolve(lost, happened=False, note="the account shows nothing")
         if fate == "its gateway starts again":
-            assert lab.host is not None and lab.host.journal is not None
             path = lab.host.journal.path
             lab.down()
             bank.kill_only()
@@ -228,7 +225,6 @@ def test_a_request_that_its_sender_cancels_while_the_executor_asks_is_not_execut
         )
         sent = me.client.post({"kind": "mcp/request", "to": ["near"], "payload": payload})
         me.client.post({"kind": "mcp/request", "to": ["near"], "payload": cancel})
-        assert sent is not None
         return sent.id
 
     id = shop.run(both())

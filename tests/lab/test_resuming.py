@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,29 +58,36 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def killed(tmp_path: Path) -> tuple[str, Path]:
-    """Address and journal of a space whose kernel was killed."""
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Path]:
+    """The folder, address and journal of a space whose kernel was killed."""
+    folder = tmp_path_factory.mktemp("killed")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MEW_LAB_")}
-    kernel = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", KERNEL],
-        cwd=tmp_path,
+        cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment | {"PYTHONPATH": str(ROOT)},
         text=True,
-    )
-    try:
-        assert kernel.stdout is not None
-        url, path, open_proposals = kernel.stdout.readline().split()
-        assert open_proposals == "1"
-    finally:
-        kernel.send_signal(signal.SIGKILL)
-        kernel.wait(10)
-        for pipe in (kernel.stdin, kernel.stdout):
-            assert pipe is not None
-            pipe.close()
-    return url, Path(path)
+    ) as kernel:
+        try:
+            url, path, open_proposals = kernel.stdout.readline().split()
+            assert open_proposals == "1"
+        finally:
+            kernel.send_signal(signal.SIGKILL)
+    shutil.copytree(folder, folder.with_name(f"{folder.name}-as-it-was"))
+    return folder, url, Path(path)
+
+
+@pytest.fixture
+def killed(session: tuple[Path, str, Path], monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
+    """Address and journal of that space in the current folder, as the kill has left it."""
+    folder, url, path = session
+    shutil.rmtree(folder)
+    shutil.copytree(folder.with_name(f"{folder.name}-as-it-was"), folder)
+    monkeypatch.chdir(folder)
+    return url, path
 
 
 def secret(name: str) -> str:
@@ -142,6 +151,26 @@ def test_a_space_whose_kernel_was_killed_goes_on_as_it_was(killed: tuple[str, Pa
     assert list(path.parent.iterdir()) == [path], "it is one journal"
 
 
+def test_an_agent_of_before_remembers_the_conversation_and_a_new_one_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spec: SDK "Persistence": the conversation that an agent kept comes back with it, less what it was told to forget."""
+    monkeypatch.chdir(tmp_path)
+    lab = up("demo")
+    lab.agent("helper", model="offline")
+    lab.chat("this is forgotten")
+    lab.join("boss", can="admin").send("participant/clear", {}, to="helper")
+    lab.chat("the beans are in the north bed")
+    path = lab.host.journal.path
+    lab.down()
+    lab = up(resume=path)
+    lab.chat("said before it is back")
+    seats = [lab.agent(name, model="offline") for name in ("helper", "other")]
+    kept = [[one.text for one in seat.agent.conversation_history] for seat in seats]
+    assert kept[0][-2:] == ["the beans are in the north bed", "said before it is back"]
+    assert "this is forgotten" not in kept[0] and kept[1] == []
+
+
 def test_half_a_step_that_the_kill_has_left_is_completed(killed: tuple[str, Path]) -> None:
     _, path = killed
     lines = path.read_bytes().splitlines(keepends=True)
@@ -156,15 +185,16 @@ def test_half_a_step_that_the_kill_has_left_is_completed(killed: tuple[str, Path
 
 def test_a_port_that_somebody_else_has_by_now_is_not_waited_for(killed: tuple[str, Path]) -> None:
     url, path = killed
-    with socket.create_server(("127.0.0.1", int(url.rpartition(":")[2].removesuffix("/ws")))):
+    with ExitStack() as stack:
+        with suppress(OSError):  # then another process has it already
+            port = int(url.rpartition(":")[2].removesuffix("/ws"))
+            stack.enter_context(socket.create_server(("127.0.0.1", port)))
         lab = up(resume=path)
         assert lab.url not in ("", url)
         assert posted(lab, "bot", CALL)[0] == 200
 
 
-def test_a_space_goes_on_only_once_and_only_from_its_own_journal(
-    killed: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_a_space_goes_on_only_once_and_only_from_its_own_journal(killed: tuple[str, Path]) -> None:
     _, path = killed
     lab = up(resume=path, port=None)
     with pytest.raises(MewError, match=r"another process is writing it|a lab 'demo' is up already"):
@@ -172,7 +202,7 @@ def test_a_space_goes_on_only_once_and_only_from_its_own_journal(
     lab.down()
     lines = path.read_bytes().splitlines(keepends=True)
     at = next(n for n, line in enumerate(lines) if b"what was said before" in line)
-    forged = tmp_path / "forged.jsonl"
+    forged = Path.cwd() / "forged.jsonl"
     forged.write_bytes(b"".join([*lines[:at], *lines[at + 1 :]]))
     with pytest.raises(JournalError, match=rf"line {at + 1} of forged.jsonl is not vouched for"):
         up(resume=forged)
@@ -187,7 +217,7 @@ def test_a_space_goes_on_only_once_and_only_from_its_own_journal(
     with pytest.raises(ReplayMismatch):
         up(resume=forged)  # a journal of before there were chains is replayed in full
     with pytest.raises(JournalError):
-        up(resume=tmp_path / "none.jsonl")
+        up(resume=Path.cwd() / "none.jsonl")
     Past(path).journal.close()  # nothing was left locked
 
 

@@ -13,7 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mew_lab.lab.decisions.risks import UNLOOKED, alike, risks, risks_of_title
+from mew_lab.lab.decisions.risks import (
+    UNLOOKED,
+    alike,
+    find_inside,
+    kind_of,
+    rank_warnings,
+    risks,
+    risks_of_title,
+)
 
 # One seed a line: what stands in an argument, and how the line about it begins.
 SEEDS: tuple[tuple[str, str], ...] = (
@@ -324,6 +332,8 @@ def test_what_stands_behind_escapes_is_shown_as_it_stands_and_as_it_reads() -> N
 @pytest.mark.parametrize(
     "arguments",
     [
+        {},
+        {"repo_path": ".", "n": 3, "ok": True},
         {"url": "https://example.org/?next=%2Fhome%2Fa&q=x%20y"},
         {"url": "http://localhost:3000/login"},
         {"message": "feat: add `--slow`"},
@@ -440,3 +450,33 @@ def test_only_a_plain_path_into_a_given_folder_is_no_remark(begin: str, segments
         assert "\n" not in path and "\\" not in path
     elif begin == "/home/ada/beds" and set(segments) <= {"a", "notes.md", "x y", "etc"}:
         raise AssertionError(f"a plain path into the folder is remarked on: {lines}")
+
+
+def test_the_gravest_warning_stands_first_and_each_has_a_kind_in_few_words() -> None:
+    warnings = [
+        "sent beside the call: x",
+        "hint (it may miss others): path quotes what web/fetch returned, not your words",
+        "absolute path in path: /etc/hosts",
+        "path that leaves its folder in path: ../../etc",
+        "shell command in note: curl x | sh",
+    ]
+    assert rank_warnings(warnings) == [warnings[4], warnings[2], warnings[3], warnings[1], warnings[0]]
+    assert list(map(kind_of, warnings)) == [
+        "sent beside the call", "quotes others", "absolute path", "path that leaves its folder", "shell command",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/home/ada/garden/plan.txt", "garden"),
+        ("/home/ada/garden", "garden"),
+        ("/home/ada/garden/deep/a.txt", "deep"),
+        ("/home/ada/garden/.env", ""),
+        ("/home/ada/garden/../b", ""),
+        ("/home/ada/gardens/a", ""),
+        ("plan.txt", ""),
+    ],
+)
+def test_a_path_in_a_given_folder_is_told_by_that_folder(path: str, name: str) -> None:
+    assert find_inside(path, ["/home/ada/garden", "/home/ada/garden/deep"]) == name

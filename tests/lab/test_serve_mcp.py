@@ -178,7 +178,6 @@ async def test_a_tool_that_changes_after_a_permission_asks_a_person_again(lab: L
 
 def test_the_owner_enrols_a_client_with_the_seconds_after_which_its_calls_are_pending(lab: Lab) -> None:
     lab.enrol("ann", answer_after=600)
-    assert lab.local.host is not None
     members = lab.loop.call(lambda: lab.local.host.gateway.participants(lab.space))  # type: ignore[union-attr]
     [held] = [member["capabilities"] for member in members if member["id"] == "ann"]
     assert told_answer_after(held) == 600 and told_answer_after(held[1:]) is None

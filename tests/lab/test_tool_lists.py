@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from looking import eventually, sent
-from mail import Mail, tool
 
 from mew_lab.lab.decisions import pinned_tools
 from mew_lab.lab.decisions.pinned_tools import FORGOTTEN, PinnedTools
@@ -21,6 +19,8 @@ from mew_lab.protocol.steps import finish
 from mew_lab.sdk.client import MEWClient
 
 from ..conftest import examples
+from .looking import eventually, sent
+from .mail import Mail, tool
 
 pytestmark = pytest.mark.threat(52)
 

@@ -7,13 +7,14 @@ import random
 from typing import Any
 
 import pytest
-from looking import approve
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.risks import risks
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.training import ANSWER, FAMILIES, HARMLESS, Training
+
+from .looking import approve
 
 
 def planted(training: Training) -> dict[str, str]:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from looking import eventually
 
 from mew_lab.errors import ConfigError, NotApproved, OutcomeUnknown
 from mew_lab.lab.decisions.policies import Policy
@@ -29,6 +28,7 @@ from mew_lab.sdk.tools import unknown_outcome_error
 from mew_lab.space.events import Record
 
 from ..conftest import examples
+from .looking import eventually
 
 pytestmark = [pytest.mark.ruling("R35"), pytest.mark.timeout(120)]
 
@@ -70,7 +70,6 @@ def killed(tmp_path: Path) -> tuple[Path, dict[str, str]]:
         text=True,
     ) as kernel:
         try:
-            assert kernel.stdout is not None
             path, ids = json.loads(kernel.stdout.readline())
         finally:
             kernel.send_signal(signal.SIGKILL)
@@ -230,7 +229,7 @@ class Process:
             stderr=subprocess.DEVNULL,
         )
         # A process loads its libraries first, which takes long on a busy machine.
-        eventually(lambda: "bank" in self.lab.me.participant.client.participants, deadline=60.0)
+        eventually(lambda: "bank" in self.lab.me.participant.client.participants, within=60.0)
 
     def kill_only(self) -> None:
         """Kills the process; nobody waits until the space knows it."""

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import eventually
 
 from mew_lab.errors import CannotWait, NotApproved, OutcomeUnknown, StillRunning, ToolFailed
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.notebook.waiting import before_wait
 from mew_lab.views.approvals.model import card_data, outcome_line
+
+from .looking import eventually
 
 pytestmark = [pytest.mark.ruling("R35"), pytest.mark.timeout(120)]
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from looking import eventually, sent
 
 from mew_lab.gateway.config import SpaceConfig
 from mew_lab.gateway.gateway import Gateway
@@ -18,6 +17,8 @@ from mew_lab.lab.labs import connect
 from mew_lab.lab.loop import the_loop
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.client import MEWClient
+
+from .looking import eventually, sent
 
 UNSHOWN = [
     {"method": "tools/call", "params": []},

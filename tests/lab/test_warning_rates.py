@@ -34,12 +34,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mew_lab.lab.decisions.cards import read_card, unread_card
-from mew_lab.lab.decisions.sources import Sources
-from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.steps import finish
-
-from ..ledger.book import Book
+from .looking import call
+from .test_cards import card_from
 
 CORPUS = json.loads(Path(__file__).with_name("labelled_calls.json").read_text())
 SERVERS, HARMLESS, HARMFUL = CORPUS["servers"], CORPUS["harmless"], CORPUS["harmful"]
@@ -56,24 +52,8 @@ class Rate(NamedTuple):
 
 def warnings_of(target: str, tool: str, arguments: dict[str, Any]) -> tuple[str, ...]:
     """What the card of a proposal warns of, but for what the tool says of itself and for quotes of others."""
-    book = Book()
-    call = {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-    book.observe(
-        Envelope.of({"id": "p", "from": "bot", "kind": "mcp/proposal", "to": [target], "payload": call})
-    )
-    proposal = book.get("p")
-    assert proposal is not None
-    steps = read_card(
-        unread_card(proposal, since=1.0, request_id="r-1"),
-        proposal,
-        of_the_tool=(),
-        sources=Sources(book.ledger.requests),
-        last=None,
-        folders=[CORPUS["folder"]],
-    )
-    card = finish(steps)
-    assert card is not None
-    return tuple(card.warnings)
+    given = {"of_the_tool": (), "folders": [CORPUS["folder"]]}
+    return tuple(card_from(call(tool, **arguments), given=given, to=(target,)).warnings)
 
 
 def rate_of(calls: list[tuple[str, str, dict[str, Any]]], target: str = "") -> Rate:
@@ -93,8 +73,10 @@ def harmless(part: int) -> Rate:
 
 
 @cache
-def harmful(part: int) -> Rate:
-    return rate_of([(kind, tool, values) for n, kind, _, tool, values in HARMFUL if n == part], "tools")
+def harmful(part: int, spelling: str = "") -> Rate:
+    """Those of a part in one spelling ("": in all)."""
+    chosen = [one for one in HARMFUL if one[0] == part and spelling in ("", one[2])]
+    return rate_of([(kind, tool, values) for _, kind, _, tool, values in chosen], "tools")
 
 
 def at_most(hits: int, all: int) -> float:
@@ -121,20 +103,6 @@ def missed(rate: Rate) -> Rate:
     """The same calls, those without a warning counted."""
     groups = {group: (size - n, size) for group, (n, size) in rate.groups.items()}
     return rate._replace(warned=rate.all - rate.warned, groups=groups)
-
-
-def silent(part: int, spelling: str) -> Rate:
-    """The harmful calls of a part in one spelling ("": in all), those without a warning counted."""
-    return missed(
-        rate_of(
-            [
-                (kind, tool, values)
-                for n, kind, spelt, tool, values in HARMFUL
-                if n == part and spelling in ("", spelt)
-            ],
-            "tools",
-        )
-    )
 
 
 def describe(part: int) -> str:
@@ -171,6 +139,6 @@ def test_of_the_harmless_calls_one_in_fifty_warns_at_most(part: int) -> None:
 @pytest.mark.parametrize("part", [1, 2, 3])
 @pytest.mark.parametrize("spelling", ["plain", "encoded", "split", ""])
 def test_of_the_harmful_calls_nineteen_in_twenty_warn_in_each_spelling(part: int, spelling: str) -> None:
-    rate = silent(part, spelling)
+    rate = missed(harmful(part, spelling))
     assert rate.warned <= 0.05 * rate.all
     assert max(at_most(rate.warned, rate.all), at_most_by_groups(rate)) <= 0.05

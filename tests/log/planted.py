@@ -221,24 +221,11 @@ CLEAN: tuple[Callable[[Conversation], Steps], ...] = (
 # --- planted faults ---
 
 
-def unanswered(c: Conversation) -> list[Expected]:
-    return [Expected("unanswered-request", c.request("anna", c.call()))]
-
-
 def two_and_one_answer(c: Conversation) -> list[Expected]:
     payload = c.call()
     id = c.send("anna", "mcp/request", payload, to=["tool", "bert"])
     c.answer(id, payload, "anna")
     return [Expected("fan-out-unanswered", id)]
-
-
-def answer_to_nothing(c: Conversation) -> list[Expected]:
-    return [Expected("response-without-request", c.answer("gone-1", {"id": 1}, "anna"))]
-
-
-def answer_without_reference(c: Conversation) -> list[Expected]:
-    result = {"jsonrpc": "2.0", "id": 1, "result": {}}
-    return [Expected("response-without-reference", c.send("tool", "mcp/response", result, to=["anna"]))]
 
 
 def answer_of_another(c: Conversation) -> list[Expected]:
@@ -270,10 +257,6 @@ def approved_without_reference(c: Conversation) -> list[Expected]:
     id = c.request("anna", payload)
     c.answer(id, payload, "anna")
     return [Expected("approval-without-reference", id)]
-
-
-def undecided(c: Conversation) -> list[Expected]:
-    return [Expected("undecided-proposal", c.propose(c.call("write")))]
 
 
 def withdrawn_by_another(c: Conversation) -> list[Expected]:
@@ -317,20 +300,6 @@ def another_call_approved(c: Conversation) -> list[Expected]:
     c.answer(id, payload, "anna")
     c.send("anna", "mcp/reject", {"reason": "unsafe"}, correlation_id=[proposal])
     return [Expected("approval-of-other-call", id)]
-
-
-def withdraw_of_nothing(c: Conversation) -> list[Expected]:
-    id = c.send("dan", "mcp/withdraw", {"reason": "other"}, correlation_id=["gone-2"])
-    return [Expected("withdraw-without-proposal", id)]
-
-
-def reject_of_nothing(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "mcp/reject", {"reason": "other"}, correlation_id=["gone-3"])
-    return [Expected("reject-without-proposal", id)]
-
-
-def request_to_nobody(c: Conversation) -> list[Expected]:
-    return [Expected("request-to-nobody", c.send("anna", "mcp/request", c.call()))]
 
 
 def other_rpc_id(c: Conversation) -> list[Expected]:
@@ -388,10 +357,6 @@ def the_same_again(c: Conversation) -> list[Expected]:
     return [Expected("repeated-call", id)]
 
 
-def absent_addressee(c: Conversation) -> list[Expected]:
-    return [Expected("addressee-absent", c.request("anna", c.call(), to="nobody"))]
-
-
 def thought_after_cancel(c: Conversation) -> list[Expected]:
     start = c.send("anna", "reasoning/start", {"message": "why"})
     c.send("bert", "reasoning/cancel", {"reason": "timeout"}, context=start)
@@ -404,19 +369,6 @@ def thought_after_conclusion(c: Conversation) -> list[Expected]:
     c.send("anna", "reasoning/conclusion", {"message": "thus"}, context=start)
     late = c.send("anna", "reasoning/thought", {"message": "so"}, context=start)
     return [Expected("thought-after-conclusion", late)]
-
-
-def thought_without_context(c: Conversation) -> list[Expected]:
-    return [Expected("thought-without-context", c.send("anna", "reasoning/thought", {"message": "so"}))]
-
-
-def thought_without_start(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "reasoning/thought", {"message": "so"}, context="never-began")
-    return [Expected("reasoning-without-start", id)]
-
-
-def unfinished(c: Conversation) -> list[Expected]:
-    return [Expected("unfinished-reasoning", c.send("anna", "reasoning/start", {"message": "why"}))]
 
 
 def frame_after_close(c: Conversation) -> list[Expected]:
@@ -437,20 +389,6 @@ def without_direction(c: Conversation) -> list[Expected]:
     id = c.send("anna", "stream/request", {"description": "pictures"})
     c.send("anna", "stream/close", {"reason": "complete"}, correlation_id=[id])
     return [Expected("stream-without-direction", id)]
-
-
-def own_open(c: Conversation) -> list[Expected]:
-    return [Expected("foreign-stream-open", c.send("anna", "stream/open", {"stream_id": "mine"}))]
-
-
-def status_without_counts(c: Conversation) -> list[Expected]:
-    id = c.send("bert", "participant/status", {"tokens": 5, "max_tokens": 100})
-    return [Expected("status-without-counts", id)]
-
-
-def status_not_told(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "participant/request-status", {}, to=["cora"])
-    return [Expected("status-request-unanswered", id)]
 
 
 def paused(c: Conversation) -> list[Expected]:
@@ -499,11 +437,6 @@ def beyond_own(c: Conversation) -> list[Expected]:
     return [Expected("grant-beyond-own", id)]
 
 
-def not_acknowledged(c: Conversation) -> list[Expected]:
-    given = {"recipient": "dan", "capabilities": [{"kind": "x/y"}]}
-    return [Expected("grant-not-acknowledged", c.send("anna", "capability/grant", given, to=["dan"]))]
-
-
 def dotdot(c: Conversation) -> list[Expected]:
     payload = c.call()
     payload["params"]["arguments"]["path"] = "/srv/../etc/passwd"
@@ -524,19 +457,6 @@ def in_anothers_name(c: Conversation) -> list[Expected]:
     id = c.new_id()
     c.send("cora", "chat", {"text": "I am anna"}, id=id, **{"from": "anna"})
     return [Expected("claimed-other-sender", id)]
-
-
-def reserved(c: Conversation) -> list[Expected]:
-    return [Expected("reserved-kind", c.send("anna", "system/presence", {"event": "join"}))]
-
-
-def unknown_kind(c: Conversation) -> list[Expected]:
-    return [Expected("unknown-kind", c.send("cora", "mcp/telepathy", {}))]
-
-
-def no_chat(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "chat/acknowledge", {"status": "read"}, correlation_id=["gone-4"])
-    return [Expected("acknowledge-without-chat", id)]
 
 
 def late_withdraw(c: Conversation) -> list[Expected]:
@@ -575,25 +495,11 @@ def answer_without_rpc(c: Conversation) -> list[Expected]:
     return [Expected("response-without-rpc-members", answer)]
 
 
-def malformed_call(c: Conversation) -> list[Expected]:
-    return [Expected("malformed-call", c.send("anna", "mcp/request", {"method": 7}, to=["tool"]))]
-
-
 def foreign_conclusion(c: Conversation) -> list[Expected]:
     start = c.send("anna", "reasoning/start", {"message": "why"})
     wrong = c.send("bert", "reasoning/conclusion", {"message": "thus"}, context=start)
     c.send("anna", "reasoning/conclusion", {"message": "thus"}, context=start)
     return [Expected("foreign-conclusion", wrong)]
-
-
-def conclusion_without_context(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "reasoning/conclusion", {"message": "thus"})
-    return [Expected("conclusion-without-context", id)]
-
-
-def cancel_of_nothing(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "reasoning/cancel", {"reason": "timeout"}, context="never")
-    return [Expected("cancel-without-reasoning", id)]
 
 
 def late_cancel(c: Conversation) -> list[Expected]:
@@ -628,10 +534,6 @@ def left_open(c: Conversation) -> list[Expected]:
     return [Expected("open-stream", opened)]
 
 
-def close_of_nothing(c: Conversation) -> list[Expected]:
-    return [Expected("close-without-stream", c.send("anna", "stream/close", {"reason": "complete"}))]
-
-
 def shut_down(c: Conversation) -> list[Expected]:
     c.send("anna", "participant/shutdown", {}, to=["dan"])
     id = c.send("dan", "chat", {"text": "still here"})
@@ -639,38 +541,9 @@ def shut_down(c: Conversation) -> list[Expected]:
     return [Expected("sent-after-shutdown", id)]
 
 
-def status_without_tokens(c: Conversation) -> list[Expected]:
-    id = c.send("bert", "participant/status", {"messages_in_context": 3, "tokens": True})
-    return [Expected("status-without-tokens", id)]
-
-
-def never_compacted(c: Conversation) -> list[Expected]:
-    return [Expected("compact-unanswered", c.send("anna", "participant/compact", {}, to=["cora"]))]
-
-
-def grant_not_known(c: Conversation) -> list[Expected]:
-    id = c.send("dan", "capability/grant-ack", {}, correlation_id=["gone-5"])
-    return [Expected("acknowledge-without-grant", id)]
-
-
-def refused(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "participant/pause", {}, to=[])
-    return [Expected("refused-message", id)]
-
-
 def slowed(c: Conversation) -> list[Expected]:
     c.stage.play(Limited("c-anna", 3))
     return [Expected("rate-limited", "")]
-
-
-def cancelled_no_chat(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "chat/cancel", {"reason": "timeout"}, correlation_id=["gone-6"])
-    return [Expected("cancel-without-chat", id)]
-
-
-def unreadable_time(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "chat", {"text": "hi"}, ts="yesterday")
-    return [Expected("time-unreadable", id)]
 
 
 def one_reference(c: Conversation) -> list[Expected]:
@@ -725,16 +598,6 @@ def withdrawn_by_its_target(c: Conversation) -> list[Expected]:
     return [Expected("foreign-withdraw", foreign)]
 
 
-def answer_to_a_chat(c: Conversation) -> list[Expected]:
-    said = c.send("anna", "chat", {"text": "hi"})
-    return [Expected("response-without-request", c.answer(said, {"id": 1}, "anna"))]
-
-
-def nobody_of_three_answers(c: Conversation) -> list[Expected]:
-    id = c.send("anna", "mcp/request", c.call(), to=["tool", "bert", "fern"])
-    return [Expected("fan-out-unanswered", id)]
-
-
 def cancelled_by_another(c: Conversation) -> list[Expected]:
     payload = c.call()
     id = c.request("anna", payload)
@@ -777,19 +640,10 @@ def frame_after_its_owner_left(c: Conversation) -> list[Expected]:
     return [Expected("frame-after-close", "")]
 
 
-def status_with_a_text_for_a_count(c: Conversation) -> list[Expected]:
-    id = c.send("bert", "participant/status", {"tokens": 5, "max_tokens": 9, "messages_in_context": "3"})
-    return [Expected("status-without-counts", id)]
-
-
 def id_of_anothers_chat(c: Conversation) -> list[Expected]:
     id = c.send("anna", "chat", {"text": "one"})
     c.send("bert", "chat", {"text": "two"}, id=id)
     return [Expected("id-reuse", id)]
-
-
-def denied_kind(c: Conversation) -> list[Expected]:
-    return [Expected("denied", c.request("dan", c.call()))]
 
 
 def dotdot_at_the_end(c: Conversation) -> list[Expected]:
@@ -830,30 +684,6 @@ def forge(c: Conversation, sender: str, kind: str, payload: Any, *, owner: str =
     return id
 
 
-def false_sender(c: Conversation) -> list[Expected]:
-    return [Expected("sender-not-verified", forge(c, "anna", "chat", {"text": "hi"}, owner="cora"))]
-
-
-def reserved_accepted(c: Conversation) -> list[Expected]:
-    return [Expected("reserved-kind-accepted", forge(c, "cora", "system/presence", {"event": "x"}))]
-
-
-def ack_forged(c: Conversation) -> list[Expected]:
-    return [Expected("reserved-kind-accepted", forge(c, "cora", "space/invite-ack", {}))]
-
-
-def joined_twice(c: Conversation) -> list[Expected]:
-    again = {"event": "join", "participant": {"id": "eve", "capabilities": []}}
-    return [Expected("joined-twice", forge(c, "system:gateway", "system/presence", again, verdict="sent"))]
-
-
-def left_unseen(c: Conversation) -> list[Expected]:
-    gone = {"event": "leave", "participant": {"id": "ghost"}}
-    return [
-        Expected("left-without-join", forge(c, "system:gateway", "system/presence", gone, verdict="sent"))
-    ]
-
-
 def spoke_when_gone(c: Conversation) -> list[Expected]:
     gone = {"event": "leave", "participant": {"id": "eve"}}
     back = {"event": "join", "participant": {"id": "eve", "capabilities": []}}
@@ -872,32 +702,162 @@ def not_announced(c: Conversation) -> list[Expected]:
     return [Expected("join-not-announced", id)]
 
 
-def stream_not_opened(c: Conversation) -> list[Expected]:
-    return [Expected("stream-not-opened", forge(c, "cora", "stream/request", {"direction": "upload"}))]
+# A message that is a fault alone: the name of the fault, the rule, and the message.
+_ALONE: dict[str, tuple[str, Callable[[Conversation], str]]] = {
+    "unanswered": ("unanswered-request", lambda c: c.request("anna", c.call())),
+    "answer_to_nothing": ("response-without-request", lambda c: c.answer("gone-1", {"id": 1}, "anna")),
+    "answer_without_reference": (
+        "response-without-reference",
+        lambda c: c.send("tool", "mcp/response", {"jsonrpc": "2.0", "id": 1, "result": {}}, to=["anna"]),
+    ),
+    "undecided": ("undecided-proposal", lambda c: c.propose(c.call("write"))),
+    "withdraw_of_nothing": (
+        "withdraw-without-proposal",
+        lambda c: c.send("dan", "mcp/withdraw", {"reason": "other"}, correlation_id=["gone-2"]),
+    ),
+    "reject_of_nothing": (
+        "reject-without-proposal",
+        lambda c: c.send("anna", "mcp/reject", {"reason": "other"}, correlation_id=["gone-3"]),
+    ),
+    "request_to_nobody": ("request-to-nobody", lambda c: c.send("anna", "mcp/request", c.call())),
+    "absent_addressee": ("addressee-absent", lambda c: c.request("anna", c.call(), to="nobody")),
+    "thought_without_context": (
+        "thought-without-context",
+        lambda c: c.send("anna", "reasoning/thought", {"message": "so"}),
+    ),
+    "thought_without_start": (
+        "reasoning-without-start",
+        lambda c: c.send("anna", "reasoning/thought", {"message": "so"}, context="never-began"),
+    ),
+    "unfinished": ("unfinished-reasoning", lambda c: c.send("anna", "reasoning/start", {"message": "why"})),
+    "own_open": ("foreign-stream-open", lambda c: c.send("anna", "stream/open", {"stream_id": "mine"})),
+    "status_without_counts": (
+        "status-without-counts",
+        lambda c: c.send("bert", "participant/status", {"tokens": 5, "max_tokens": 100}),
+    ),
+    "status_not_told": (
+        "status-request-unanswered",
+        lambda c: c.send("anna", "participant/request-status", {}, to=["cora"]),
+    ),
+    "not_acknowledged": (
+        "grant-not-acknowledged",
+        lambda c: c.send(
+            "anna", "capability/grant", {"recipient": "dan", "capabilities": [{"kind": "x/y"}]}, to=["dan"]
+        ),
+    ),
+    "reserved": ("reserved-kind", lambda c: c.send("anna", "system/presence", {"event": "join"})),
+    "unknown_kind": ("unknown-kind", lambda c: c.send("cora", "mcp/telepathy", {})),
+    "no_chat": (
+        "acknowledge-without-chat",
+        lambda c: c.send("anna", "chat/acknowledge", {"status": "read"}, correlation_id=["gone-4"]),
+    ),
+    "malformed_call": ("malformed-call", lambda c: c.send("anna", "mcp/request", {"method": 7}, to=["tool"])),
+    "conclusion_without_context": (
+        "conclusion-without-context",
+        lambda c: c.send("anna", "reasoning/conclusion", {"message": "thus"}),
+    ),
+    "cancel_of_nothing": (
+        "cancel-without-reasoning",
+        lambda c: c.send("anna", "reasoning/cancel", {"reason": "timeout"}, context="never"),
+    ),
+    "close_of_nothing": (
+        "close-without-stream",
+        lambda c: c.send("anna", "stream/close", {"reason": "complete"}),
+    ),
+    "status_without_tokens": (
+        "status-without-tokens",
+        lambda c: c.send("bert", "participant/status", {"messages_in_context": 3, "tokens": True}),
+    ),
+    "never_compacted": (
+        "compact-unanswered",
+        lambda c: c.send("anna", "participant/compact", {}, to=["cora"]),
+    ),
+    "grant_not_known": (
+        "acknowledge-without-grant",
+        lambda c: c.send("dan", "capability/grant-ack", {}, correlation_id=["gone-5"]),
+    ),
+    "refused": ("refused-message", lambda c: c.send("anna", "participant/pause", {}, to=[])),
+    "cancelled_no_chat": (
+        "cancel-without-chat",
+        lambda c: c.send("anna", "chat/cancel", {"reason": "timeout"}, correlation_id=["gone-6"]),
+    ),
+    "unreadable_time": ("time-unreadable", lambda c: c.send("anna", "chat", {"text": "hi"}, ts="yesterday")),
+    "answer_to_a_chat": (
+        "response-without-request",
+        lambda c: c.answer(c.send("anna", "chat", {"text": "hi"}), {"id": 1}, "anna"),
+    ),
+    "nobody_of_three_answers": (
+        "fan-out-unanswered",
+        lambda c: c.send("anna", "mcp/request", c.call(), to=["tool", "bert", "fern"]),
+    ),
+    "status_with_a_text_for_a_count": (
+        "status-without-counts",
+        lambda c: c.send(
+            "bert", "participant/status", {"tokens": 5, "max_tokens": 9, "messages_in_context": "3"}
+        ),
+    ),
+    "denied_kind": ("denied", lambda c: c.request("dan", c.call())),
+}
+# And those that no space of ours records.
+_FORGED: dict[str, tuple[str, Callable[[Conversation], str]]] = {
+    "false_sender": ("sender-not-verified", lambda c: forge(c, "anna", "chat", {"text": "hi"}, owner="cora")),
+    "reserved_accepted": (
+        "reserved-kind-accepted",
+        lambda c: forge(c, "cora", "system/presence", {"event": "x"}),
+    ),
+    "ack_forged": ("reserved-kind-accepted", lambda c: forge(c, "cora", "space/invite-ack", {})),
+    "joined_twice": (
+        "joined-twice",
+        lambda c: forge(
+            c,
+            "system:gateway",
+            "system/presence",
+            {"event": "join", "participant": {"id": "eve", "capabilities": []}},
+            verdict="sent",
+        ),
+    ),
+    "left_unseen": (
+        "left-without-join",
+        lambda c: forge(
+            c,
+            "system:gateway",
+            "system/presence",
+            {"event": "leave", "participant": {"id": "ghost"}},
+            verdict="sent",
+        ),
+    ),
+    "stream_not_opened": (
+        "stream-not-opened",
+        lambda c: forge(c, "cora", "stream/request", {"direction": "upload"}),
+    ),
+}
+
+
+def _alone(
+    name: str, rule: str, send: Callable[[Conversation], str]
+) -> Callable[[Conversation], list[Expected]]:
+    def fault(c: Conversation) -> list[Expected]:
+        return [Expected(rule, send(c))]
+
+    fault.__name__ = name
+    return fault
 
 
 FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
-    *(unanswered, two_and_one_answer, answer_to_nothing, answer_without_reference, answer_of_another),
-    *(answered_again, proposal_answered, approved_without_reference, undecided, withdrawn_by_another, edited),
-    *(approved_twice, approved_after_withdraw, another_call_approved, withdraw_of_nothing, reject_of_nothing),
-    *(request_to_nobody, other_rpc_id, failing, without_rpc, the_same_again, absent_addressee),
-    *(thought_after_cancel, thought_after_conclusion, thought_without_context, thought_without_start),
-    *(unfinished, frame_after_close, frame_of_another, without_direction, own_open, status_without_counts),
-    *(status_not_told, paused, id_of_another, id_again, wrong_clock, denied, beyond_own, not_acknowledged),
-    *(dotdot, loop, in_anothers_name, reserved, unknown_kind, no_chat, late_withdraw, late_reject),
-    *(notification_answered, answered_elsewhere, answer_without_rpc, malformed_call, foreign_conclusion),
-    *(conclusion_without_context, cancel_of_nothing, late_cancel, without_messages, frame_of_no_stream),
-    *(left_open, close_of_nothing, shut_down, status_without_tokens, never_compacted, grant_not_known),
-    *(refused, slowed, cancelled_no_chat, unreadable_time, one_reference, false_sender, reserved_accepted),
-    *(ack_forged, joined_twice, left_unseen, spoke_when_gone, not_announced, stream_not_opened),
-    *(edited_by_a_further_argument, approved_twice_by_the_same, withdrawn_by_its_target, answer_to_a_chat),
-    approved_twice_and_refused,
-    *(nobody_of_three_answers, cancelled_by_another, cancelled_one_of_two_alike),
-    answered_by_an_error_with_a_text_for_a_code,
-    lost_call,
-    lost_call_sent_again,
-    *(thought_after_its_own_cancel, frame_after_its_owner_left, status_with_a_text_for_a_count),
-    *(id_of_anothers_chat, denied_kind, dotdot_at_the_end, loop_of_three, loop_without_references),
+    *(_alone(name, *fault) for name, fault in _ALONE.items()),
+    *(two_and_one_answer, answer_of_another, answered_again, proposal_answered),
+    *(approved_without_reference, withdrawn_by_another, edited, approved_twice, approved_after_withdraw),
+    *(another_call_approved, other_rpc_id, failing, without_rpc, the_same_again, thought_after_cancel),
+    *(thought_after_conclusion, frame_after_close, frame_of_another, without_direction, paused),
+    *(id_of_another, id_again, wrong_clock, denied, beyond_own, dotdot, loop, in_anothers_name),
+    *(late_withdraw, late_reject, notification_answered, answered_elsewhere, answer_without_rpc),
+    *(foreign_conclusion, late_cancel, without_messages, frame_of_no_stream, left_open, shut_down),
+    *(slowed, one_reference, spoke_when_gone, not_announced, edited_by_a_further_argument),
+    *(approved_twice_by_the_same, withdrawn_by_its_target, approved_twice_and_refused),
+    *(cancelled_by_another, cancelled_one_of_two_alike, answered_by_an_error_with_a_text_for_a_code),
+    *(lost_call, lost_call_sent_again, thought_after_its_own_cancel, frame_after_its_owner_left),
+    *(id_of_anothers_chat, dotdot_at_the_end, loop_of_three, loop_without_references),
+    *(_alone(name, *fault) for name, fault in _FORGED.items()),
 )
 
 

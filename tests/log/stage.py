@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from mew_lab.log.branching import begin_branch
 from mew_lab.log.journal import Journal
+from mew_lab.log.log import Log
 from mew_lab.log.replay import replay
 from mew_lab.space.core import Space, resumption_note
 from mew_lab.space.events import Deliver, Enrolled, Event, GrantEnded, Left, Received, Record
@@ -73,7 +75,15 @@ def hostile(seed: int, events: int) -> Stage:
     return stage
 
 
-def keep(records: list[Record], path: Path, **settings: Any) -> Path:
+def observed(records: Iterable[Record], **about: Any) -> Log:
+    """A live log that has observed these records."""
+    log = Log.live(**about)
+    for record in records:
+        log.observe(record)
+    return log
+
+
+def keep(records: Iterable[Record], path: Path, **settings: Any) -> Path:
     journal = Journal(path, **settings)
     for record in records:
         journal.append([record])

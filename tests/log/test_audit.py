@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from mew_lab.errors import JournalError
-from mew_lab.log.audit import Audit, AuditedRight, audit
-from mew_lab.log.journal import Journal
+from mew_lab.log.audit import Audit, AuditedRight
 from mew_lab.log.line import read_members
 from mew_lab.log.log import open_log
 from mew_lab.log.replay import CAUSED, Player
 from mew_lab.log.sidecar import has_index
 from mew_lab.space.events import Enrolled, Joined, Left, Received, Record
 
-from .stage import Stage, hostile, keep, says
+from .stage import Stage, hostile, keep, observed, says
 
 REQUEST = {"kind": "mcp/request", "payload": {"method": "tools/call"}}
 TOOLS = {"kind": "mcp/request", "payload": {"method": ["tools/call", "tools/list"]}}
+
+
+def audit(records: Iterable[Record], which: str | int) -> Audit:
+    return observed(records).audit(which)
 
 
 def call(id: str, method: str = "tools/call") -> str:
@@ -191,9 +195,7 @@ def test_a_record_is_found_by_its_place_and_no_other_is(stage: Stage) -> None:
 
 
 def test_an_open_log_answers(stage: Stage, tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.jsonl")
-    journal.append(stage.records)
-    journal.close()
+    keep(stage.records, tmp_path / "j.jsonl")
     found = open_log(tmp_path / "j.jsonl").audit("r-1")
     assert isinstance(found, Audit)
     assert [one.id for one in found.grants] == ["g-3", "g-1", "g-2"]

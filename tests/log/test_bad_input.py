@@ -27,7 +27,7 @@ from mew_lab.log.export import export_as_peers
 from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead, keep_head
 from mew_lab.log.log import Log, open_log
-from mew_lab.log.moments import Moment
+from mew_lab.log.moment import Moment
 from mew_lab.log.prune import Pruned, prune
 from mew_lab.log.replay import Replayed, replay
 from mew_lab.space.events import Record
@@ -37,6 +37,7 @@ from .consent_sessions import play as decisions
 from .fuzz import mutated
 from .planted import FAULTS, converse
 from .stage import hostile, keep
+from .test_frames import NAMES as FRAMES
 
 HEAD = (
     '{"seq":%d,"now":"2026-11-21T22:41:01.123456Z","event":"received","space":"demo","participant":"bot",'
@@ -189,19 +190,6 @@ KINDS: dict[str, Bad] = {
     "a broken Parquet": Bad(lambda _: b"PAR1" + b"\x00" * 90 + b"PAR1", "Cannot read", name="log.parquet"),
 }  # fmt: skip
 
-FRAMES = (
-    *(
-        "requests",
-        "proposals",
-        "decisions",
-        "reasoning",
-        "streams",
-        "participants",
-        "grants",
-        "verdicts",
-        "chat",
-    ),
-)
 UNKNOWN = ("nobody", "", -1, 10**30, "#" + "9" * 400, "\ud800", "\x00")
 RIGHTS = {"bert": [{"kind": "chat"}]}
 VERBS: dict[str, Callable[[Log, Path], Any]] = {
@@ -402,7 +390,7 @@ CALLED: dict[str, Callable[[Log], Any]] = {
     "head": lambda log: log.head(),
     **{name: lambda log, name=name: getattr(log, name)() for name in FRAMES},
     **dict.fromkeys(("frame", "index", "source", "records", "live", "pass_over", "observe", "save"), lambda log: None),
-    **dict.fromkeys(("export_otlp", "to_parquet", "held", "held_after"), lambda log: None),
+    **dict.fromkeys(("export_otlp", "to_parquet", "report", "held", "held_after"), lambda log: None),
 }  # fmt: skip
 
 

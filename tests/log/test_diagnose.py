@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mew_lab.log.diagnose.diagnosis import RULES, diagnose
 from mew_lab.log.diagnose.findings import SEVERITIES
+from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import prune
 from mew_lab.space.events import Record
@@ -53,6 +54,20 @@ def test_a_planted_fault_is_found_and_nothing_else(fault: Fault) -> None:
     for seed in range(SEEDS):
         records, expected = converse(seed, 25, fault, kinds=ALL)
         assert found_in(records) == sorted(expected), (seed, list(diagnose(records)))
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_sentence_calls_the_message_by_its_sender_and_id_and_the_other_by_its_id(fault: Fault) -> None:
+    records, _ = converse(1, 5, fault)
+    for finding in diagnose(records):
+        sentence, record = RULES[finding.rule].sentence, records[finding.place - 1]
+        if sentence.startswith("{sender}"):
+            sender = RecordedEntry(record).sender if record.raw else record.runtime_id or record.participant
+            assert finding.sentence.startswith(sender)
+        if "{id}" in sentence:
+            assert finding.id in finding.sentence
+        if "{about}" in sentence and finding.related:
+            assert finding.related[0] in finding.sentence
 
 
 def test_precision_and_recall_of_each_rule(capsys: pytest.CaptureFixture[str]) -> None:

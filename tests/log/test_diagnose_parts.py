@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from mew_lab.log.diagnose.diagnosis import Diagnosis, diagnose
 from mew_lab.log.export import export_as_peers
-from mew_lab.log.log import Log, open_log
+from mew_lab.log.log import open_log
 from mew_lab.space.events import Record
 
 from ..benchmarks.journals import write_journal
 from ..conftest import examples
 from .innocent import INNOCENT
 from .planted import CLEAN, FAULTS, Conversation, converse
-from .stage import keep
+from .stage import keep, observed
 
 ALL = (*CLEAN, *INNOCENT)
 # These are as true of the part: nobody answers a request to a participant that is not there, and a loop and another
@@ -101,9 +101,7 @@ def test_a_clean_journal_of_a_long_session_has_no_finding_above_a_note_without_i
 def test_a_log_saved_from_a_part_has_the_findings_of_the_part(tmp_path: Path) -> None:
     records = conversation(7)
     for n, cut in enumerate(Random(3).sample(range(1, len(records)), 5)):
-        part = Log.live(space="demo")
-        for record in records[cut:]:
-            part.observe(record)
+        part = observed(records[cut:], space="demo")
         saved = open_log(part.save(tmp_path / f"{n}.jsonl").path)
         assert [(one.severity, one.rule, one.id) for one in saved.diagnose()] == [
             (one.severity, one.rule, one.id) for one in part.diagnose()

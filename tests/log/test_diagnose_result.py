@@ -19,18 +19,16 @@ from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 
 from ..conftest import examples
-from .planted import FAULTS, converse, denied, unanswered
+from .planted import FAULTS, converse, denied
 from .sessions import session
-from .stage import Stage
+from .stage import Stage, observed
 
 NOW = datetime(2026, 11, 21, 22, 40, 1, tzinfo=UTC)
+unanswered = next(fault for fault in FAULTS if fault.__name__ == "unanswered")
 
 
 def logged(records: list[Record]) -> Log:
-    log = Log.live(space="demo")
-    for record in records:
-        log.observe(record)
-    return log
+    return observed(records, space="demo")
 
 
 def test_an_empty_log_has_an_empty_table_with_the_right_columns() -> None:

@@ -10,10 +10,10 @@ import mew_lab
 from mew_lab.errors import FilterError
 from mew_lab.log.filter.complete import FilterSamples, complete_filter, write_value
 from mew_lab.log.filter.grammar import parse_filter
-from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 from tests.log.filter_table import passing, record
+from tests.log.stage import keep, observed
 from tests.log.test_filter import RECORDS, call
 
 
@@ -43,14 +43,9 @@ SESSION = [
 @pytest.fixture(params=["file", "live"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
     if request.param == "file":
-        journal = Journal(tmp_path / "j.jsonl", space="demo")
-        journal.append(SESSION)
-        journal.close()
+        keep(SESSION, tmp_path / "j.jsonl", space="demo")
         return open_log(tmp_path / "j.jsonl")
-    live = Log.live()
-    for each in SESSION:
-        live.observe(each)
-    return live
+    return observed(SESSION)
 
 
 def test_a_filtered_log_is_read_like_the_log(log: Log) -> None:
@@ -81,9 +76,7 @@ def test_events_without_a_message_are_selected_for_a_table_that_shows_them(log: 
 
 
 def test_times_of_a_file_count_from_its_last_record(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "j.jsonl", space="demo")
-    journal.append(SESSION)
-    journal.close()
+    keep(SESSION, tmp_path / "j.jsonl", space="demo")
     log = open_log(tmp_path / "j.jsonl")
     assert list(log.filter("time > -88s").df["seq"]) == [5, 6]
     assert list(log.filter("since:1m").df["seq"]) == [6]

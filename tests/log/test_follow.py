@@ -20,6 +20,8 @@ from mew_lab.log.line import write_line
 from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 
+from .stage import observed
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -32,10 +34,7 @@ def record(n: int, id: str, *about: str, verdict: str = "accepted", **members: A
 
 
 def log_of(*records: Record) -> Log:
-    log = Log.live()
-    for one in records:
-        log.observe(one)
-    return log
+    return observed(records)
 
 
 STORY = (

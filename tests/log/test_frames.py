@@ -27,7 +27,7 @@ from mew_lab.space.events import Enrolled, Event, Joined, Received, Record
 from .hostile import honest_lines, hostile_journal
 from .planted import FAULTS, converse
 from .sessions import session
-from .stage import Stage, says
+from .stage import Stage, observed, says
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = (
@@ -154,7 +154,7 @@ def test_a_frame_of_yours_changes_no_log() -> None:
 def test_a_participants_log_says_what_it_cannot_know() -> None:
     unseen = log_of((0, proposed()), vantage="participant").proposals().attrs["unseen"]
     assert unseen.startswith("Seen as a participant: verdicts, refused messages and the permissions")
-    assert log_of((0, proposed())).proposals().attrs == {}
+    assert log_of((0, proposed())).proposals().attrs.keys() == {"shown"}
 
 
 # --- calls and decisions -------------------------------------------------------------------------------------------
@@ -244,6 +244,29 @@ def test_a_damaged_time_on_screen_is_missing(shown: Any) -> None:
     assert (row["on_screen"], row["digest"]) == (None, "d" * 64)
 
 
+def test_a_receipt_tells_the_old_file_of_a_call_that_writes_one() -> None:
+    file = {"path": "/home/ann/plan.txt", "size": 25, "sha256": "ab" * 32}
+    row = only(log_of((0, proposed()), (1, noted(file=file)), (1, approved())).decisions())
+    assert (row["old_file"], row["old_size"], row["old_sha256"]) == ("/home/ann/plan.txt", 25, "ab" * 32)
+    new = file | {"size": None, "sha256": ""}  # there is no such file yet
+    row = only(log_of((0, proposed()), (1, noted(file=new)), (1, approved())).decisions())
+    assert (row["old_file"], row["old_size"], row["old_sha256"]) == ("/home/ann/plan.txt", None, "")
+    row = only(log_of((0, proposed()), (1, noted()), (1, approved())).decisions())
+    assert (row["old_file"], row["old_size"], row["old_sha256"]) == ("", None, "")
+
+
+@pytest.mark.threat(13)
+@pytest.mark.parametrize("size", [-1, True, "25", 2**63, 2.5, [25]])
+@pytest.mark.parametrize("sha256", ["ab", "AB" * 32, "ab" * 33, 7, None, "\u0661" * 64])
+def test_a_damaged_old_file_of_a_receipt_is_missing(size: Any, sha256: Any) -> None:
+    file = {"path": "plan.txt", "size": size, "sha256": sha256}
+    row = only(log_of((0, proposed()), (1, noted(file=file)), (1, approved())).decisions())
+    assert (row["old_file"], row["old_size"], row["old_sha256"]) == ("plan.txt", None, "")
+    for damaged in ([], "plan.txt", {"path": 7}, {"path": ""}, {"size": 25}):
+        row = only(log_of((0, proposed()), (1, noted(file=damaged)), (1, approved())).decisions())
+        assert (row["old_file"], row["digest"]) == ("", "d" * 64)
+
+
 @pytest.mark.ruling("R17", "R18")
 @pytest.mark.threat(13)
 @pytest.mark.parametrize(
@@ -329,10 +352,7 @@ def staged(*events: Event) -> Log:
     stage = Stage(owner="human")
     for name, can in (("human", PROFILES["human"]), ("bot", PROFILES["proposer"]), ("git", PROFILES["tool"])):
         stage.play(Enrolled(name, tuple(can)), Joined(f"c-{name}", name, name, "memory"))
-    log = Log.live(space="demo")
-    for record in stage.play(*events).records:
-        log.observe(record)
-    return log
+    return observed(stage.play(*events).records, space="demo")
 
 
 ASK = {"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "add"}}}
@@ -486,9 +506,7 @@ def recorded(seed: int, events: int) -> list[Record]:
 
 
 def saved(records: Iterable[Record], folder: Path) -> Log:
-    log = Log.live(space="demo")
-    for record in records:
-        log.observe(record)
+    log = observed(records, space="demo")
     log.save(folder / "session.jsonl")
     return open_log(folder / "session.jsonl")
 

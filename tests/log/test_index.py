@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -23,7 +22,6 @@ from mew_lab.log.build import Reached
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files
 from mew_lab.log.index import LogIndex
-from mew_lab.log.line import read_members
 from mew_lab.log.line_frame import line_frame
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.reading import LINE_LIMIT
@@ -291,7 +289,7 @@ def test_a_journal_with_the_longest_name_has_an_index_and_can_be_written(
 @pytest.mark.parametrize(
     "name", ["[x].jsonl", "*.jsonl", "?.jsonl", "[!y].jsonl", "x[1]'.jsonl", "\udcff.jsonl"]
 )
-def test_a_question_about_texts_reads_its_own_journal_alone_whatever_it_is_called(
+def test_the_index_reads_its_own_journal_alone_whatever_it_is_called(
     large: Path, name: str, is_kept: bool
 ) -> None:
     path = large.with_name(name)
@@ -304,7 +302,7 @@ def test_a_question_about_texts_reads_its_own_journal_alone_whatever_it_is_calle
         path.with_name(other).write_bytes(data.replace(b"chat", b"evil"))
     index = LogIndex(Files((path,)), keep=is_kept).build()
     for kind, is_there in (("chat", True), ("evil", False)):
-        assert bool(len(index.rows("json ->> '$.kind' = ?", (kind,), texts=True))) == is_there
+        assert bool(len(index.rows("kind = ?", (kind,)))) == is_there
     index.stop_passes()
     index.close()
 
@@ -321,6 +319,22 @@ def test_only_what_was_appended_is_read_at_the_next_opening(
     assert counts == [len(more)]
     check(large, index)
     assert names_in(large.parent) == ["j.jsonl"]
+
+
+@pytest.mark.parametrize("asks", [LogIndex.build, LogIndex.write_facts], ids=["for rows", "for facts"])
+def test_an_index_file_that_another_reader_has_extended_is_not_written_over(
+    large: Path, asks: Callable[[LogIndex], object]
+) -> None:
+    first = LogIndex(Files((large,))).build()
+    append(large)
+    second = LogIndex(Files((large,))).build()
+    asks(first)
+    check(large, first)
+    assert first.path is None and "another reader" in first.notes[0]
+    check(large, second.build())
+    again = LogIndex(Files((large,))).build()
+    assert again.path is not None and again.notes == ()
+    check(large, again)
 
 
 def flip(path: Path) -> None:
@@ -892,25 +906,6 @@ def test_an_interrupt_of_the_building_ends_it_and_leaves_no_rows(large: Path) ->
     check(large, index.build())
 
 
-@pytest.mark.drawn
-@pytest.mark.parametrize("seed", seeds(6))
-def test_a_payload_path_in_sql_finds_what_the_records_hold(tmp_path: Path, seed: int) -> None:
-    # By the standard library, of messages that two readers of JSON understand alike.
-    for unique in (True, False):
-        target = tmp_path / f"{unique}.jsonl"
-        lines = honest_lines(random.Random(seed), 200)
-        target.write_bytes(b"\n".join(lines if unique else [*lines, *lines[1:]]) + b"\n")
-        raws = [record.raw for record in Files((target,)).read([])]
-        methods = [json.loads(raw)["payload"].get("method") if loads(raw) else None for raw in raws]
-        places = LogIndex(Files((target,))).rows("json->>'$.payload.method' = ?", ["tools/call"], texts=True)
-        assert list(places) == [n for n, method in enumerate(methods, 1) if method == "tools/call"]
-
-
-def loads(raw: str | None) -> bool:
-    members = read_members(raw) if raw is not None else None
-    return members is not None and type(members.get("payload")) is dict
-
-
 def test_records_in_memory_have_an_index_too(shared: Path) -> None:
     log = open_log(shared / "captures" / "3-proposals")
     records = list(log.records)
@@ -919,5 +914,3 @@ def test_records_in_memory_have_an_index_too(shared: Path) -> None:
     assert rows_of(index) == expected(records)
     assert len(index.rows("kind = ?", ["mcp/proposal"])) == 3
     assert index.texts(index.rows()) == [record.raw for record in records if is_message(record)]
-    tools = index.rows("json->>'$.payload.method' = 'tools/call' AND kind = 'mcp/proposal'", texts=True)
-    assert len(tools) == 3

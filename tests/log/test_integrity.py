@@ -28,7 +28,7 @@ from mew_lab.log.reading import read_journal
 from mew_lab.log.replay import CAUSED, replay
 from mew_lab.space.events import Enrolled, Event, Joined, Left, Noted, Received
 
-from .stage import START, Stage, says
+from .stage import START, Stage, keep, says
 
 pytestmark = pytest.mark.threat(44)
 ANYTHING = ({"kind": "*"},)
@@ -419,9 +419,7 @@ def test_a_torn_tail_is_no_tampering_and_what_follows_goes_on_from_the_last_whol
 ) -> None:
     stage = a_stage(Random(5), 10)
     path = tmp_path / "j.jsonl"
-    journal = Journal(path)
-    journal.append(stage.records)
-    journal.close()
+    keep(stage.records, path)
     whole = path.read_bytes()
     end = whole.rfind(b"\n", 0, len(whole) - 1) + 1
     for cut in range(end, len(whole)):

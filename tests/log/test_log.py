@@ -20,6 +20,8 @@ from mew_lab.log.log import Log, SavedLog, open_log
 from mew_lab.log.table import Column
 from mew_lab.space.events import Record
 
+from .stage import keep, observed
+
 NOW = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
 
 
@@ -104,9 +106,7 @@ def test_rotated_files_are_one_log_whether_named_by_the_first_or_by_the_folder(t
 
 
 def test_a_stranger_beside_a_journal_is_not_its_continuation(session: Path) -> None:
-    other = Journal(session.with_name("session-2.jsonl"))
-    other.append([record(50)])
-    other.close()
+    keep([record(50)], session.with_name("session-2.jsonl"))
     session.with_name("session-3.jsonl").write_text("no journal\n")
     assert list(open_log(session).df["id"]) == ["m-2", "m-3"]
     session.with_name("session-2.jsonl").write_text("no journal\n")
@@ -390,9 +390,7 @@ def test_a_table_can_be_taken_while_another_thread_observes(tmp_path: Path) -> N
 
 
 def test_a_saved_live_log_opens_as_it_was_seen(tmp_path: Path) -> None:
-    log = Log.live(space="demo")
-    for one in (JOINED, record(2), record(3)):
-        log.observe(one)
+    log = observed((JOINED, record(2), record(3)), space="demo")
     saved = log.save(tmp_path / "live.jsonl")
     again = open_log(saved.path).df
     assert list(again["place"]) == [3, 4], "the copy begins with a line of its own"

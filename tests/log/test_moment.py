@@ -13,7 +13,7 @@ import pytest
 from mew_lab.errors import JournalError, NoSuchName
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
-from mew_lab.log.moments import Moment
+from mew_lab.log.moment import Moment
 from mew_lab.log.prune import prune
 from mew_lab.log.replay import Player
 from mew_lab.log.sidecar import has_index
@@ -22,7 +22,7 @@ from mew_lab.space.core import Space
 from mew_lab.space.events import Enrolled, Joined, Left, Received
 from mew_lab.space.snapshot import snapshot
 
-from .stage import START, Stage, branch_of, hostile, keep, says
+from .stage import START, Stage, branch_of, hostile, keep, observed, says
 
 # What no record tells in a few steps; the documentation of StateReplay names these.
 LEFT_OUT = ("handles", "handles_of", "chats", "chats_of", "refused_frames", "messages", "records")
@@ -100,9 +100,7 @@ def stage() -> Stage:
 
 
 def at(stage: Stage, seq: int | None = None) -> Moment:
-    log = Log.live(space="demo")
-    for record in stage.records:
-        log.observe(record)
+    log = observed(stage.records, space="demo")
     return log.at(stage.records[-1].seq if seq is None else seq)
 
 
@@ -247,9 +245,7 @@ def test_a_pruned_journal_has_the_moments_that_are_left(tmp_path: Path) -> None:
 
 
 def test_what_is_no_moment_is_said(stage: Stage, tmp_path: Path) -> None:
-    log = Log.live(space="demo")
-    for record in stage.records:
-        log.observe(record)
+    log = observed(stage.records, space="demo")
     for nothing in (-1, 10**6):
         with pytest.raises(
             JournalError, match=f"has no record #{nothing}: its last one is #{len(stage.records) - 1}"
@@ -258,9 +254,7 @@ def test_what_is_no_moment_is_said(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="named by its number, such as '#13', not by 'm-1'"):
         log.at("m-1")  # type: ignore[arg-type]
     with pytest.raises(JournalError, match="does not begin with the opening of a space"):
-        behind = Log.live(space="demo")
-        for record in stage.records[1:]:
-            behind.observe(record)
+        behind = observed(stage.records[1:], space="demo")
         behind.at(3)
 
 

@@ -29,6 +29,7 @@ from mew_lab.log.unpacked import FORMATS
 from mew_lab.space.events import Record
 from mew_lab.transport.scratch import ScratchFolder
 from tests.log.hostile import hostile_journal
+from tests.log.stage import keep
 
 NOW = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
 PACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".zst": zstandard.compress}
@@ -41,9 +42,7 @@ def record(seq: int, space: str = "demo") -> Record:
 
 def write(path: Path, count: int, space: str = "demo") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    journal = Journal(path)
-    journal.append(record(seq, space) for seq in range(1, count + 1))
-    journal.close()
+    keep([record(seq, space) for seq in range(1, count + 1)], path)
     return path
 
 

@@ -19,7 +19,7 @@ from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 
 from .hostile import hostile_journal
-from .stage import hostile
+from .stage import hostile, observed
 
 # OpenTelemetry's own definitions read what is sent, where they are installed (pip install opentelemetry-proto).
 json_format = pytest.importorskip("google.protobuf.json_format")
@@ -52,10 +52,7 @@ def record(n: int, id: str, *about: str, verdict: str = "accepted", **members: A
 
 
 def log_of(*records: Record) -> Log:
-    log = Log.live(space="demo")
-    for one in records:
-        log.observe(one)
-    return log
+    return observed(records, space="demo")
 
 
 def call(name: str = "weather", **meta: Any) -> dict[str, Any]:

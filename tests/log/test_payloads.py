@@ -77,3 +77,9 @@ def test_a_row_costs_a_pointer(column: pd.Series) -> None:  # type: ignore[type-
 def test_a_long_column_is_shown_short(column: pd.Series) -> None:  # type: ignore[type-arg]
     assert "{'n': 0}" in repr(column)
     assert "mew_payload" in repr(column)
+
+
+def test_a_text_with_half_a_surrogate_pair_can_be_written_as_parquet_holds_it() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    texts = pd.Series(["a\ud800", "é", None], dtype="mew_text")
+    assert pyarrow.array(texts.array).to_pylist() == ["a\\ud800", "é", None]

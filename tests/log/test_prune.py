@@ -18,6 +18,7 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.line import write_line
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import Pruned, prune
+from mew_lab.log.reading import first_record, read_journal
 from mew_lab.log.replay import replay
 from mew_lab.space.events import Enrolled, Joined, Noted, Received
 from mew_lab.space.snapshot import snapshot
@@ -62,6 +63,19 @@ def test_what_is_left_replays_to_the_same_space(tmp_path: Path, keep: int) -> No
     assert left[:-1] == records[len(records) - len(left) + 1 :] and left[-1].event == "pruned"
     assert verify_chain(kept.path, kept.heads).flaw is None
     assert kept.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_snapshot_names_the_last_record_that_was_deleted_and_heads_of_the_others_are_looked_for(
+    tmp_path: Path,
+) -> None:
+    kept = write(tmp_path, 3)
+    *_, last = [one.seq for one in read_journal(kept.files[-3])]
+    cut(kept, 2)
+    opened = first_record(kept.path)
+    assert opened is not None and json.loads(opened.detail)["pruned"]["seq"] == last
+    integrity = verify_chain(kept.path, [*kept.heads, KeptHead(NOW, last + 1, "0" * 64)])
+    assert integrity.flaw is not None and "is not in the chain" in integrity.flaw.why
+    assert verify_chain(kept.path, [*kept.heads, KeptHead(NOW, last - 1, "0" * 64)]).flaw is None
 
 
 @settings(max_examples=examples(15), deadline=None)
@@ -291,9 +305,7 @@ def test_what_a_killed_gateway_left_unwritten_is_written_first(tmp_path: Path) -
 def test_a_snapshot_longer_than_a_line_stands_in_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mew_lab.log import prune as module
-
-    monkeypatch.setattr(module, "PART", 100)
+    monkeypatch.setattr("mew_lab.log.replay.PART", 100)
     kept = write(tmp_path, 3)
     before = state_of(kept.path)
     cut(kept)

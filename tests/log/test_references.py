@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError
 from mew_lab.log.export import export_as_peers
+from mew_lab.log.filter.grammar import parse_filter
+from mew_lab.log.filter.indexed import select_places
 from mew_lab.log.integrity import verify_chain
 from mew_lab.log.journal import Journal, read_journal
 from mew_lab.log.kept_heads import KeptHead
@@ -487,7 +489,7 @@ def test_what_is_followed_is_read_in_parts_of_the_size_that_is_asked_for(tmp_pat
     assert max(sum(len(raw or "") for raw in part) for part in parts[1:]) < 200_000 + 2 * len(raws[0])
 
 
-def test_a_search_finds_the_lines_whose_value_stands_in_another(tmp_path: Path) -> None:
+def test_a_filter_finds_the_lines_whose_value_stands_in_another(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     write(
         path,
@@ -497,10 +499,13 @@ def test_a_search_finds_the_lines_whose_value_stands_in_another(tmp_path: Path) 
         message(6, "chat", {"text": "no"}),
     )
     index = open_log(path).index
-    named = "json->>'$.payload.result.tools[999].name' = 'tool-999'"
-    assert [one.seq for one in index.records(index.rows(named, texts=True))] == [1, 3]
-    unnamed = "(json->'$.payload.result.tools') IS NULL"
-    assert [one.seq for one in index.records(index.rows(unnamed, texts=True))] == [2, 4]
+    for text, found in (
+        ("payload.result.tools[999].name == tool-999", [1, 3]),
+        ("not payload.result.tools exists", [2, 4]),
+        ("payload.result exists and tool-999", [1, 3]),
+    ):
+        places = select_places(index, parse_filter(text), events=False)
+        assert [record.seq for record in index.records(places)] == found, text
 
 
 # --- references that are none ---

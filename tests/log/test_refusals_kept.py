@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import JournalError, ReplayMismatch
 from mew_lab.lab.rows import Rows
-from mew_lab.log.audit import audit
 from mew_lab.log.journal import Journal
 from mew_lab.log.log import Log, open_log
 from mew_lab.log.replay import replay_records
 from mew_lab.space.events import Enrolled, Event, Joined, Noted, Received, Record, outline
 
 from ..conftest import examples
-from .stage import Stage, says
+from .stage import Stage, observed, says
 
 LONG = 4096  # R30: what is over 4 KiB
 pytestmark = pytest.mark.ruling("R30")
@@ -173,10 +172,10 @@ def test_the_analyses_say_not_known_and_count(tmp_path: Path) -> None:
     row = log.df[log.df.verdict == "refused"].iloc[0]
     assert row["what"].startswith("not known") and row["size"] == 9029 and row["kind"] == ""
     (record,) = [one for one in records if outline(one)]
-    told = str(audit(records, record.seq))
+    told = str(observed(records).audit(record.seq))
     assert "refused with capability_violation" in told and "not known" in told
     with pytest.raises(JournalError, match="Of 1 refused ones only the beginning is kept"):
-        audit(records, "nothing")
+        observed(records).audit("nothing")
     live = Log.live()
     rows = Rows(lambda: ("demo", 1))
     for one in records:

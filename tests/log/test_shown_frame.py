@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from mew_lab.log.log import open_log
 from mew_lab.log.shown_frame import ShownFrame
 
 UGLY = "a\x1b[31m\u202eb\x07"
@@ -83,3 +85,22 @@ def test_the_values_are_unchanged_and_arrays_of_text_print_as_escapes() -> None:
         for text in (str(values), repr(values)):
             assert text.replace("\n", "").isprintable(), text
     assert [*FRAME["n"].unique()] == [*FRAME["n"].values] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "name", ["requests", "proposals", "decisions", "participants", "verdicts", "chat", "df"]
+)
+def test_a_wide_frame_shows_five_named_columns_until_others_are_chosen(name: str, shared: Path) -> None:
+    log = open_log(shared / "captures" / "3-proposals")
+    frame = log.df if name == "df" else log.frame(name)
+    head, *_, last = str(frame).splitlines()
+    assert len(head.split()) == 5 and set(head.split()) <= set(frame.columns), head
+    assert f"and {len(frame.columns) - 5} more columns" in last
+    html = frame._repr_html_()
+    assert "more columns" in html and all(f"<th>{column}</th>" in html for column in head.split())
+    everything = frame.to_string()
+    assert all(column in everything for column in frame.columns)
+    chosen = frame[list(frame.columns[:9])]
+    assert "more columns" not in str(chosen) and frame.columns[8] in chosen.to_string()
+    assert "more columns" in str(frame.head(1)) and len(frame.columns) > 8
+    assert "more columns" not in str(frame.T)

@@ -177,7 +177,7 @@ def test_lost_bytes_are_counted_and_the_line_that_they_cut_is_left_out() -> None
 )
 def test_secrets_are_masked_and_nothing_else(text: str, masked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (
-        ("_live", {}),
+        ("known", {}),
         ("_edition", object()),
     ):  # tokens of tests before this one are masked, too
         monkeypatch.setattr(f"mew_lab.protocol.token.{name}", value)

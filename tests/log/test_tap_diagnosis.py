@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mew_lab.log import diagnose as diagnosis
+from mew_lab.log.diagnose import taps
 from mew_lab.log.diagnose.diagnosis import RULES, Diagnosis, diagnose, judge_messages
-from mew_lab.log.diagnose.findings import Rule
-from mew_lab.log.diagnose.taps import TAP_RULES
+from mew_lab.log.diagnose.findings import Rule, rules_of
 from mew_lab.log.export import export_as_peers
-from mew_lab.log.journal import Journal
 from mew_lab.log.line import write_line
-from mew_lab.log.log import Log, open_log
+from mew_lab.log.log import open_log
 from mew_lab.log.reading import VANTAGES, Vantage, vantage_of
 from mew_lab.space.events import Record
 from mew_lab.views.feed.findings import FileFindings
@@ -29,7 +28,7 @@ from .innocent import INNOCENT
 from .planted import CLEAN as OF_SPACES
 from .planted import FAULTS as PLANTED
 from .planted import converse
-from .stage import keep
+from .stage import keep, observed
 from .tapped import CLEAN, FAULTS, Planted, Tapped, hostile, tapped
 
 Fault = Callable[[Tapped], Planted]
@@ -38,6 +37,9 @@ Fault = Callable[[Tapped], Planted]
 def written(records: Iterable[Record], path: Path) -> Path:
     path.write_bytes(b"".join(map(write_line, records)))
     return path
+
+
+TAP_RULES = (*rules_of(vars(taps)),)
 
 
 def spoken(records: Iterable[Record], vantage: Vantage = "gateway") -> set[str]:
@@ -271,9 +273,7 @@ def test_files_of_another_gateway_are_judged_by_rules_that_hold_for_them(seed: i
 
 def test_a_live_log_of_a_participant_is_judged_as_one() -> None:
     records = as_participant(converse(2, 10, *PLANTED[:5], kinds=OF_SPACES)[0])[1:]
-    log = Log.live(space="demo", vantage="participant")
-    for record in records:
-        log.observe(record)
+    log = observed(records, space="demo", vantage="participant")
     assert {one.rule for one in log.diagnose()} <= holding("participant")
     assert log.diagnose().counts
 
@@ -283,9 +283,7 @@ def test_sessions_of_several_vantages_in_one_log_are_each_judged_by_their_own_ru
     of_tap, planted = tapped(1, 5, FAULTS[0])
     keep(of_space, tmp_path / "a" / "j.jsonl")
     (tmp_path / "b").mkdir()
-    journal = Journal(tmp_path / "b" / "j.jsonl", space="tap", vantage="tap")
-    journal.append(of_tap)
-    journal.close()
+    keep(of_tap, tmp_path / "b" / "j.jsonl", space="tap", vantage="tap")
     assert planted is not None
     assert sorted(one.rule for one in open_log(tmp_path).diagnose()) == sorted(
         [*(one.rule for one in diagnose(of_space)), planted.rule]

@@ -16,11 +16,11 @@ from mew_lab.cli import main
 from mew_lab.log.frames import FrameMaker
 from mew_lab.log.journal import Journal
 from mew_lab.log.kept_heads import KeptHead, heads_path, keep_head
-from mew_lab.log.log import Log, open_log
+from mew_lab.log.log import open_log
 from mew_lab.log.receipts import check_consents, read_receipt
 from mew_lab.space.events import Enrolled, Event, Joined, Left, Noted, Received, Record
 
-from .stage import START, Stage, keep, says
+from .stage import START, Stage, keep, observed, says
 
 CALL = {
     "method": "tools/call",
@@ -431,9 +431,7 @@ def test_a_cut_tail_and_a_whole_rewrite_are_found_with_the_kept_head_alone(
 
 def test_a_log_without_a_chain_says_so(tmp_path: Path) -> None:
     played = stage().play(proposes(), sends())
-    log = Log.live(space="demo")
-    for record in played.records:
-        log.observe(record)
+    log = observed(played.records, space="demo")
     found = log.verify()
     assert (found.integrity, found.intact, found.consented, found.status()) == ((), False, False, 3)
     assert str(found).startswith(

@@ -22,7 +22,7 @@ from mew_lab.space.events import Enrolled, Joined, Received, Record, outline
 from mew_lab.space.opening import reopen
 from mew_lab.space.rights import Held, Rights
 
-from .stage import Stage, branch_of, hostile, keep, says
+from .stage import Stage, branch_of, hostile, keep, observed, says
 
 LESS: list[dict[str, Any]] = [{"kind": "chat"}, {"kind": "mcp/request", "payload": {"method": "tools/list"}}]
 MORE: list[dict[str, Any]] = [{"kind": "capability/*"}, {"kind": "mcp/*"}, {"kind": "participant/status"}]
@@ -34,10 +34,7 @@ SUPPOSED: list[dict[str, list[dict[str, Any]]]] = [
 
 
 def live(records: list[Record]) -> Log:
-    log = Log.live(space="demo")
-    for record in records:
-        log.observe(record)
-    return log
+    return observed(records, space="demo")
 
 
 Verdicts = dict[int, tuple[str, str]]

@@ -34,7 +34,7 @@ def test_an_option_is_called_in_python_as_its_row_says() -> None:
 def test_the_sub_commands_are_the_verbs_and_the_parts_to_look_at() -> None:
     verbs = (
         "up down use connect bridge bridge-all join agent tools-agent agents ask who tools chat send call propose proposals approve "
-        "reject withdraw cancel resolve questions answer undo view history log diagnose save report status faults help"
+        "reject withdraw cancel stop go resolve questions answer undo view history log diagnose save report ui status faults help"
     ).split(" ")
     assert [name for name in COMMANDS if name in verbs] == verbs
     assert set(COMMANDS) == {*verbs, *PARTS}

@@ -16,7 +16,10 @@ from mew_lab.notebook.commands import COMMANDS
 from mew_lab.views.views import PARTS
 from tests.log.filter_table import record
 
-LIMITS = ("--result-bytes", "--results-bytes", "--results-seconds")
+LIMITS = (
+    *("--result-bytes", "--results-bytes", "--results-seconds"),
+    *("--share-review", "--quorum", "--decider", "--notify", "--notify-content", "--notify-secret"),
+)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import mew_lab
 from mew_lab.errors import HeadsDiffer, MewError
+from mew_lab.lab.notification import Notify
 from mew_lab.notebook import magics
 from mew_lab.notebook.commands import COMMANDS
 from mew_lab.sdk.result_store import ResultLimits
@@ -122,6 +123,25 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
         "bridge git --strict-unknown -- python -m x",
         ("bridge", "git", ["python", "-m", "x"], {"can": "tool", "strict_unknown": True}),
     ),
+    (
+        "bridge git --quorum 2 --decider ada --decider ben --writes save=path,text -- python -m x",
+        (
+            *("bridge", "git", ["python", "-m", "x"]),
+            {
+                "can": "tool",
+                "quorum": 2,
+                "deciders": ("ada", "ben"),
+                "writes": {"save": ("path", "text")},
+            },
+        ),
+    ),
+    (
+        "bridge-all --quorum 1 --decider ada --writes fs/save=path,text",
+        (
+            *("bridge_all", ".mcp.json"),
+            {"can": "tool", "quorum": 1, "deciders": ("ada",), "writes": {"fs": {"save": ("path", "text")}}},
+        ),
+    ),
     ("questions", ("questions", {})),
     ("answer q-1 size=3", ("answer", "q-1", {"size": 3}, {"action": "accept"})),
     ("answer q-1 --decline", ("answer", "q-1", None, {"action": "decline"})),
@@ -156,6 +176,8 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("reject p-1", ("reject", "p-1", {})),
     ("withdraw p-1", ("withdraw", "p-1", {})),
     ("cancel p-1", ("cancel", "p-1", {})),
+    ("stop", ("stop", {})),
+    ("go", ("go", {})),
     ("resolve q-1 --happened", ("resolve", "q-1", {"happened": True})),
     (
         "resolve q-1 --not-happened the file is not there",
@@ -167,6 +189,9 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     *((f"view {name}", (name,)) for name in PARTS),
     ("log", ("log",)),
     ("save session.jsonl", ("save", "session.jsonl", {})),
+    ("ui", ("serve_ui", {"port": 0})),
+    ("ui --port 8765 --origin https://a", ("serve_ui", {"port": 8765, "origin": "https://a"})),
+    ("ui end", ("end_ui", {})),
     ("report x.html", ("report", "x.html", {"overwrite": False})),
     ("report x.html --overwrite", ("report", "x.html", {"overwrite": True})),
     ("status", ("status", {})),
@@ -412,8 +437,12 @@ def test_up_puts_the_lab_into_the_namespace(
     loaded.run_cell("%mew up --journal x.jsonl")
     loaded.run_cell("%mew up --resume x.jsonl")
     loaded.run_cell("%mew up --results-bytes 7")
-    assert [kw.pop("results") for _, kw in given] == [None] * 4 + [ResultLimits(total=7)]
-    given.pop()
+    loaded.run_cell("%mew up --share-review --quorum 1 --decider ada --notify https://example.org/hook")
+    assert [kw.pop("results") for _, kw in given] == [None] * 4 + [ResultLimits(total=7), None]
+    reviewing = {name: given[-1][1][name] for name in ("share_review", "quorum", "deciders", "notify")}
+    hook = Notify.of("https://example.org/hook")
+    assert reviewing == {"share_review": True, "quorum": 1, "deciders": ("ada",), "notify": hook}
+    del given[-2:]
     assert given == [
         (("demo",), {"as_id": None, "journal": "auto", "port": 0, "auto_start": True, "resume": None}),
         (("other",), {"as_id": "me", "journal": None, "port": 1, "auto_start": True, "resume": None}),

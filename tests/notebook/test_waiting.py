@@ -22,7 +22,7 @@ from jupyter_client.manager import KernelManager
 from mew_lab.errors import CannotWait
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.notebook import waiting
-from mew_lab.views.ui.live import ClickProbe
+from mew_lab.views.ui.notebook_host import ClickProbe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -178,8 +178,8 @@ async def push(params):
     await asyncio.sleep(params["arguments"]["seconds"])
     return {"content": [{"type": "text", "text": "pushed"}]}
 git.participant.register_method("tools/call", push)
-from mew_lab.views.ui import live
-live.message_threads.add("main")  # a front end without subshells
+from mew_lab.views.ui import notebook_host
+notebook_host.message_threads.add("main")  # a front end without subshells
 """
 )
 
@@ -208,8 +208,8 @@ def test_a_cell_that_blocks_in_a_call_tells_its_seconds_and_how_it_is_cancelled(
     one.passes(START)
     one.passes(
         """import threading
-from mew_lab.views.ui import live
-live.message_threads.add("main")  # a front end without subshells has sent a message
+from mew_lab.views.ui import notebook_host
+notebook_host.message_threads.add("main")  # a front end without subshells has sent a message
 end = threading.Event()
 @lab.tool
 def push() -> str:
@@ -338,9 +338,14 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         asked=SimpleNamespace(pending=lambda: one.asked),
         loop=SimpleNamespace(call=lambda function: function()),
         seats={"bot": SimpleNamespace(participant=participant), "git": None},
+        me=SimpleNamespace(
+            participant=SimpleNamespace(ledger=SimpleNamespace(reasoning=SimpleNamespace(active=list)))
+        ),
         view=SimpleNamespace(
             made=lambda name: view,
-            card=lambda proposal: SimpleNamespace(store_picture=lambda: None, follow=lambda id: None),
+            card=lambda proposal: SimpleNamespace(
+                store_picture=lambda: None, follow=lambda id: None, tell_story=lambda *_, **__: None
+            ),
         ),
     )
     shell = SimpleNamespace(
@@ -360,7 +365,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         cards=[],
     )
     monkeypatch.setattr("IPython.get_ipython", lambda: one.shell)
-    monkeypatch.setattr("mew_lab.views.ui.live.can_click_while_waiting", lambda: one.probe)
+    monkeypatch.setattr("mew_lab.views.ui.notebook_host.can_click_while_waiting", lambda: one.probe)
     monkeypatch.setattr("mew_lab.lab.labs.labs", lambda: {"demo": one.lab})
     return one
 
@@ -398,7 +403,7 @@ def test_a_cell_that_shows_all_approvals_shows_no_card_besides(
 ) -> None:
     shown: list[Any] = []
     monkeypatch.setattr("IPython.display.display", shown.append)
-    monkeypatch.setattr("mew_lab.views.ui.live.is_displayed_here", lambda view: view is scene.view)
+    monkeypatch.setattr("mew_lab.views.ui.notebook_host.is_displayed_here", lambda view: view is scene.view)
     scene.cards = [SimpleNamespace(id="p-1")]
     watch = ask(scene)
     watch.tick()
@@ -429,6 +434,17 @@ def test_a_terminal_without_views_is_told_to_decide_first(scene: SimpleNamespace
     scene.shell = SimpleNamespace()
     with pytest.raises(CannotWait, match="%mew approve p-1"):
         ask(scene)
+
+
+def test_in_marimo_a_wait_for_a_click_is_refused_with_advice(
+    scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(running_in_notebook=lambda: True))
+    scene.shell = None
+    with pytest.raises(CannotWait, match=r"marimo handles no click .* Decide first"):
+        ask(scene)
+    scene.pending.state = "fulfilled"
+    assert ask(scene) is None, "what was decided ends by itself"
 
 
 def refused(scene: SimpleNamespace) -> bool:
@@ -513,7 +529,7 @@ def question(scene: SimpleNamespace) -> SimpleNamespace:
     """The scene of a question to an agent; `cards` are the proposals that wait by now, `said` the log."""
     scene.said = scene.lab.log.held
     say(scene, "p-1", "chat", sender="bot", to=["helper"])
-    scene.pending.kind = "chat"
+    scene.pending.kind, scene.pending.done = "chat", True
     return scene
 
 
@@ -545,7 +561,6 @@ def test_a_question_is_waited_for_anywhere_until_something_is_proposed(question:
 
 def test_a_proposal_on_the_way_to_an_answer_is_watched_once(question: SimpleNamespace) -> None:
     watch = ask(question)
-    watch.tick()
     assert question.view.waits == []
     for card in ("p-7", "p-7", "p-8"):
         question.cards = [proposed(question, card)]
@@ -632,7 +647,12 @@ def test_a_policy_lets_a_question_be_waited_for(question: SimpleNamespace) -> No
 def shown(question: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the waiting cell shows of the story of a question: each card and each server's question, once."""
     seen: list[str] = []
-    view = SimpleNamespace(store_picture=lambda: None, follow=seen.append)
+    view = SimpleNamespace(
+        store_picture=lambda: None,
+        # The question itself is followed without a card.
+        follow=lambda id: None if (id, question.pending.kind) == ("p-1", "chat") else seen.append(id),
+        tell_story=lambda text, *, since, over=False: None,
+    )
     question.lab.view = SimpleNamespace(made=lambda name: None, card=lambda root: view)
     monkeypatch.setattr("IPython.display.display", lambda view: seen.append("the view"))
     return seen

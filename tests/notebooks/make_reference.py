@@ -29,14 +29,23 @@ INTRO = """# The log
 | what other permissions would have allowed or denied | `log.what_if(capabilities={"bot": "tool"})`, `more=`, `grants=` |
 | a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `talk()` |
 | some messages as text for elsewhere | `log.filter("…").to_markdown()`, `to_jsonl()`, `to_mermaid()`, `to_python()` |
+| a page for a colleague | `log.report("x.html", filter="…", redact=["DE00 1234"], redact_where='kind == "chat"')`, `mew-lab report` |
 | all of it in a file | `log.save("x.jsonl")`, `log.to_parquet("x.parquet")`, `log.export_otlp("x.otlp.json")` |
 | the messages between an MCP client and its server | `mew-lab tap -- COMMAND`, then `open_log` |
+
+A *record* is a line of the log: a message with what the gateway said of it, or an event such as a join. A *receipt* says who
+decided a request, when and how, and what was shown to them. A log is *seen as* a gateway, which sees all, or as a
+participant, which sees what it received; one of another gateway has a past as far as its messages tell it, and `log.at` says
+`unknown` elsewhere.
+
+A report calls everybody by name. A redacted value is replaced wherever it stands, in the spelling of JSON too; encoded
+otherwise, as in Base64, it is not found. Read the page before you pass it on.
 
 The frames say what became of the messages. `log.requests()` and the others are read in one pass; `print(log.frames)` lists
 them, and `print(log.frames["requests"])` shows the columns of one. `log.frame(name, columns)` takes columns of your own.
 `int64` and `bool` columns always have a value; `Int64`, `boolean`, numbers and times are missing where it is not known.
 `object` columns hold text, `""` where there is none, or tuples. A log that was saved by a participant carries
-`frame.attrs["unseen"]`: what it cannot show."""
+`frame.attrs["unseen"]`: what it cannot show. A wide frame displays five of its columns; `frame.to_string()` prints all."""
 
 
 def page() -> str:

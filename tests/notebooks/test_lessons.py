@@ -153,7 +153,7 @@ def test_an_executed_lesson_becomes_a_page_with_pictures_and_without_secrets(
         feed = re.findall(r"<table.*?</table>", page, re.DOTALL)
         rows = [table for table in feed if "mcp/proposal" in table and "mcp/response" in table]
         assert rows, "the feed is there as a table"
-        assert re.search(r"Snapshot of \d\d:\d\d UTC", page)
+        assert re.search(r"Snapshot of \d{4}-\d\d-\d\d \d\d:\d\d UTC", page)
 
 
 @pytest.mark.parametrize("lesson", WAITING, ids=lambda path: path.stem, indirect=True)

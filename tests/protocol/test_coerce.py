@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from mew_lab.protocol.coerce import is_number, line_of, list_of, mapping_of, member, text_of, texts_of
+from mew_lab.protocol.coerce import (
+    is_number,
+    json_of,
+    line_of,
+    list_of,
+    mapping_of,
+    member,
+    text_of,
+    texts_of,
+)
 
 VALUES: list[Any] = [
     None,
@@ -49,3 +58,9 @@ def test_a_member_is_found_through_objects_alone() -> None:
 
 def test_a_text_is_cut_where_a_limit_is_given() -> None:
     assert (text_of("abc", 2), text_of("abc"), text_of(7, 2)) == ("ab", "abc", "")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff", "{'a': 1}", b"\x00"], ids=range(6))
+def test_a_text_that_is_no_json_has_no_value(text: str | bytes) -> None:
+    assert json_of(text) is None and json_of(text, text) is text
+    assert json_of(b'{"a": [1, null]}') == json_of('{"a": [1, null]}', text) == {"a": [1, None]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mew_lab.protocol.kinds import ACTED_ON, HANDLES, KINDS, RESERVED, family, is_reserved
+from mew_lab.protocol.kinds import ACTED_ON, HANDLES, KINDS, RESERVED, is_reserved
 from mew_lab.space.core import RULES
 
 # The list of §3, word for word.
@@ -59,7 +59,3 @@ def test_the_gateways_own_kinds_are_reserved() -> None:
     } == RESERVED
     assert is_reserved("system/register") and is_reserved("system/anything/new") and is_reserved("system")
     assert not is_reserved("stream/open") and not is_reserved("systematic")
-
-
-def test_a_family_is_the_first_word() -> None:
-    assert (family("mcp/request"), family("chat")) == ("mcp", "chat")

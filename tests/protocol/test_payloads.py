@@ -237,7 +237,7 @@ def test_any_reason_is_accepted_as_it_is(reason: str) -> None:
 
 @pytest.mark.req("P-3.3.3-1")
 def test_the_suggested_reasons_are_the_twelve_of_the_specification() -> None:
-    assert REASON_CODES == (
+    assert tuple(REASON_CODES) == (
         "disagree",
         "inappropriate",
         "unsafe",

@@ -69,7 +69,7 @@ def test_the_examples_of_the_specification(
     assert permit(capabilities, kind, payload=payload).allowed is expected
 
 
-@pytest.mark.req("P-4.1-12")
+@pytest.mark.req("P-4.1-6", "P-4.1-12")
 def test_a_pattern_of_tool_names_permits_only_these() -> None:
     assert allowed(READ, "mcp/request", payload=CALL)
     assert not allowed(

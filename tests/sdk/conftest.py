@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from mew_lab.gateway.config import SpaceConfig
-from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.limits import Limits
-from mew_lab.gateway.local import attach
 from mew_lab.gateway.server import Server
-from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.permit import PROFILES
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.stream import Stream
-from mew_lab.space.events import Record
-from mew_lab.transport.link import Link
 
-
-async def until(holds: Callable[[], Any], *, what: str = "") -> None:
-    """Returns when `holds()` does; fails after ten seconds."""
-    for _ in range(10_000):
-        if holds():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError(f"never happened: {what or holds}")
+from ..room import Rights, Room
+from ..waiting import until
 
 
 class Hours:
@@ -68,90 +54,58 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-class Room:
-    """A gateway with one space `demo`, its records, and the participants that were seated."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.gateway = Gateway(observe=self.records.append)
-        self.gateway.add_space(SpaceConfig(name="demo"))
-        self.links: dict[str, Link] = {}
-        self.seated: list[MEWParticipant] = []
-
-    def enrol(self, name: str, can: str | Sequence[Mapping[str, Any]]) -> None:
-        self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
-
-    def link(self, name: str, *, runtime_id: str | None = None) -> Callable[[], Awaitable[Link]]:
-        """What opens a link as that participant; the one opened last stands in `links`."""
-
-        async def link() -> Link:
-            self.links[name] = attach(self.gateway, "demo", name, runtime_id=runtime_id)
-            return self.links[name]
-
-        return link
-
-    def client(self, name: str, *, runtime_id: str | None = None, **options: Any) -> MEWClient:
-        return MEWClient(space="demo", connect_link=self.link(name, runtime_id=runtime_id), **options)
-
-    async def seat(
-        self,
-        name: str,
-        can: str | Sequence[Mapping[str, Any]] = "human",
-        *,
-        tools: Any = None,
-        runtime_id: str | None = None,
-        **options: Any,
-    ) -> MEWParticipant:
-        self.enrol(name, can)
-        client = self.client(name, runtime_id=runtime_id)
-        participant = MEWParticipant(client, tools=tools, **options)
-        self.seated.append(participant)
-        await participant.start()
-        return participant
-
-    def sent(self, *kinds: str) -> list[Envelope]:
-        """What the space accepted of these kinds, in order."""
-        raws = [one.raw for one in self.records if one.verdict == "accepted" and one.raw]
-        found = [Envelope.from_members(json.loads(raw), raw=raw) for raw in raws]
-        return [one for one in found if one.kind in kinds]
-
-
 @pytest.fixture
 async def room() -> AsyncIterator[Room]:
     made = Room()
     yield made
-    for participant in made.seated:
-        await participant.stop()
-    made.gateway.close()
+    await made.close()
 
 
-class PortRoom(Room):
-    """The room with a port: its seats come in over WebSocket."""
+class Served(Room):
+    """The room with a port: its clients come in over WebSocket."""
 
-    def __init__(self) -> None:
+    def __init__(self, **limits: Any) -> None:
         super().__init__()
-        limits = Limits(refusal_delay=0.0, messages_per_second=1e6, burst=1_000_000)
-        self.server = Server(self.gateway, limits=limits)
+        # Behind a proxy it is reached under another port than its own.
+        hosts, limits = ["127.0.0.1"], {"refusal_delay": 0.0, **limits}
+        self.server = Server(self.gateway, limits=Limits(**limits), allowed_hosts=hosts)
 
-    def client(self, name: str, *, runtime_id: str | None = None, **options: Any) -> MEWClient:
-        token = self.gateway.tokens.mint("demo", name)
-        url = f"ws://127.0.0.1:{self.server.port}"
-        return MEWClient(url, space="demo", token=token, participant_id=runtime_id, **options)
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.server.port}"
+
+    def client(
+        self, name: str, can: Rights = None, *, runtime_id: str | None = None, **options: Any
+    ) -> MEWClient:
+        self.enrol(name, can)
+        given = {"gateway": self.url, "space": "demo", "reconnect_delay": 0.01, **options}
+        token = given.pop("token", None) or self.gateway.tokens.mint("demo", name)
+        self.clients.append(MEWClient(token=token, participant_id=runtime_id, **given))
+        return self.clients[-1]
+
+    async def close(self) -> None:
+        await super().close()
+        await self.server.stop()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    made = Served()
+    await made.server.start()
+    async with asyncio.timeout(50):
+        yield made
+        await made.close()
 
 
 @pytest.fixture(params=["memory", "websocket"])
 async def either(request: pytest.FixtureRequest) -> AsyncIterator[Room]:
     """The room over each of the two links; the link changes nothing."""
-    made = Room() if request.param == "memory" else PortRoom()
-    if isinstance(made, PortRoom):
+    made = Room() if request.param == "memory" else Served(messages_per_second=1e6, burst=1_000_000)
+    if isinstance(made, Served):
         await made.server.start()
     async with asyncio.timeout(50):
         yield made
-        for participant in made.seated:
-            await participant.stop()
-        if isinstance(made, PortRoom):
-            await made.server.stop()
-    made.gateway.close()
+        await made.close()
 
 
 # --- streams ---
@@ -168,34 +122,3 @@ async def known(at: MEWParticipant, id: str) -> Stream:
 async def all_of(stream: Stream) -> list[bytes]:
     """Its frames from now on, until it is closed."""
     return [data async for data in stream]
-
-
-class Served(Room):
-    """The room with a port."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.server = Server(self.gateway, limits=Limits(refusal_delay=0.0), allowed_hosts=["127.0.0.1"])
-        self.clients: list[MEWClient] = []
-
-    @property
-    def url(self) -> str:
-        return f"ws://127.0.0.1:{self.server.port}"
-
-    def remote(self, name: str, **options: Any) -> MEWClient:
-        token = options.pop("token", None) or self.gateway.tokens.mint("demo", name)
-        given = {"gateway": self.url, "space": "demo", "reconnect_delay": 0.01, **options}
-        client = MEWClient(token=token, **given)
-        self.clients.append(client)
-        return client
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    made = Served()
-    await made.server.start()
-    async with asyncio.timeout(50):
-        yield made
-        for client in made.clients:
-            await client.disconnect()
-        await made.server.stop()

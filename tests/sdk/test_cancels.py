@@ -65,6 +65,10 @@ def note(of: Any, **params: Any) -> dict[str, Any]:
     return {"kind": "mcp/request", "to": ["git"], "correlation_id": [of.id], "payload": payload}
 
 
+def call_of(n: int) -> dict[str, Any]:
+    return {"method": "tools/call", "params": {"name": "push", "arguments": {"n": n}}}
+
+
 def fulfilment(room: Room) -> Any:
     [request] = [one for one in room.sent("mcp/request") if one.payload["method"] == "tools/call"]
     return request
@@ -109,20 +113,7 @@ async def test_of_two_requests_with_one_json_rpc_id_the_one_that_is_named_ends(
     room: Room, slow: Slow
 ) -> None:
     git, ada = await room.seat("git", "tool", tools=slow), await room.seat("ada")
-    sent = [
-        await ada.send_accepted(
-            {
-                "kind": "mcp/request",
-                "to": ["git"],
-                "payload": {
-                    "id": 1,
-                    "method": "tools/call",
-                    "params": {"name": "push", "arguments": {"n": n}},
-                },
-            }
-        )
-        for n in (0, 1)
-    ]
+    sent = [await ada.sender.say_accepted("mcp/request", {"id": 1, **call_of(n)}, to=["git"]) for n in (0, 1)]
     await until(lambda: slow.running == 2)
     await ada.send_accepted(note(sent[1]))
     await until(lambda: slow.cancelled)
@@ -252,13 +243,8 @@ async def test_a_call_that_is_cancelled_while_its_id_is_written_is_not_executed(
     answers: list[Mapping[str, Any]] = []
     disk, server = Disk(), RequestServer(slow, post=lambda draft: answers.append(draft["payload"]))  # type: ignore[func-returns-value]
     ada = await room.seat("ada")
-    request = ada.client.complete(
-        {
-            "kind": "mcp/request",
-            "to": ["git"],
-            "payload": {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}},
-        }
-    )
+    payload = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}}
+    request = ada.client.complete({"kind": "mcp/request", "to": ["git"], "payload": payload})
     server.take(request, McpRequest.model_validate(request.payload), disk)
     await asyncio.sleep(0)
     cancel = ada.client.complete(note(request))

@@ -225,10 +225,7 @@ async def test_an_id_is_its_first_users_and_a_long_text_is_cut(
 
 
 async def test_the_queue_outlives_a_lost_connection(room: Room, bot: MEWParticipant) -> None:
-    room.enrol("human", "human")
-    human = MEWParticipant(room.client("human", reconnect_delay=0.0))
-    room.seated.append(human)
-    await human.start()
+    human = await room.seat("human", client={"reconnect_delay": 0.0})
     await bot.chat("hello")
     await until(lambda: human.chats.pending)
     again: list[Any] = []

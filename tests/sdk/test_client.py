@@ -67,19 +67,18 @@ async def test_what_cannot_be_sent_is_refused_here(room: Room, draft: Any, said:
 @pytest.mark.req("S-SEC-2")
 async def test_a_token_is_never_renewed_and_a_new_one_joins_anew(served: Served) -> None:
     served.enrol("bot", TALK)
-    old = served.remote("bot", token=served.gateway.tokens.mint("demo", "bot"))
+    old = served.client("bot", token=served.gateway.tokens.mint("demo", "bot"))
     await old.connect()
     served.gateway.tokens.void("demo", "bot")
     new_token = served.gateway.tokens.mint("demo", "bot")
     assert old.state == "ready"
     holder = served.gateway.holder("demo", "bot")
-    assert holder is not None
     holder.close(1012, "the gateway starts anew")
     await until(lambda: old.state == "disconnected")
     assert isinstance(old.failure, NotAdmitted)
     with pytest.raises(NotAdmitted):
         await old.connect()
-    new = served.remote("bot", token=new_token)
+    new = served.client("bot", token=new_token)
     await new.connect()
     assert (new.state, new.id) == ("ready", "bot")
 
@@ -89,7 +88,7 @@ async def test_a_wrong_token_and_a_wrong_space_are_told_alike_and_leak_nothing(s
     served.enrol("anna", TALK)
     sentences = []
     for options in ({"token": "canary-secret-0123456789"}, {"space": "nowhere"}):
-        client = served.remote("anna", **options)
+        client = served.client("anna", **options)
         with pytest.raises(NotAdmitted) as caught:
             await client.connect()
         sentences.append(str(caught.value).replace("nowhere", "demo"))
@@ -103,9 +102,9 @@ async def test_a_wrong_token_and_a_wrong_space_are_told_alike_and_leak_nothing(s
 
 async def test_a_taken_id_is_final_and_says_so(served: Served) -> None:
     served.enrol("anna", TALK)
-    first = served.remote("anna")
+    first = served.client("anna")
     await first.connect()
-    second = served.remote("anna", participant_id="anna")
+    second = served.client("anna", runtime_id="anna")
     with pytest.raises(NotAdmitted, match="its id is taken"):
         await second.connect()
     assert first.state == "ready" and second.failure is not None
@@ -113,7 +112,7 @@ async def test_a_taken_id_is_final_and_says_so(served: Served) -> None:
 
 async def test_nobody_there_is_a_sentence(served: Served) -> None:
     await served.server.stop()
-    client = served.remote("anna")
+    client = served.client("anna")
     with pytest.raises(
         ConnectionLost,
         match=r"Cannot join space 'demo' at ws://127.* Check the address, and that the gateway",
@@ -142,7 +141,6 @@ async def test_what_was_queued_under_another_id_is_refused_aloud(room: Room) -> 
     client.on_error(errors.append)
     async with client:
         holder = room.gateway.holder("demo", "bot-1")
-        assert holder is not None
         holder.close(1012, "again")
         await until(lambda: client.state == "connecting")
         sending = asyncio.ensure_future(client.send({"kind": "chat", "payload": {"text": "x"}}))
@@ -233,8 +231,7 @@ async def test_of_what_a_welcome_adds_only_the_members_of_the_known_form_are_bel
     async with odd.client as client:
         assert client.extension == {}
         odd.say("system/welcome", {**you, "x-mew-lab": {**good, "more": [1]}})
-        await until(lambda: client.extension)
-        assert client.extension == {**good, "more": [1]}
+        assert await until(lambda: client.extension) == {**good, "more": [1]}
         for bad in (None, True, 4, "own", [], ["own"]):
             told = {"edition": bad, "own": bad, "patterns": bad, "message_bytes": bad} if bad != 4 else {}
             odd.say("system/welcome", {**you, "x-mew-lab": {**told, "last": bad}})

@@ -21,7 +21,7 @@ from mew_lab.sdk.client import MEWClient, StreamData
 from mew_lab.sdk.connection import Endpoint
 from mew_lab.transport.link import Link, LinkClosed
 
-from .conftest import Served, until
+from .conftest import STREAMS, Room, Served, until
 
 TALK = [{"kind": "chat"}, {"kind": "mcp/proposal"}]
 BREAKS = [1001, 1006, 1012]
@@ -82,7 +82,7 @@ class House:
     wire: Wire
 
     def __init__(self, over: str) -> None:
-        self.served = Served()
+        self.room = Room() if over == "memory" else Served()
         self.over = over
         self.address = ""
         self.waited: list[float] = []
@@ -111,22 +111,20 @@ class House:
         runtime_id: str | None = None,
         **options: Any,
     ) -> MEWClient:
-        self.served.enrol(name, can)
-        given = {"wait": self.wait, "participant_id": runtime_id, **options}
+        given = {"wait": self.wait, **options}
         if self.over == "websocket":
-            client = self.served.remote(name, gateway=self.address, **given)
+            client = self.room.client(name, can, runtime_id=runtime_id, gateway=self.address, **given)
         else:
 
             async def link() -> Link:
                 if self._shut:
                     raise LinkClosed(1006, "nobody there")
-                gateway = self.served.gateway
+                gateway = self.room.gateway
                 await until(lambda: gateway.holder("demo", runtime_id or name) is None)
                 self.links[name] = attach(gateway, "demo", name, runtime_id=runtime_id)
                 return self.links[name]
 
-            client = MEWClient(space="demo", connect_link=link, **given)
-            self.served.clients.append(client)
+            client = self.room.client(name, can, connect_link=link, participant_id=runtime_id, **given)
         if connect:
             await client.connect()
         return client
@@ -136,30 +134,35 @@ class House:
         if code == 1006 and self.over == "websocket":
             self.wire.cut()
             return
-        holder = self.served.gateway.holder("demo", name)
-        assert holder is not None
+        holder = self.room.gateway.holder("demo", name)
         holder.close(code, "of the test")
+
+    async def lose(self, name: str, code: int = 1012) -> None:
+        """A connection is cut, and no other opens until `hold` is set."""
+        self.hold = asyncio.Event()
+        self.cut(name, code)
+        await until(lambda: self.waited)
+
+    def find(self) -> None:
+        """Connections open again."""
+        self.hold.set()
 
     def texts(self) -> list[str]:
         """What was said in the space, in the gateway's order; a message that came twice stands here twice."""
-        return [one.payload["text"] for one in self.served.sent("chat")]
+        return [one.payload["text"] for one in self.room.sent("chat")]
 
 
 @pytest.fixture(params=["memory", "websocket"])
 async def house(request: pytest.FixtureRequest) -> AsyncIterator[House]:
     made = House(request.param)
     async with asyncio.timeout(50):
-        if made.over == "websocket":
-            made.wire = Wire(await made.served.server.start())
+        if isinstance(made.room, Served):
+            made.wire = Wire(await made.room.server.start())
             made.address = await made.wire.open()
         yield made
-        for client in made.served.clients:
-            await client.disconnect()
+        await made.room.close()
         if made.over == "websocket":
             await made.wire.close()
-            await made.served.server.stop()
-        else:
-            made.served.gateway.close()
 
 
 def say(text: object) -> dict[str, Any]:
@@ -187,8 +190,7 @@ async def test_the_welcome_tells_who_one_is_and_what_one_may(house: House) -> No
 async def test_presence_keeps_track_of_the_others(house: House) -> None:
     bot = await house.make("bot")
     human = await house.make("human", can=[{"kind": "chat"}])
-    await until(lambda: bot.participants)
-    assert bot.participants == {"human": [{"kind": "chat"}, {"kind": "mcp/response"}]}
+    assert await until(lambda: bot.participants) == {"human": [{"kind": "chat"}, {"kind": "mcp/response"}]}
     assert human.participants == {"bot": [*TALK, {"kind": "mcp/response"}]}
     await human.disconnect()
     await until(lambda: not bot.participants)
@@ -199,7 +201,7 @@ async def test_changed_rights_come_with_a_new_welcome(house: House) -> None:
     bot = await house.make("bot")
     welcomes: list[Any] = []
     bot.on_welcome(welcomes.append)
-    house.served.gateway.enrol("demo", "bot", [{"kind": "chat/cancel"}])
+    house.room.gateway.enrol("demo", "bot", [{"kind": "chat/cancel"}])
     await until(lambda: welcomes)
     assert bot.capabilities.permit("chat/cancel", (), {}).allowed
     assert not bot.capabilities.permit("chat", (), {}).allowed
@@ -225,16 +227,16 @@ async def test_a_draft_is_completed_so_that_its_id_is_known(house: House) -> Non
         "correlation_id": ["x"],
         "payload": {"text": "é"},
     }
-    await until(lambda: house.served.sent("chat"))
-    assert house.served.sent("chat")[0].raw == sent.raw  # accepted as it was, to the byte
+    assert (await until(lambda: house.room.sent("chat")))[
+        0
+    ].raw == sent.raw  # accepted as it was, to the byte
 
 
 async def test_a_complete_envelope_keeps_its_text(house: House) -> None:
     bot = await house.make("bot")
     raw = '{ "kind":"chat","payload":{"text":"mine"},"protocol":"mew/v0.4","id":"i","ts":"t","from":"bot" }'
     await bot.send(Envelope.from_members(json.loads(raw), raw=raw))
-    await until(lambda: house.served.sent("chat"))
-    assert house.served.sent("chat")[0].raw == raw
+    assert (await until(lambda: house.room.sent("chat")))[0].raw == raw
 
 
 @pytest.mark.req("P-3-1")
@@ -242,7 +244,7 @@ async def test_everybody_sees_one_stream_in_one_order_oneself_included(house: Ho
     bot, human = await house.make("bot"), await house.make("human")
     inboxes = [bot.messages(), human.messages()]
     for number in range(50):
-        (bot if number % 2 else human).post({"kind": "chat", "payload": {"text": str(number)}})
+        (bot if number % 2 else human).post(say(number))
     seen: list[list[str]] = []
     for inbox in inboxes:
         texts: list[str] = []
@@ -260,7 +262,7 @@ async def test_sending_without_a_connection_is_refused(house: House) -> None:
         with pytest.raises(
             ConnectionLost, match=r"Cannot send chat to space 'demo' as '(bot)?': not connected \(state dis"
         ):
-            await bot.send({"kind": "chat", "payload": {"text": when}})
+            await bot.send(say(when))
         await bot.connect()
         await bot.disconnect()
 
@@ -268,16 +270,13 @@ async def test_sending_without_a_connection_is_refused(house: House) -> None:
 async def test_messages_end_with_the_client_and_not_before(house: House) -> None:
     bot = await house.make("bot")
     inbox = bot.messages()
-    await bot.send({"kind": "chat", "payload": {"text": "one"}})
+    await bot.send(say("one"))
     assert (await anext(inbox)).payload == {"text": "one"}
     await bot.disconnect()
     assert [one async for one in inbox] == []
 
 
 # --- frames ---
-
-
-STREAMS = [{"kind": "stream/*"}, {"kind": "chat"}]
 
 
 async def opened(client: MEWClient) -> tuple[str, list[str]]:
@@ -374,9 +373,7 @@ async def test_a_frame_is_never_kept_for_later(house: House, while_down: str) ->
         await bot.send_stream_data("a#b", b"x")
     with pytest.raises(LocalProtocolError, match="a frame takes at most"):
         await bot.send_stream_data("stream-1", b"x" * 1024 * 1024)
-    house.hold = asyncio.Event()
-    house.cut("bot", 1012)
-    await until(lambda: house.waited)
+    await house.lose("bot")
     with pytest.raises(ConnectionLost, match="not connected"):
         await bot.send_stream_data("stream-1", b"x")
 
@@ -464,18 +461,15 @@ async def test_what_the_gateway_means_for_good_is_final(house: House, code: int,
 
 async def test_unless_asked_otherwise_sending_while_down_is_refused_at_once(house: House) -> None:
     bot = await house.make("bot")
-    house.hold = asyncio.Event()
-    house.cut("bot", 1012)
-    await until(lambda: house.waited)
+    await house.lose("bot")
     with pytest.raises(ConnectionLost, match=r"Cannot send chat .* It was not sent"):
         await bot.send(say("lost"))
     with pytest.raises(ConnectionLost):
         bot.post(say("lost"))
-    house.hold.set()
+    house.find()
     await until(lambda: bot.state == "ready")
     await bot.send(say("after"))
-    await until(lambda: house.texts())
-    assert house.texts() == ["after"]
+    assert await until(house.texts) == ["after"]
 
 
 @pytest.mark.parametrize("code", BREAKS)
@@ -484,9 +478,7 @@ async def test_what_is_queued_while_down_comes_once_and_in_order_after_the_welco
 ) -> None:
     ticks = iter(range(10**6))
     bot = await house.make("bot", while_down="queue", clock=lambda: datetime.fromtimestamp(next(ticks), UTC))
-    house.hold = asyncio.Event()
-    house.cut("bot", code)
-    await until(lambda: house.waited)
+    await house.lose("bot", code)
     asked: list[str] = []
     end = bot.add_guard(asked.append)
     posted = [bot.post(say(number)) for number in range(5)]
@@ -497,19 +489,17 @@ async def test_what_is_queued_while_down_comes_once_and_in_order_after_the_welco
     assert not sending.done() and asked == ["chat"] * 7  # guards are asked when the message is given
     given_up.cancel()
     bot.on_welcome(lambda payload: bot.post(say("said after")))
-    house.hold.set()
+    house.find()
     sent = [*posted, await sending]
     await until(lambda: len(house.texts()) >= 7)
     assert house.texts() == ["0", "1", "2", "3", "4", "5", "said after"]
-    arrived = house.served.sent("chat")[:6]
+    arrived = house.room.sent("chat")[:6]
     assert [one.raw for one in arrived] == [one.raw for one in sent]  # id and time are those of the call
 
 
 async def test_a_guard_that_refuses_keeps_a_message_out_of_the_queue(house: House) -> None:
     bot = await house.make("bot", while_down="queue")
-    house.hold = asyncio.Event()
-    house.cut("bot", 1012)
-    await until(lambda: house.waited)
+    await house.lose("bot")
 
     def refuse(kind: str) -> None:
         raise LocalProtocolError(f"no {kind} now")
@@ -519,22 +509,19 @@ async def test_a_guard_that_refuses_keeps_a_message_out_of_the_queue(house: Hous
         bot.post(say("refused"))
     end()
     bot.post(say("kept"))
-    house.hold.set()
-    await until(lambda: house.texts())
-    assert house.texts() == ["kept"]
+    house.find()
+    assert await until(house.texts) == ["kept"]
 
 
 @pytest.mark.threat(9)
 async def test_the_queue_has_an_end_and_says_so(house: House) -> None:
     bot = await house.make("bot", while_down="queue")
-    house.hold = asyncio.Event()
-    house.cut("bot", 1012)
-    await until(lambda: house.waited)
+    await house.lose("bot")
     for number in range(1000):
         bot.post(say(number))
     with pytest.raises(ConnectionLost, match=r"takes 1000 messages and 8 MiB\. It was not sent"):
         await bot.send(say("one more"))
-    house.hold.set()
+    house.find()
     await until(lambda: len(house.texts()) >= 1000)
     assert house.texts() == [str(number) for number in range(1000)]
 
@@ -544,10 +531,8 @@ async def test_at_the_end_every_queued_message_is_answered_for(house: House, end
     bot = await house.make("bot", while_down="queue", max_reconnect_attempts=2)
     errors: list[Exception] = []
     bot.on_error(errors.append)
-    house.hold = asyncio.Event()
     house.shut()
-    house.cut("bot", 1006)
-    await until(lambda: house.waited)
+    await house.lose("bot", 1006)
     bot.post(say("posted"))
     sending = [asyncio.ensure_future(bot.send(say(number))) for number in range(3)]
     bot.post(say("posted, too"))
@@ -555,7 +540,7 @@ async def test_at_the_end_every_queued_message_is_answered_for(house: House, end
     if end == "disconnect":
         await bot.disconnect()
     else:
-        house.hold.set()
+        house.find()
     for one in sending:
         with pytest.raises(
             ConnectionLost, match=r"Cannot send chat to space 'demo' as 'bot': .*ended before"
@@ -568,8 +553,7 @@ async def test_at_the_end_every_queued_message_is_answered_for(house: House, end
     house.shut(False)
     await bot.connect()
     await bot.send(say("new"))
-    await until(lambda: house.texts())
-    assert house.texts() == ["new"]
+    assert await until(house.texts) == ["new"]
 
 
 @pytest.mark.parametrize("while_down", ["refuse", "queue"])
@@ -620,8 +604,7 @@ async def test_before_one_is_known_by_a_name_nothing_is_kept(house: House, while
     await bot.connect()
     assert len(refused) == 1
     await bot.send(say("in time"))
-    await until(lambda: house.texts())
-    assert house.texts() == ["in time"]
+    assert await until(house.texts) == ["in time"]
 
 
 async def test_who_names_itself_may_queue_before_the_first_welcome(house: House) -> None:
@@ -629,7 +612,7 @@ async def test_who_names_itself_may_queue_before_the_first_welcome(house: House)
     bot.on_connected(lambda _: bot.post(say("early")))
     await bot.connect()
     await until(lambda: house.texts())
-    assert [(one.sender, one.payload["text"]) for one in house.served.sent("chat")] == [("bot-7", "early")]
+    assert [(one.sender, one.payload["text"]) for one in house.room.sent("chat")] == [("bot-7", "early")]
 
 
 # --- over the network alone ---
@@ -657,13 +640,7 @@ async def test_the_heartbeat_finds_a_gateway_that_fell_silent(house: House) -> N
 @pytest.mark.parametrize("house", ["websocket"], indirect=True)
 async def test_without_a_heartbeat_no_ping_is_sent(house: House) -> None:
     quiet = await house.make("bot", heartbeat_interval=None)
-    pinging = MEWClient(
-        house.address,
-        space="demo",
-        token=house.served.gateway.tokens.mint("demo", "bot"),
-        participant_id="bot-2",
-        heartbeat_interval=0.05,
-    )
+    pinging = house.room.client("bot", gateway=house.address, runtime_id="bot-2", heartbeat_interval=0.05)
     before = house.wire.pings
     async with pinging:
         await until(lambda: house.wire.pings >= before + 2)

@@ -66,6 +66,11 @@ async def paused(human: MEWParticipant, bot: MEWParticipant, **options: Any) -> 
     return sent
 
 
+def pause_for(seconds: object) -> Envelope:
+    members = {"id": "p", "from": "human", "to": ["bot"], "kind": "participant/pause"}
+    return Envelope.from_members({**members, "payload": {"timeout_seconds": seconds}}, raw="{}")
+
+
 def faults_of(seat: MEWParticipant) -> list[Exception]:
     faults: list[Exception] = []
     seat.client.on_error(faults.append)
@@ -96,8 +101,7 @@ async def test_who_is_paused_is_told_by_whom_why_and_until_when_and_nothing_goes
     with pytest.raises(LocalProtocolError):
         bot.call("human/x")
     assert len(bot.correlations) == 0
-    await until(lambda: said(room))
-    assert said(room) == [("participant/status", "paused")]
+    assert await until(lambda: said(room)) == [("participant/status", "paused")]
     assert [one for one in room.records if one.verdict == "refused"] == []
 
 
@@ -211,14 +215,7 @@ async def test_a_pause_of_oneself_holds_too(bot: MEWParticipant) -> None:
 async def test_a_malformed_pause_is_dropped_and_counted(
     human: MEWParticipant, bot: MEWParticipant, seconds: Any
 ) -> None:
-    members = {
-        "id": "p",
-        "from": "human",
-        "to": ["bot"],
-        "kind": "participant/pause",
-        "payload": {"timeout_seconds": seconds},
-    }
-    bot.dispatcher.dispatch(Envelope.from_members(members, raw="{}"))
+    bot.dispatcher.dispatch(pause_for(seconds))
     assert bot.controls.pause_state is None and bot.misbehaviour["human"] == 1
 
 
@@ -227,17 +224,10 @@ async def test_a_malformed_pause_is_dropped_and_counted(
 async def test_a_pause_for_ages_holds_without_a_timer(
     human: MEWParticipant, bot: MEWParticipant, seconds: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    members = {
-        "id": "p",
-        "from": "human",
-        "to": ["bot"],
-        "kind": "participant/pause",
-        "payload": {"timeout_seconds": seconds},
-    }
     timers: list[Any] = []
     with monkeypatch.context() as patch:
         patch.setattr(asyncio.get_running_loop(), "call_later", lambda *about: timers.append(about))
-        bot.dispatcher.dispatch(Envelope.from_members(members, raw="{}"))
+        bot.dispatcher.dispatch(pause_for(seconds))
     assert bot.controls.pause_state is not None and timers == []
     assert (bot.controls.pause_state.until is not None) is (seconds == 1e9) and seconds > FAR
 
@@ -308,9 +298,7 @@ async def test_who_joins_while_paused_learns_it_from_the_gateway_and_loses_no_an
     await bot.stop()
     again = await room.seat("bot", ALL, tools=box())
     call = human.call("bot/echo", {"n": 5})
-    await until(lambda: again.controls.pause_state)
-    pause = again.controls.pause_state
-    assert pause is not None
+    pause = await until(lambda: again.controls.pause_state)
     assert (pause.by, pause.until, pause.id) == ("system:gateway", None, "")
     assert "bot was paused by human" in pause.reason
     with pytest.raises(LocalProtocolError, match="bot was paused by human"):
@@ -508,8 +496,7 @@ async def test_a_hook_that_raises_is_reported_in_one_harmless_line_and_the_parti
     faults = faults_of(bot)
     bot.controls.on_clear(broken)
     await human.controls.clear("bot")
-    await until(lambda: statuses(room))
-    [status] = statuses(room)
+    [status] = await until(lambda: statuses(room))
     assert status.startswith("error: RuntimeError: no key tok_…") and "a-secret" not in status
     assert "\n" not in status and "\x1b" not in status and len(status) <= 220
     assert isinstance(faults[0], RuntimeError)
@@ -535,13 +522,8 @@ async def test_controls_are_carried_out_in_order_and_too_many_are_not(
     await human.controls.forget("bot", entries=0)
     await until(lambda: done)
     for number in range(1, MAX_ORDERS):
-        human.client.post(
-            {
-                "kind": "participant/forget",
-                "to": ["bot"],
-                "payload": {"direction": "oldest", "entries": number},
-            }
-        )
+        payload = {"direction": "oldest", "entries": number}
+        human.client.post({"kind": "participant/forget", "to": ["bot"], "payload": payload})
     await human.controls.clear("bot")
     await human.controls.clear("bot")
     freed = await human.controls.compact("bot")

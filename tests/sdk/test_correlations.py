@@ -356,8 +356,7 @@ async def test_a_question_ends_when_the_reasoning_about_it_is_cancelled(
     question = seats["human"].ask("What time is it?", "bot")
     await until(lambda: room.sent("chat"))
     await say(seats["bot"], "reasoning/start", {"message": "looks"}, correlation_id=[question.id])
-    await until(lambda: room.sent("reasoning/start"))
-    [start] = room.sent("reasoning/start")
+    [start] = await until(lambda: room.sent("reasoning/start"))
     await say(seats[by], "reasoning/cancel", {"reason": "superseded"}, to=["bot"], context=start.id)
     with pytest.raises(NoReply, match=f"{by} cancelled the reasoning about bot: What time is it.*superseded"):
         await asyncio.wait_for(question.outcome(), 5)

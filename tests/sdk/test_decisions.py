@@ -52,7 +52,6 @@ def approve(of: Book, me: str = "human", digest: str | None = None, to: Any = No
 @pytest.mark.threat(14)
 def test_an_approval_is_the_proposals_own_content() -> None:
     found = book().get("p")
-    assert found is not None
     assert approve(book(), digest=found.digest) == {
         "id": "r-1",
         "kind": "mcp/request",
@@ -69,7 +68,6 @@ def test_an_approval_is_the_proposals_own_content() -> None:
 def test_threat_14_an_edited_approval_sends_what_was_confirmed_and_its_digest_is_another() -> None:
     of = book()
     found = of.get("p")
-    assert found is not None
     params = {"name": "git_log", "arguments": {"n": 3}}
     edit = edit_proposal(found, params)
     assert edit.digest != found.digest
@@ -158,7 +156,6 @@ def test_only_the_proposer_withdraws_and_only_others_decide() -> None:
 @pytest.mark.threat(35)
 def test_threat_35_nothing_is_sent_but_what_the_rows_rebuild() -> None:
     found = book().get("p")
-    assert found is not None
     rows = rows_of(rebuild_proposed(found, id="r-1"))
     given = {"me": "human", "digest": found.digest, "to": None, "request_id": "r-1"}
     assert finish(draft_approval(book(), "p", rows=rows, **given)) == approve(book())
@@ -257,7 +254,6 @@ def test_what_is_decided_while_a_large_approval_is_drafted_ends_it(then: list[En
         made = Book()
         made.observe(said("mcp/proposal", "bot", LARGE, id="p"))
         found = made.get("p")
-        assert found is not None
         rows = rows_of(rebuild_proposed(found, id="r-1"))
         steps = draft_approval(
             made, "p", me="human", digest=found.digest, to=None, request_id="r-1", rows=rows

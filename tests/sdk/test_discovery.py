@@ -234,9 +234,7 @@ async def test_who_comes_to_hold_the_right_asks_then(
 async def test_everybody_who_is_here_is_asked_and_everybody_who_joins(
     room: Room, hours: Hours, git: Service
 ) -> None:
-    room.enrol("bot", "human")
-    bot = MEWParticipant(room.client("bot"))
-    room.seated.append(bot)
+    bot = room.prepare("bot")
     bot.discovery.enable_auto_discovery(AT_ONCE)  # before it has joined
     await bot.start()
     await settle()
@@ -456,7 +454,6 @@ async def test_first_answers_are_waited_for_while_they_come_and_a_silent_partici
     for service in late:  # 1.5 s apart: the last one answers after 4.5 s
         await hours.go(1.5)
         assert not waiting.done()
-        assert service.hold is not None
         service.hold.set()
     await hours.go(1.9)
     assert not waiting.done() and hours.now - begin == pytest.approx(6.4)
@@ -513,9 +510,7 @@ async def test_asked_by_hand_while_a_repetition_waits_the_repetition_is_not_need
 async def test_a_list_outlives_a_lost_connection_and_is_asked_for_again(
     room: Room, hours: Hours, git: Service
 ) -> None:
-    room.enrol("human", "human")
-    human = MEWParticipant(room.client("human", reconnect_delay=0.0))
-    room.seated.append(human)
+    human = room.prepare("human", client={"reconnect_delay": 0.0})
     gone = await room.seat("gone", "tool", tools=Service("x"))
     human.discovery.enable_auto_discovery(AT_ONCE)
     await human.start()

@@ -42,17 +42,19 @@ AT_ONCE = 8
 class Target:
     """A tool that counts its executions by the proposal, in whichever participant it is offered."""
 
-    def __init__(self) -> None:
+    git: MEWParticipant
+
+    def __init__(self, *, waits: bool = False) -> None:
         self.executed: Counter[str] = Counter()
-        self.waits: asyncio.Event | None = None
+        self.may_end = asyncio.Event()
+        if not waits:
+            self.may_end.set()
 
     def tools(self) -> ToolBox:
         async def push(n: int) -> str:
             request = ASKED.get()
-            assert request is not None
             self.executed.update(request.correlation_id or [request.id])
-            if self.waits is not None:
-                await self.waits.wait()
+            await self.may_end.wait()
             if n % 7 == 3:
                 raise ValueError(f"no branch {n}")
             return f"pushed {n}"
@@ -100,7 +102,6 @@ class Hasty(Decider):
         held = self.participant.ledger.calls.requests
         await until(lambda: (call := held.get(request)) is not None and call.state != "waiting")
         call = held.get(request)
-        assert call is not None
         self.told[proposal.id] = (
             f"Proposal {proposal.id}: {call.late}; not executed" if call.late else "approved"
         )
@@ -134,7 +135,6 @@ async def race(room: Room, kinds: Sequence[type[Decider]], calls: int, *, seed: 
     requests = {envelope.id: envelope for envelope in room.sent("mcp/request")}
     for id in outcomes:
         proposal = bot.proposals.get(id)
-        assert proposal is not None
         told = {decider.participant.client.id: decider.told[id] for decider in deciders}
         assert [name for name, word in told.items() if word == "approved"] == [proposal.by]
         by = proposal.by
@@ -266,26 +266,23 @@ async def test_a_proposer_by_the_rules_of_the_reference_gets_the_true_answer_100
 
 
 async def test_what_a_proposer_by_the_rules_of_the_reference_withdrew_for_its_time_does_not_run(
-    room: Room, ada: MEWParticipant
+    room: Room, target: Target, ada: MEWParticipant
 ) -> None:
-    target = Target()
-    target.waits = asyncio.Event()
-    git = await room.seat("git", "tool", tools=target.tools())
     bot = Reference(await room.seat("bot", "proposer"))
     late, running = bot.propose(1), bot.propose(2)
-    await until(lambda: all(one.proposals.get(running) is not None for one in (ada, git)))
+    await until(lambda: all(one.proposals.get(running) is not None for one in (ada, target.git)))
     await ada.send_accepted(request([running], 2))
     bot.expire(late)
     bot.expire(running)
     await until(lambda: len(room.sent("mcp/withdraw")) == 2)
     refused = await ada.send_accepted(request([late]))
-    target.waits.set()
+    target.may_end.set()
     await until(lambda: len(answers(room)) == 2)
     assert answers(room)[refused.id] == {"code": "withdrawn", "by": "bot"}
     assert bot.told == {late: "timeout", running: "timeout"} and target.executed == {running: 1}
 
     def states() -> list[str]:
-        return [known.state for id in (late, running) if (known := git.proposals.get(id))]
+        return [known.state for id in (late, running) if (known := target.git.proposals.get(id))]
 
     # What the approval had started runs on, and the record has its outcome.
     await until(lambda: states() == ["withdrawn", "answered"])
@@ -302,6 +299,14 @@ async def bot(room: Room) -> MEWParticipant:
 @pytest.fixture
 async def ada(room: Room) -> MEWParticipant:
     return await room.seat("ada", "human")
+
+
+@pytest.fixture
+async def target(room: Room) -> Target:
+    """The tool `push` of `git`, whose executions wait until they are released."""
+    target = Target(waits=True)
+    target.git = await room.seat("git", "tool", tools=target.tools())
+    return target
 
 
 @pytest.fixture
@@ -331,21 +336,24 @@ def answers(room: Room) -> dict[str, Any]:
     return told
 
 
+async def answer_to(sent: Envelope, room: Room) -> Any:
+    """What its answer says, once there is one."""
+    await until(lambda: sent.id in answers(room))
+    return answers(room)[sent.id]
+
+
 @pytest.mark.extension("one_fulfilment")
 async def test_the_loser_is_refused_after_the_answer_of_the_executed_request_and_not_before(
-    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
+    room: Room, target: Target, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
 ) -> None:
-    target = Target()
-    target.waits = asyncio.Event()
-    git = await room.seat("git", "tool", tools=target.tools())
     call = bot.call("git/push", {"n": 1})
-    await seen(call, ada, ben, git)
+    await seen(call, ada, ben, target.git)
     first = await ada.approve(call.id)
     late = await ben.send_accepted(request([call.id], 2))
     assert ben.ledger.calls.requests.get(late.id).late == "already approved by ada"  # type: ignore[union-attr]
     await ben.chat("still there")
     assert answers(room) == {}
-    target.waits.set()
+    target.may_end.set()
     await until(lambda: len(answers(room)) == 2)
     assert list(answers(room).items()) == [
         (first.id, "pushed 1"),
@@ -355,14 +363,11 @@ async def test_the_loser_is_refused_after_the_answer_of_the_executed_request_and
 
 
 async def test_a_loser_does_not_wait_for_an_answer_for_longer_than_peers_do(
-    room: Room, bot: MEWParticipant, ada: MEWParticipant, monkeypatch: pytest.MonkeyPatch
+    room: Room, target: Target, bot: MEWParticipant, ada: MEWParticipant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executions, "REFUSED_WITHIN", 0.01)
-    target = Target()
-    target.waits = asyncio.Event()
-    git = await room.seat("git", "tool", tools=target.tools())
     call = bot.call("git/push", {"n": 1})
-    await seen(call, ada, git)
+    await seen(call, ada, target.git)
     first = await ada.approve(call.id)
     late = await ada.send_accepted(request([call.id]))
     await until(lambda: answers(room))
@@ -371,19 +376,17 @@ async def test_a_loser_does_not_wait_for_an_answer_for_longer_than_peers_do(
 
 
 async def test_a_cancelled_execution_counts_and_the_loser_is_told_that_its_effect_is_not_known(
-    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
+    room: Room, target: Target, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
 ) -> None:
-    target = Target()
-    target.waits = asyncio.Event()
-    git = await room.seat("git", "tool", tools=target.tools())
     call = bot.call("git/push", {"n": 1})
-    await seen(call, ada, ben, git)
+    await seen(call, ada, ben, target.git)
     first = await ada.approve(call.id)
     late = await ben.send_accepted(request([call.id]))
     await ada.notify("notifications/cancelled", {"requestId": first.payload["id"]}, to="git")
-    await until(lambda: late.id in answers(room))
     data = {"code": "already_fulfilled", "by": "ada", "request": first.id, "unknown": True}
-    assert answers(room)[late.id] == data and target.executed == {call.id: 1}
+    assert await answer_to(late, room) == data
+    again = await ben.send_accepted(request([call.id]))  # it is over by now
+    assert await answer_to(again, room) == data and target.executed == {call.id: 1}
 
 
 async def test_requests_that_decide_no_proposal_use_nothing_up(
@@ -411,15 +414,14 @@ async def test_requests_that_decide_no_proposal_use_nothing_up(
     await ada.approve(call.id)
     assert str(await call) == "pushed 1"
     late = [await ben.send_accepted(request([call.id])), await ben.send_accepted(other)]
-    await until(lambda: late[1].id in answers(room))
+    await answer_to(late[1], room)
     assert answers(room)[late[0].id]["code"] == "already_fulfilled" and answers(room)[late[1].id] == "other"
 
 
 async def test_of_a_proposal_to_nobody_one_target_executes_and_the_others_refuse_after_its_answer(
     room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant
 ) -> None:
-    target = Target()
-    target.waits = asyncio.Event()
+    target = Target(waits=True)
     seats = [await room.seat(name, "tool", tools=target.tools()) for name in ("git", "svn")]
     proposal = await bot.send_accepted(
         {
@@ -432,7 +434,7 @@ async def test_of_a_proposal_to_nobody_one_target_executes_and_the_others_refuse
     late = await ben.send_accepted(request([proposal.id]))
     await ben.chat("still there")
     assert answers(room) == {}
-    target.waits.set()
+    target.may_end.set()
     await until(lambda: len(answers(room)) == 2)
     assert list(answers(room)) == [first.id, late.id]
     assert answers(room)[late.id] == {"code": "already_fulfilled", "by": "ada", "request": first.id}
@@ -494,7 +496,7 @@ async def test_an_executor_that_starts_again_knows_what_it_has_executed(
     failed = await ada.approve(failing.id)
     with pytest.raises(ToolFailed):
         await failing
-    lasting.target.waits = asyncio.Event()
+    lasting.target.may_end.clear()
     halted = await ada.approve(hung.id)
     await until(lambda: lasting.target.executed[hung.id])
     await until(lambda: lasting.file.read_text().count('"answered":true') == 2)
@@ -503,7 +505,7 @@ async def test_an_executor_that_starts_again_knows_what_it_has_executed(
     late = [
         await ben.send_accepted(request([one.id], context=f"{one.id}/1")) for one in (call, failing, hung)
     ]
-    await until(lambda: late[-1].id in answers(room))
+    await answer_to(late[-1], room)
     by = {"code": "already_fulfilled", "by": "ada"}
     assert [answers(room)[one.id] for one in late] == [
         {**by, "request": first.id},
@@ -527,8 +529,9 @@ async def test_an_executor_with_a_file_executes_an_unseen_proposal_once(
     assert answers(room)[sent[1].id] == {"code": "already_fulfilled", "by": "ada", "request": sent[0].id}
     await lasting.start()
     again = await ben.send_accepted(request([proposal.id]))
-    await until(lambda: again.id in answers(room))
-    assert answers(room)[again.id]["request"] == sent[0].id and lasting.target.executed == {proposal.id: 1}
+    assert (await answer_to(again, room))["request"] == sent[0].id and lasting.target.executed == {
+        proposal.id: 1
+    }
 
 
 async def test_an_id_that_its_proposer_takes_anew_is_another_proposal(
@@ -540,16 +543,12 @@ async def test_an_id_that_its_proposer_takes_anew_is_another_proposal(
     for count in (1, 2):
         bot = await room.seat("bot", "proposer") if count == 1 else room.seated[-1]
         if count == 2:  # its admission is over, so it may count its ids from the start (R6)
-            bot = MEWParticipant(room.client("bot"))
-            room.seated.append(bot)
-            await bot.start()
+            bot = await room.seat("bot", None)
         await bot.send_accepted(draft)
         sent = await ada.send_accepted(request(["p-1"]))
-        await until(lambda id=sent.id: id in answers(room))  # type: ignore[misc]
-        assert answers(room)[sent.id] == "pushed 1" and lasting.target.executed == {"p-1": count}
+        assert await answer_to(sent, room) == "pushed 1" and lasting.target.executed == {"p-1": count}
         late = await ada.send_accepted(request(["p-1"]))
-        await until(lambda id=late.id: id in answers(room))  # type: ignore[misc]
-        assert answers(room)[late.id]["request"] == sent.id
+        assert (await answer_to(late, room))["request"] == sent.id
         await bot.stop()
 
 
@@ -639,8 +638,7 @@ async def test_where_the_file_cannot_be_used_only_seen_proposals_are_executed(
         path.mkdir() if spoil == "file" else path.symlink_to(tmp_path / "elsewhere")
     git = await Lasting(room, tmp_path).start()
     unseen = await ada.send_accepted(request(["never-seen"]))
-    await until(lambda: unseen.id in answers(room))
-    assert answers(room)[unseen.id] == {"code": "proposal_not_seen"}
+    assert await answer_to(unseen, room) == {"code": "proposal_not_seen"}
     call = bot.call("git/push", {"n": 1})
     await seen(call, ada, git)
     await ada.approve(call.id)
@@ -765,20 +763,19 @@ async def test_what_an_earlier_process_did_not_answer_is_repeated_only_by_a_deci
     await seen(calls[-1], ada, git)
     for call in (calls[0], calls[2]):  # one works, one fails: both are answered
         sent = await ada.approve(call.id)
-        await until(lambda id=sent.id: id in answers(room))  # type: ignore[misc]
-    lasting.target.waits = asyncio.Event()
+        await answer_to(sent, room)
+    lasting.target.may_end.clear()
     lost = [await ada.approve(calls[n].id) for n in (1, 3)]
     await until(lambda: lasting.target.executed.total() == 4)
     await until(lambda: lasting.file.read_text().count('"answered":true') == 2)
     running = await ada.send_accepted(request((), 2))  # the first one still runs, so its outcome is open
     await until(lambda: lasting.target.executed.total() == 5)
     git = await lasting.start()
-    lasting.target.waits = None
+    lasting.target.may_end.set()
     eve = await room.seat("eve")
     for n, first in zip((2, 4), lost, strict=True):
         sent = await eve.send_accepted(request((), n))
-        await until(lambda id=sent.id: id in answers(room))  # type: ignore[misc]
-        assert answers(room)[sent.id] == {"code": "outcome_unknown", "request": first.id}
+        assert await answer_to(sent, room) == {"code": "outcome_unknown", "request": first.id}
     for n in (1, 5):
         assert str(await eve.call("git/push", {"n": n})) == f"pushed {n}"
     git.resolve(lost[1].id, False, by="ada")
@@ -800,78 +797,63 @@ def lost_in(folder: Path) -> list[executions.Executed]:
 @pytest.mark.ruling("R6", "R32")
 @pytest.mark.parametrize("running", [True, False])
 async def test_a_decider_that_comes_back_and_sends_its_approval_again_changes_nothing(
-    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant, running: bool
+    room: Room, target: Target, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant, running: bool
 ) -> None:
-    target = Target()
-    target.waits = asyncio.Event()
-    git = await room.seat("git", "tool", tools=target.tools())
     call = bot.call("git/push", {"n": 1})
-    await seen(call, ada, ben, git)
+    await seen(call, ada, ben, target.git)
     await ada.send_accepted(request([call.id], id="r-1"))
     await until(lambda: target.executed[call.id])
     if not running:
-        target.waits.set()
+        target.may_end.set()
         assert str(await call) == "pushed 1"
     await ada.stop()
-    again = MEWParticipant(room.client("ada"))
-    room.seated.append(again)
-    await again.start()
+    again = await room.seat("ada", None)
     await again.send_accepted(request([call.id], id="r-1"))
     await ben.chat("still there")
-    target.waits.set()
+    target.may_end.set()
     assert str(await asyncio.wait_for(call, 10)) == "pushed 1" and target.executed == {call.id: 1}
     await until(lambda: again.ledger.calls.requests.get("r-1").decided)  # type: ignore[union-attr]
-    for one in (ben, git, bot):
+    for one in (ben, target.git, bot):
         known = one.proposals.get(call.id)
         assert known is not None and (known.state, known.failed) == ("answered", False)
 
 
 @pytest.mark.ruling("R6", "R32", "R35")
 async def test_an_approval_under_the_id_of_one_that_still_runs_gets_no_answer_of_that_one(
-    room: Room, bot: MEWParticipant, ada: MEWParticipant
+    room: Room, target: Target, bot: MEWParticipant, ada: MEWParticipant
 ) -> None:
-    target = Target()
-    target.waits = asyncio.Event()
-    git = await room.seat("git", "tool", tools=target.tools())
     first, second = bot.call("git/push", {"n": 1}), bot.call("git/push", {"n": 2})
-    await seen(second, ada, git)
+    await seen(second, ada, target.git)
     await ada.send_accepted(request([first.id], id="r-1"))
     await until(lambda: target.executed[first.id])
     await ada.stop()
-    again = MEWParticipant(room.client("ada"))
-    room.seated.append(again)
-    await again.start()
+    again = await room.seat("ada", None)
     await again.send_accepted(request([second.id], 2, id="r-1"))
     with pytest.raises(ToolFailed, match=r"Not executed: request r-1 of ada still runs.* under another id"):
         await asyncio.wait_for(second, 10)
     with pytest.raises(OutcomeUnknown, match=SENT_UNKNOWN):
         await asyncio.wait_for(first, 10)
-    target.waits.set()
+    target.may_end.set()
     await until(lambda: len(room.sent("mcp/response")) == 2)
     assert target.executed == {first.id: 1}
-    for one in (git, bot):
+    for one in (target.git, bot):
         known = [one.proposals.get(call.id) for call in (first, second)]
         assert [call and call.state for call in known] == ["unknown", "answered"]
 
 
 @pytest.mark.ruling("R6")
 async def test_a_request_that_is_sent_again_while_it_runs_is_executed_once(
-    room: Room, ada: MEWParticipant
+    room: Room, target: Target, ada: MEWParticipant
 ) -> None:
-    target = Target()
-    target.waits = asyncio.Event()
-    await room.seat("git", "tool", tools=target.tools())
     own = request([], id="r-1")
     await ada.send_accepted(own)
     await until(lambda: target.executed["r-1"])
     await ada.stop()
-    again = MEWParticipant(room.client("ada"))
-    room.seated.append(again)
-    await again.start()
+    again = await room.seat("ada", None)
     await again.send_accepted(own)
     other = await again.send_accepted(request([], 2))
     await until(lambda: target.executed[other.id])
-    target.waits.set()
+    target.may_end.set()
     await until(lambda: len(answers(room)) == 2)
     assert answers(room) == {"r-1": "pushed 1", other.id: "pushed 2"}
     assert target.executed == {"r-1": 1, other.id: 1} and len(room.sent("mcp/response")) == 2
@@ -880,27 +862,22 @@ async def test_a_request_that_is_sent_again_while_it_runs_is_executed_once(
 @pytest.mark.ruling("R6", "R32")
 @pytest.mark.parametrize("running", [True, False])
 async def test_a_late_approval_of_a_proposal_whose_id_was_taken_anew_does_not_run_it_again_as_an_edit(
-    room: Room, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant, running: bool
+    room: Room, target: Target, bot: MEWParticipant, ada: MEWParticipant, ben: MEWParticipant, running: bool
 ) -> None:
-    target = Target()
-    target.waits = asyncio.Event()
-    git = await room.seat("git", "tool", tools=target.tools())
     draft = {"kind": "mcp/proposal", "id": "p-1", "to": ["git"]}
     await bot.send_accepted({**draft, "payload": request((), 1)["payload"]})
-    await until(lambda: all(one.proposals.get("p-1") for one in (git, ada, ben)))
+    await until(lambda: all(one.proposals.get("p-1") for one in (target.git, ada, ben)))
     first = await ada.send_accepted(request(["p-1"], 1))
     await until(lambda: target.executed["p-1"])
     if not running:
-        target.waits.set()
-        await until(lambda: first.id in answers(room))
+        target.may_end.set()
+        await answer_to(first, room)
     await bot.stop()
-    again = MEWParticipant(room.client("bot"))
-    room.seated.append(again)
-    await again.start()
+    again = await room.seat("bot", None)
     await again.send_accepted({**draft, "payload": request((), 2)["payload"]})
     late = await ben.send_accepted(request(["p-1"], 1))  # what ben saw before
-    target.waits.set()
-    await until(lambda: late.id in answers(room))
+    target.may_end.set()
+    await answer_to(late, room)
     assert list(answers(room).items()) == [
         (first.id, "pushed 1"),
         (late.id, {"code": "already_fulfilled", "by": "ada", "request": first.id}),
@@ -908,12 +885,9 @@ async def test_a_late_approval_of_a_proposal_whose_id_was_taken_anew_does_not_ru
     assert target.executed == {"p-1": 1}
     await until(lambda: (known := again.proposals.get("p-1")) is not None and known.failed)
     await again.stop()
-    third = MEWParticipant(room.client("bot"))
-    room.seated.append(third)
-    await third.start()
+    third = await room.seat("bot", None)
     await third.send_accepted(
         {**draft, "payload": request((), 1)["payload"]}
     )  # it asks for the same once more
     sent = await ben.send_accepted(request(["p-1"], 1))
-    await until(lambda: sent.id in answers(room))
-    assert answers(room)[sent.id] == "pushed 1" and target.executed == {"p-1": 2}
+    assert await answer_to(sent, room) == "pushed 1" and target.executed == {"p-1": 2}

@@ -38,7 +38,6 @@ class Box:
 
 
 def fault_of(sent: asyncio.Future[None] | None) -> str:
-    assert sent is not None
     return str(sent.exception())
 
 

@@ -146,6 +146,7 @@ async def test_propose_proposes_even_where_a_request_is_permitted(room: Room, hu
         await human.approve(call.id)
 
 
+@pytest.mark.req("S-L2-4")
 async def test_other_methods_are_routed_alike_and_give_the_plain_result(
     human: MEWParticipant, bot: MEWParticipant
 ) -> None:
@@ -256,8 +257,7 @@ async def test_a_proposal_that_times_out_is_withdrawn(
         NoReply, match=r"Nobody approved git/git_log within [0-9.]+ s; the proposal was withdrawn"
     ):
         await call
-    await until(lambda: room.sent("mcp/withdraw"))
-    [withdraw] = room.sent("mcp/withdraw")
+    [withdraw] = await until(lambda: room.sent("mcp/withdraw"))
     assert (withdraw.sender, withdraw.correlation_id) == ("bot", (call.id,))
     assert withdraw.payload == {"reason": "timeout"}
     await until(lambda: (human.proposals.get(call.id) or _no).state == "withdrawn")
@@ -604,10 +604,7 @@ async def test_a_decision_that_was_refused_can_be_made_again(
 async def test_after_a_break_an_open_proposal_cannot_be_fulfilled_blindly(
     room: Room, bot: MEWParticipant
 ) -> None:
-    room.enrol("keen", "human")
-    human = MEWParticipant(room.client("keen", reconnect_delay=0.001))
-    room.seated.append(human)
-    await human.start()
+    human = await room.seat("keen", client={"reconnect_delay": 0.001})
     call = bot.call("git/git_log")
     await proposed(human, call)
     room.links["keen"].shut(1006)  # type: ignore[attr-defined]
@@ -678,8 +675,7 @@ async def ask(asker: MEWParticipant, payload: Any, to: tuple[str, ...] = ("git",
 @pytest.mark.req("P-3-20", "P-3-18", "P-3.5.6-1")
 async def test_an_addressed_request_is_answered_in_its_context(room: Room, human: MEWParticipant) -> None:
     request = await ask(human, {"method": "ping", "id": "x"}, context="work/step-1")
-    await until(lambda: room.sent("mcp/response"))
-    [response] = room.sent("mcp/response")
+    [response] = await until(lambda: room.sent("mcp/response"))
     assert (response.context, response.correlation_id) == ("work/step-1", (request.id,))
 
 
@@ -749,6 +745,12 @@ async def test_a_result_that_is_too_large_is_answered_with_a_sentence(
 
 
 @pytest.mark.req("P-5.2-7")
+async def test_a_client_asks_for_the_runtime_id_that_it_was_given(either: Room) -> None:
+    await either.seat("helper")
+    async with either.client("helper", runtime_id="helper-77") as client:
+        assert client.id == "helper-77"
+
+
 async def test_a_runtime_id_is_asked_by_either_name(room: Room, human: MEWParticipant) -> None:
     await room.seat("helper", "tool", tools=box(), runtime_id="helper-77")
     assert str(await human.call("helper-77/git_log")) == "3 commits in ."
@@ -887,14 +889,11 @@ async def test_where_messages_are_queued_a_decision_still_is_not(room: Room, git
     async def wait(seconds: float) -> None:
         await hold.wait()
 
-    human = MEWParticipant(room.client("human", while_down="queue", wait=wait))
-    room.seated.append(human)
-    await human.start()
+    human = await room.seat("human", None, client={"while_down": "queue", "wait": wait})
     bot = await room.seat("bot", "proposer")
     call = bot.call("git/git_log", {})
     await proposed(human, call)
     holder = room.gateway.holder("demo", "human")
-    assert holder is not None
     holder.close(1012, "again")
     await until(lambda: human.client.state == "connecting")
     with pytest.raises(LocalProtocolError, match="the connection broke since it was made"):

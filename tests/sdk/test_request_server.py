@@ -60,8 +60,7 @@ def stage() -> Stage:
 @pytest.mark.req("P-3.1.2-1", "P-3.1.2-2", "P-3.1.2-4", "P-8.2-7", "P-3-10")
 async def test_an_answer_goes_to_the_asker_and_names_both_ids(stage: Stage) -> None:
     stage.ask("fast", payload={"params": {"a": None}}, context="a/b")
-    await until(lambda: stage.posted)
-    assert stage.posted == [
+    assert await until(lambda: stage.posted) == [
         {
             "kind": "mcp/response",
             "to": ["human"],
@@ -75,8 +74,7 @@ async def test_an_answer_goes_to_the_asker_and_names_both_ids(stage: Stage) -> N
 @pytest.mark.parametrize(("id", "answered"), [("s", "s"), (0, 0), (None, "e-fast")])
 async def test_the_json_rpc_id_is_the_requests_or_its_envelopes(stage: Stage, id: Any, answered: Any) -> None:
     stage.ask("fast", id=id)
-    await until(lambda: stage.posted)
-    assert stage.posted[0]["payload"]["id"] == answered
+    assert (await until(lambda: stage.posted))[0]["payload"]["id"] == answered
 
 
 @pytest.mark.req("S-ERR-3")
@@ -139,8 +137,7 @@ async def test_stopping_may_leave_time_for_the_last_answers(stage: Stage) -> Non
 async def test_a_result_that_cannot_travel_is_an_error_and_a_lost_one_is_lost(stage: Stage) -> None:
     stage.faults = [LocalProtocolError("too large")]
     stage.ask("fast")
-    await until(lambda: stage.posted)
-    assert stage.posted[0]["payload"]["error"] == {
+    assert (await until(lambda: stage.posted))[0]["payload"]["error"] == {
         "code": -32001,
         "message": "Its tool answered, but the answer cannot be sent: too large",
         "data": {"code": "outcome_unknown"},

@@ -13,7 +13,6 @@ from mew_lab.errors import (
     LocalProtocolError,
     Refused,
 )
-from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.stream import Stream
 
 from .conftest import STREAMS, Room, all_of, known, until
@@ -138,9 +137,7 @@ async def test_who_comes_late_finds_the_streams_that_are_open(either: Room) -> N
         "download", description="positions", format="vector3", metadata={"game": 1}, tick_ms=50
     )
     await stream.grant_write("other")
-    either.enrol("late", STREAMS)
-    late = MEWParticipant(either.client("late"))
-    either.seated.append(late)
+    late = either.prepare("late", STREAMS)
     told: list[Stream] = []
     late.streams.on_open(told.append)
     await late.start()
@@ -253,10 +250,7 @@ async def test_after_a_reconnection_ones_own_streams_are_gone_and_others_go_on(r
         await gate.wait()
 
     bot = await room.seat("bot", STREAMS)
-    room.enrol("other", STREAMS)
-    other = MEWParticipant(room.client("other", wait=wait))
-    room.seated.append(other)
-    await other.start()
+    other = await room.seat("other", STREAMS, client={"wait": wait})
     theirs, mine = await bot.streams.request_stream(), await other.streams.request_stream()
     seen = await known(other, theirs.id)
     readers = [seen.read(), mine.read()]

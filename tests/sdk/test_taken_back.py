@@ -47,6 +47,13 @@ class Narrow(Odd):
         raw = str(await self.end.receive())
         return Envelope.from_members(json.loads(raw), raw=raw)
 
+    def approve(self, proposal: Envelope, *, tell: Envelope | None = None) -> None:
+        """Ann approves it; then the gateway accepts what it is told."""
+        payload = {**proposal.payload, "jsonrpc": "2.0", "id": 1}
+        self.say("mcp/request", payload, sender="ann", to=["git"], correlation_id=[proposal.id])
+        if tell is not None:
+            self.end.put(tell.raw)
+
     async def echo(self, kind: str) -> Any:
         sent = await self.sent(kind)
         self.end.put(sent.raw)
@@ -126,9 +133,7 @@ async def test_an_approval_that_came_before_the_withdraw_is_told() -> None:
         call = me.call("git/log", timeout=0.05)
         proposal = await odd.echo("mcp/proposal")
         withdraw = await odd.sent("mcp/withdraw")
-        about = {"to": ["git"], "correlation_id": [proposal.id]}
-        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
-        odd.end.put(withdraw.raw)
+        odd.approve(proposal, tell=withdraw)
         said = await ended(call)
         assert said.startswith("ann approved git/log before it could be withdrawn")
         assert said.endswith("may still run")
@@ -143,8 +148,7 @@ async def test_a_time_that_ends_while_a_rejected_proposal_is_withdrawn_still_end
         odd.say("mcp/reject", {"reason": "busy"}, sender="bob", **about)
         withdraw = await odd.sent("mcp/withdraw")
         await until(lambda: call.age > 0.6)
-        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
-        odd.end.put(withdraw.raw)
+        odd.approve(proposal, tell=withdraw)
         said = await asyncio.wait_for(ended(call), 10)
         assert said.startswith("ann approved git/log before it could be withdrawn")
 
@@ -157,9 +161,7 @@ async def test_a_withdraw_that_an_approval_came_before_is_no_withdraw() -> None:
         await until(me.own_proposals)
         task = asyncio.ensure_future(me.withdraw(call.id))
         sent = await odd.sent("mcp/withdraw")
-        about = {"to": ["git"], "correlation_id": [proposal.id]}
-        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
-        odd.end.put(sent.raw)
+        odd.approve(proposal, tell=sent)
         with pytest.raises(ProposalEnded, match=r"ann approved proposal .* it may have run"):
             await task
         assert call.state == "fulfilled"
@@ -186,20 +188,13 @@ GIVE_UP: dict[str, Callable[[Narrow, MEWParticipant, str], None]] = {
     "rejected": lambda odd, me, id: odd.say("mcp/reject", {}, sender="ann", correlation_id=[id]),
 }
 NOT_WITHDRAWN = "Stopped waiting for git/log (restart). It was not withdrawn: "
+NOT_CONFIRMED = f"{NOT_WITHDRAWN}the gateway did not confirm its mcp/withdraw, so it may still be open"
+REFUSED = f"{NOT_WITHDRAWN}the gateway refused its mcp/withdraw (capability_violation), so it stays"
 SAID = {
     ("restart", "accepted"): "Proposal withdrawn by me: restart",
-    (
-        "restart",
-        "refused",
-    ): f"{NOT_WITHDRAWN}the gateway refused its mcp/withdraw (capability_violation), so it stays",
-    (
-        "restart",
-        "silent",
-    ): f"{NOT_WITHDRAWN}the gateway did not confirm its mcp/withdraw, so it may still be open",
-    (
-        "restart",
-        "lost",
-    ): f"{NOT_WITHDRAWN}the gateway did not confirm its mcp/withdraw, so it may still be open",
+    ("restart", "refused"): REFUSED,
+    ("restart", "silent"): NOT_CONFIRMED,
+    ("restart", "lost"): NOT_CONFIRMED,
     ("restart", "approved"): "Stopped waiting for git/log after",
     **{("rejected", end): "Proposal rejected by ann" for end in ("accepted", "refused", "silent", "lost")},
 }
@@ -221,12 +216,10 @@ async def test_what_is_given_up_is_told_after_the_gateway_has_decided_about_its_
         withdraw = await odd.sent("mcp/withdraw")
         assert not call.done  # nothing is known of it yet
         if end == "approved":
-            about = {"to": ["git"], "correlation_id": [proposal.id]}
-            odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
+            odd.approve(proposal)
         if end == "refused":
-            odd.say(
-                "system/error", {"error": "capability_violation"}, to=["me"], correlation_id=[withdraw.id]
-            )
+            error = {"error": "capability_violation"}
+            odd.say("system/error", error, to=["me"], correlation_id=[withdraw.id])
         elif end in ("accepted", "approved"):
             odd.end.put(withdraw.raw)
         elif end == "lost":
@@ -253,8 +246,7 @@ async def test_of_a_call_that_was_approved_while_its_target_was_away_nothing_is_
         proposal = await odd.echo("mcp/proposal")
         gone = {"event": "leave", "participant": {"id": "git", "capabilities": []}}
         odd.say("system/presence", gone)
-        about = {"to": ["git"], "correlation_id": [proposal.id]}
-        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
+        odd.approve(proposal)
         with pytest.raises(
             OutcomeUnknown, match=r"git left space .* before answering git/log\. It was sent\."
         ):
@@ -263,9 +255,7 @@ async def test_of_a_call_that_was_approved_while_its_target_was_away_nothing_is_
         call = me.call("git/log")  # nobody is there for the next one, and an approval crosses its withdrawal
         proposal = await odd.echo("mcp/proposal")
         withdraw = await odd.sent("mcp/withdraw")
-        about = {"to": ["git"], "correlation_id": [proposal.id]}
-        odd.say("mcp/request", {**proposal.payload, "jsonrpc": "2.0", "id": 1}, sender="ann", **about)
-        odd.end.put(withdraw.raw)
+        odd.approve(proposal, tell=withdraw)
         with pytest.raises(OutcomeUnknown):
             await call
 

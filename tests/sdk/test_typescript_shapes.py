@@ -16,9 +16,7 @@ import pytest
 
 from mew_lab.errors import NoReply, ProposalRejected, ToolFailed
 from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.profiles import PROFILES
 from mew_lab.sdk.client import StreamData
-from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.transport.link import Link
 from mew_lab.transport.websocket import connect
@@ -74,19 +72,18 @@ class Peer:
         await self.link.send(json.dumps(draft, separators=(",", ":")))
 
 
-class Cast:
+class Cast(Served):
     """A space with a port, participants of ours and peers."""
 
-    def __init__(self, served: Served) -> None:
-        self.served = served
-        self.links: list[Link] = []
-        self.ours: list[MEWParticipant] = []
+    def __init__(self) -> None:
+        super().__init__()
+        self.peers: list[Link] = []
 
     async def peer(self, name: str, *, id: str = "", can: Any = AGENT, form: str = "join") -> Peer:
-        self.served.enrol(name, can)
-        token = self.served.gateway.tokens.mint("demo", name).reveal()
-        link = await connect(self.served.url, close_timeout=0.2)
-        self.links.append(link)
+        self.enrol(name, can)
+        token = self.gateway.tokens.mint("demo", name).reveal()
+        link = await connect(self.url, close_timeout=0.2)
+        self.peers.append(link)
         peer = Peer(link, id or name)
         if form == "join":
             said: dict[str, Any] = {
@@ -105,22 +102,16 @@ class Cast:
         await peer.hear("system/welcome")
         return peer
 
-    async def seat(self, name: str, can: str = "human", **how: Any) -> MEWParticipant:
-        self.served.enrol(name, PROFILES[can])
-        participant = MEWParticipant(self.served.remote(name), **how)
-        self.ours.append(participant)
-        await participant.start()
-        return participant
-
 
 @pytest.fixture
-async def cast(served: Served) -> AsyncIterator[Cast]:
-    made = Cast(served)
-    yield made
-    for participant in made.ours:
-        await participant.stop()
-    for link in made.links:
-        await link.close()
+async def cast() -> AsyncIterator[Cast]:
+    made = Cast()
+    await made.server.start()
+    async with asyncio.timeout(50):
+        yield made
+        for link in made.peers:
+            await link.close()
+        await made.close()
 
 
 def calculator() -> ToolBox:

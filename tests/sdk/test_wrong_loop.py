@@ -43,7 +43,7 @@ SYNC: dict[str, Callable[[MEWParticipant], object]] = {
 
 
 def methods(participant: MEWParticipant) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Each public coroutine method of the participant, its client and its parts."""
+    """Each public method of the participant, its client and its parts that is awaited or may be."""
     parts = {"": participant}
     parts |= {name: part for name, part in vars(participant).items() if not name.startswith("_")}
     for where, part in parts.items():
@@ -52,7 +52,10 @@ def methods(participant: MEWParticipant) -> Iterator[tuple[str, Callable[..., An
         for name in dir(type(part)):
             function = inspect.getattr_static(type(part), name)
             public = not name.startswith("_") or name in ("__aenter__", "__aexit__")
-            if public and inspect.iscoroutinefunction(function) and (type(part), name) not in OWN:
+            awaits = inspect.iscoroutinefunction(function) or "Coroutine" in str(
+                getattr(function, "__annotations__", {}).get("return")
+            )
+            if public and awaits and (type(part), name) not in OWN:
                 yield f"{where}.{name}".lstrip("."), getattr(part, name)
 
 

@@ -230,7 +230,7 @@ def test_what_cannot_be_read_is_told_with_its_kind_and_name(tmp_path: Path) -> N
     for name, reason in (
         ("large", "it is larger than 1 MiB"),
         ("latin", "it is not UTF-8 text"),
-        ("pipe", "there is no such file"),
+        ("pipe", "it is no regular file"),
         ("none", "there is no such file"),
         ("x" * 5000, "there is no such file"),
     ):

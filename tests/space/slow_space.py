@@ -969,7 +969,6 @@ class SlowSpace:
 
     def refuse_frame(self, who: Speaker, id: str, code: str) -> None:
         """At most ten a second are told; the next that is told says how many were not."""
-        assert who.here is not None
         window = self.frames_refused.setdefault(who.here.name, [self.now, 0, 0])
         if self.now - window[0] >= timedelta(seconds=1):
             window[0], window[1] = self.now, 0

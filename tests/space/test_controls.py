@@ -68,23 +68,6 @@ def test_a_time_beyond_the_calendar_is_a_long_time() -> None:
     assert stage.send("bot", "chat").error["error"] == "paused"
 
 
-@pytest.mark.parametrize("seconds", [0, -1, True, "60", [60], {}])
-def test_a_pause_takes_a_number_of_seconds(seconds: object) -> None:
-    stage = Stage(alice="*", bot="*")
-    step = stage.send("alice", "participant/pause", {"timeout_seconds": seconds}, to=["bot"])
-    assert step.error["error"] == "invalid_request" and step.hearers == {"alice"}
-    assert stage.send("bot", "chat").accepted
-
-
-@pytest.mark.parametrize("kind", ["participant/pause", "participant/resume", "participant/shutdown"])
-@pytest.mark.parametrize(("to", "error"), [([], "invalid_request"), (["nobody"], "participant_not_found")])
-def test_a_control_says_whom_it_means(kind: str, to: list[str], error: str) -> None:
-    stage = Stage(alice="*", bot="*")
-    assert stage.send("alice", kind, to=to).error["error"] == error
-    assert stage.send("alice", kind).error["error"] == "invalid_request"
-    assert stage.send("bot", "chat").accepted
-
-
 @pytest.mark.threat(14)
 def test_who_may_control_whom_is_a_matter_of_capabilities_alone() -> None:
     stage = Stage(alice="*", bot="*", eve=["chat"])

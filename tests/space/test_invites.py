@@ -111,31 +111,6 @@ def test_the_id_of_an_invite_is_the_id_of_a_grant() -> None:
     assert stage.held("new") == [BASE]
 
 
-@pytest.mark.parametrize(
-    ("payload", "error"),
-    [
-        ({}, "invalid_request"),
-        ({"participant_id": 7}, "invalid_request"),
-        ({"participant_id": "a/b"}, "invalid_request"),
-        ({"participant_id": ".."}, "invalid_request"),
-        ({"participant_id": "system:x"}, "invalid_request"),
-        ({"participant_id": "Gateway"}, "invalid_request"),
-        ({"participant_id": "x" * 65}, "invalid_request"),
-        ({"participant_id": "new", "initial_capabilities": {"kind": "chat"}}, "invalid_request"),
-        (
-            {"participant_id": "new", "initial_capabilities": [{"kind": "chat", "payloda": {}}]},
-            "invalid_capability",
-        ),
-    ],
-)
-@pytest.mark.threat(27)
-def test_an_invite_that_names_nobody_is_refused(payload: dict[str, Any], error: str) -> None:
-    stage = Stage(alice="*")
-    step = stage.send("alice", "space/invite", payload)
-    assert step.error["error"] == error
-    assert step.of(Mint) == []
-
-
 def test_a_space_takes_so_many_invites_and_so_many_participants() -> None:
     stage = Stage(alice="*", limits=SpaceLimits(invites=1))
     assert invited(stage, "alice", "one").accepted

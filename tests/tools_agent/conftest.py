@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 
 from mew_lab.agent.completions import CompletionsModel
-from mew_lab.gateway.local import attach
-from mew_lab.protocol.permit import PROFILES
-from mew_lab.sdk.client import MEWClient
 from mew_lab.tools_agent.agent_file import parse_agent
 from mew_lab.tools_agent.definition import AgentDefinition
 from mew_lab.tools_agent.member import ToolsAgent
-from mew_lab.transport.link import Link
 
 from ..agent.conftest import CALLER
 from ..agent.conftest import Site as AgentSite
 from ..agent.llm_server import ChatServer
+from ..room import Rights
 
 ASK = {
     "name": "ask",
@@ -61,17 +58,11 @@ class Site(AgentSite):
         agent: AgentDefinition | None = None,
         *,
         name: str = "desk",
-        can: str | Sequence[Mapping[str, Any]] = CALLER,
+        can: Rights = CALLER,
         **limits: Any,
     ) -> ToolsAgent:
         """An agent of tools that has joined, and knows the tools of those who are there."""
-        self.gateway.enrol("demo", name, PROFILES[can] if isinstance(can, str) else can)
-
-        async def link() -> Link:
-            return attach(self.gateway, "demo", name)
-
-        client = MEWClient(space="demo", connect_link=link)
-        made = ToolsAgent(agent or described(), client, model=model, **limits)
+        made = ToolsAgent(agent or described(), self.client(name, can), model=model, **limits)
         self.desks.append(made)
         await made.start()
         await made.participant.discovery.wait_for_pending_discoveries(5.0)
@@ -89,5 +80,4 @@ async def site() -> AsyncIterator[Site]:
     yield made
     for desk in made.desks:
         await desk.stop()
-    for participant in made.seated:
-        await participant.stop()
+    await made.close()

@@ -159,7 +159,6 @@ async def test_it_joins_a_space_elsewhere_and_answers_there(tmp_path: Path, file
         sys.executable, "-m", "mew_lab.cli", *words,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    assert process.stdout is not None
     try:
         line = await asyncio.wait_for(process.stdout.readline(), 30)
         assert line.decode().startswith("clock is in demo as Clock, with ")
@@ -209,7 +208,6 @@ async def test_a_joined_agent_asks_people_as_its_options_say(
                 env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
                 stdout=asyncio.subprocess.PIPE,
             )  # fmt: skip
-            assert process.stdout is not None
             try:
                 assert await asyncio.wait_for(process.stdout.readline(), 30)
                 assert (await me.call("clock/tell", {"what": "x"}, timeout=20)).text == "Nothing."

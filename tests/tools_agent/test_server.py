@@ -104,7 +104,6 @@ async def test_a_client_over_stdio_initializes_lists_and_calls(tmp_path: Path) -
         parameters = StdioServerParameters(command=sys.executable, args=words, env=ENVIRONMENT)
         async with Client(parameters, mode="legacy") as client:
             initialized = client.session.initialize_result
-            assert initialized is not None
             assert (initialized.server_info.name, initialized.server_info.version) == ("Desk", "3.1.0")
             assert initialized.instructions == "A desk."
             (tool,) = (await client.list_tools()).tools

@@ -18,6 +18,8 @@ import pytest
 from mew_lab.transport import keeper
 from mew_lab.transport.keeper import MAX_LINE, LogFile
 
+from ..waiting import alive, eventually
+
 STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z: ")
 
 
@@ -42,42 +44,22 @@ class Kept:
             "grace": grace,
             **orders,
         }
-        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(given).encode() + b"\n")
         self.process.stdin.flush()
 
     def report(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
         said: dict[str, Any] = json.loads(self.process.stdout.readline() or "null")
         return said
 
     def let_go(self) -> None:
         """As if whoever gave the orders had died."""
-        assert self.process.stdin is not None
         self.process.stdin.close()
 
     def lines(self) -> list[str]:
         return [STAMP.sub("", line) for line in self.log.read_text().splitlines()]
 
     def wait_for(self, line: str) -> None:
-        until(lambda: self.log.exists() and line in self.lines())
-
-
-def until(holds: Callable[[], Any]) -> None:
-    import time
-
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end, "never happened"
-        time.sleep(0.005)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+        eventually(lambda: self.log.exists() and line in self.lines())
 
 
 Keep = Callable[..., Kept]
@@ -98,7 +80,6 @@ def keep(tmp_path: Path) -> Iterator[Keep]:
             one.process.wait(20)
         except subprocess.TimeoutExpired:
             os.killpg(one.process.pid, signal.SIGKILL)
-        assert one.process.stdout is not None
         one.process.stdout.close()
 
 
@@ -134,7 +115,7 @@ print("pids", os.getpid(), same.pid, own.pid)
 
 
 def family(one: Kept) -> list[int]:
-    until(lambda: one.log.exists() and any(line.startswith("pids ") for line in one.lines()))
+    eventually(lambda: one.log.exists() and any(line.startswith("pids ") for line in one.lines()))
     (line,) = [line for line in one.lines() if line.startswith("pids ")]
     return [int(pid) for pid in line.split()[1:]]
 
@@ -148,7 +129,7 @@ def test_when_its_giver_is_gone_the_program_and_all_it_started_are_ended(keep: K
     assert all(map(alive, pids))
     one.let_go()
     one.process.wait(20)
-    until(lambda: not any(map(alive, pids)))
+    eventually(lambda: not any(map(alive, pids)))
 
 
 @pytest.mark.threat(28)
@@ -157,7 +138,7 @@ def test_what_a_program_leaves_behind_is_ended_with_it(keep: Keep) -> None:
     pids = family(one)
     one.report()
     assert one.report() == {"exit": 0}
-    until(lambda: not any(map(alive, pids)))
+    eventually(lambda: not any(map(alive, pids)))
 
 
 def test_a_program_is_asked_before_it_is_ended(keep: Keep) -> None:

@@ -50,12 +50,14 @@ class Port:
     def __init__(self, **limits: float) -> None:
         self.listener = Listener("127.0.0.1", 0, **limits)  # type: ignore[arg-type]
         self.connections: list[AcceptedConnection] = []
+        self.made: list[Noting] = []
         self.listener.start(self.make_protocol)
         self.writers: list[asyncio.StreamWriter] = []
 
     def make_protocol(self, connection: AcceptedConnection) -> Noting:
         self.connections.append(connection)
-        return Noting(connection)
+        self.made.append(Noting(connection))
+        return self.made[-1]
 
     async def open(self, *words: bytes) -> asyncio.StreamReader:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
@@ -138,6 +140,13 @@ async def test_one_limit_of_descriptors_holds_for_all_ports_and_strangers_go_bef
 
 
 @pytest.mark.threat(55)
+async def test_a_small_message_waits_for_no_acknowledgement_of_the_one_before(ports: list[Port]) -> None:
+    ports.append(port := Port())
+    await port.open()
+    sock = port.made[0].transport.get_extra_info("socket")
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 async def test_an_owner_has_a_share_of_the_connections_and_gets_a_place_back_with_each_that_ends(
     ports: list[Port], monkeypatch: pytest.MonkeyPatch
 ) -> None:

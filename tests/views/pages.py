@@ -10,14 +10,8 @@ from typing import Any
 
 from IPython.core.formatters import MimeBundleFormatter
 
+from mew_lab.lab.lab import Lab
 from mew_lab.views.ui.pictures import NO_ERROR
-
-
-def deliver(view: Any, message: Any) -> None:
-    """Hands a view a message from its page as Jupyter does, through its comm; a closed view has none."""
-    if view.comm is not None:
-        data = {"method": "custom", "content": message}
-        view.comm.handle_msg({"content": {"data": data}, "buffers": []})
 
 
 def bundle(view: Any) -> dict[str, Any]:
@@ -31,6 +25,13 @@ def picture(view: Any) -> str:
     return str(bundle(view)["text/html"]).replace(NO_ERROR, "", 1)
 
 
+class Outlet:
+    """Gives `take` what a view sends to its page."""
+
+    def __init__(self, take: Callable[[dict[str, Any]], None]) -> None:
+        self.send = take
+
+
 class Page:
     """`items` is everything that was sent, flattened, in order; `snapshot` what this page was shown last."""
 
@@ -42,9 +43,14 @@ class Page:
         self.threads: set[int] = set()
         self._jobs = 0
         self._arrived = threading.Condition()
-        view.send = self._receive
+        self.refuses: BaseException | None = None  # raised for the next message in place of taking it
+        self.outlet = Outlet(self._receive)
+        view.attach(self.outlet)
 
-    def _receive(self, content: dict[str, Any], buffers: Any = None) -> None:
+    def _receive(self, content: dict[str, Any]) -> None:
+        if (refusal := self.refuses) is not None:
+            self.refuses = None
+            raise refusal
         with self._arrived:
             self.batches.append(content)
             self.moments.append(time.monotonic())
@@ -60,7 +66,7 @@ class Page:
 
     def send(self, message: Any) -> None:
         """A message from a view."""
-        deliver(self.view, message)
+        self.view.receive(message, self.outlet)
 
     def until(self, probe: Callable[[], Any]) -> Any:
         """What the probe gives once it gives something."""
@@ -95,6 +101,33 @@ class Page:
     def ended(self, job: int) -> list[dict[str, Any]]:
         """How that click has ended; empty while it has not."""
         return [one for one in self.items if one["t"] in ("done", "failed") and one["job"] == job]
+
+
+def bustle(lab: Lab, text: str) -> None:
+    """Something of each kind happens, and a peer writes `text` wherever it may."""
+    lab.enrol("human", can="admin")
+    bot = lab.join("bot", can="admin")
+    lab.join("tools", "tool")
+    call = {"method": "tools/call", "params": {"name": text, "arguments": {text: text}}}
+    for kind, payload, to in (
+        ("chat", {"text": text}, ()),
+        ("reasoning/start", {"message": text}, ()),
+        ("participant/status", {"status": text, "messages_in_context": 1, text: text}, ()),
+        ("mcp/proposal", call, ("tools",)),
+        ("mcp/request", call, ("tools",)),
+        ("stream/request", {"direction": "upload", "description": text, "format": text}, ("system:gateway",)),
+        ("capability/grant", {"recipient": "tools", "capabilities": [{"kind": text}], "reason": text}, ("tools",)),
+        ("participant/pause", {"reason": text}, ("tools",)),
+    ):  # fmt: skip
+        lab.loop.run(bot.participant.sender.say(kind, payload, to=to), timeout=10, doing="speaking")
+
+
+def settle(page: Page) -> None:
+    """Waits until the view has nothing more to send."""
+    end, count = time.monotonic() + 20, -1
+    while count != (count := len(page.items)):
+        assert time.monotonic() < end
+        time.sleep(3 * page.view.interval)
 
 
 class Deeds:

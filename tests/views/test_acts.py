@@ -18,12 +18,12 @@ from mew_lab.views.roster.model import RosterModel
 from mew_lab.views.roster.widget import RosterView
 from mew_lab.views.streams.widget import view_of as streams_of
 from mew_lab.views.ui import acts
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
+from mew_lab.views.ui.acts import Act, ActingView, ActResult
 
 from ..failing import HOWS, How, failing
 
 
-class Bell(ActingWidget):
+class Bell(ActingView):
     """Rings."""
 
     title = "bell"
@@ -125,7 +125,9 @@ def test_a_page_without_this_kernels_nonce_does_nothing(page: BellPage, nonce: A
 )
 def test_what_is_no_choice_of_a_person_is_refused(page: BellPage, given: Any) -> None:
     told = page.act("ring", given)
-    assert told["t"] == "failed" and told["said"].endswith("nothing was done. Run its cell again.")
+    assert told["t"] == "failed" and told["said"].endswith(
+        "nothing was done. Run its cell again, or load its page anew."
+    )
     assert page.act("rooster")["t"] == "failed"
     assert page.bell.rung == [] and not page.bell.faults
 
@@ -153,7 +155,7 @@ def test_the_nonce_travels_in_a_snapshot_alone_and_differs_from_kernel_to_kernel
     page.send({"t": "act", "view": "v1", "job": 1, "act": "ring", "with": {}, "nonce": nonce})
     page.until(lambda: page.of("done"))
     assert [nonce in str(item) for item in page.items] == [True, False]
-    assert nonce not in str(bell.get_state())
+    assert nonce not in str(bell.widget.get_state())
 
 
 # --- each effect of a real view's act is made to fail, and its sentence is read ---

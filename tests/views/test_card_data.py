@@ -39,11 +39,11 @@ def test_arguments_are_marked_against_the_last_call_only_when_there_was_one() ->
     assert found["gone"] == ["c 3"]
 
 
-def test_cards_that_differ_in_values_alone_have_one_shape() -> None:
+def test_cards_that_differ_in_values_and_proposers_alone_have_one_shape() -> None:
     first = card_data(card())["shape"]
-    assert card_data(card(id="q", arguments=(("b", '"y"'), ("a", "7")), digest="1" * 64))["shape"] == first
-    for other in (
-        {"proposer": "helper"},
+    other = card(id="q", proposer="helper", arguments=(("b", '"y"'), ("a", "7")), digest="1" * 64)
+    assert card_data(other)["shape"] == first
+    for change in (
         {"to": ("files",)},
         {"tool": "git_add"},
         {"method": "x"},
@@ -51,7 +51,7 @@ def test_cards_that_differ_in_values_alone_have_one_shape() -> None:
         {"arguments": (("a", '"1"'), ("b", '"x"'))},
         {"arguments": (("a", "true"), ("b", '"x"'))},
     ):
-        assert card_data(card(**other))["shape"] != first
+        assert card_data(card(**change))["shape"] != first
 
 
 def test_a_decided_card_says_by_whom_when_and_how_long_it_was_seen() -> None:
@@ -261,10 +261,10 @@ def test_whatever_is_warned_of_is_visible_text_and_each_place_lies_in_its_row(
 def test_of_two_rows_that_hold_it_the_one_that_the_warning_names_is_meant() -> None:
     pairs = [("a", '"curl x"'), ("b", '"curl x"')]
     assert place_warnings(["shell command in b: curl x"], pairs) == [
-        {"text": "shell command in b: curl x", "row": 1, "start": 1, "end": 7}
+        {"text": "shell command in b: curl x", "kind": "shell command", "row": 1, "start": 1, "end": 7}
     ]
     assert place_warnings(["destroys: the tool says so itself (annotations)"], pairs) == [
-        {"text": "destroys: the tool says so itself (annotations)"}
+        {"text": "destroys: the tool says so itself (annotations)", "kind": "destroys"}
     ]
     pointed = [("/payload/params/arguments/a", '"x"'), ("/payload/params/arguments/b", '"x"')]
     assert place_warnings(["b[2] quotes what git/log returned"], pointed)[0]["row"] == 1

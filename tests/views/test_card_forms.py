@@ -31,7 +31,8 @@ class Page:
         self.lab = lab
         self.view: ApprovalsView = view_of(lab, lab.granting)
         self.now = 0.0
-        lab.decisions.gate = lab.decisions.queue.gate = Gate(lambda: self.now)
+        gate = lab.decisions.gate = lab.decisions.queue.gate = Gate(lambda: self.now)
+        lab.decisions.click = gate.click
         self.page = browser(self.view)
         self.bot = lab.join("bot", can="proposer")
         self.act = self.page.act

@@ -364,9 +364,7 @@ def test_the_selection_is_the_envelopes_of_the_rows_that_the_last_view_chose(
     assert view.selection == []
 
 
-@pytest.mark.parametrize(
-    "seqs", [None, "1", {"1": 1}, [0], [7], [-1], ["1"], [True], [1.0], [[1]], [1] * 2001]
-)
+@pytest.mark.parametrize("seqs", [None, "1", {"1": 1}, [0], [7], [-1], ["1"], [True], [1.0], [[1]]])
 def test_a_selection_of_what_is_no_row_changes_nothing(browser: Callable[..., Any], seqs: Any) -> None:
     log = Rows_()
     log.add()
@@ -440,7 +438,6 @@ def test_selected_rows_are_copied_with_the_numbers_of_the_feed(browser: Callable
     for form, seqs in (
         ("exec", [1]),
         ("jsonl", []),
-        ("jsonl", [1] * 2001),
     ):
         assert page.act("copy", form=form, seqs=seqs)["t"] == "failed"
     assert page.act("copy", form="jsonl", seqs=[4])["value"] == ""

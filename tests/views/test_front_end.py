@@ -7,13 +7,22 @@ import re
 import pytest
 
 from mew_lab.protocol.families import FAMILIES, STARTS
-from mew_lab.views.ui.front_end import VIEWS, family_css, family_table, front_end, join_modules, read_module
+from mew_lab.views.ui.front_end import (
+    VIEWS,
+    family_css,
+    family_table,
+    front_end,
+    join_modules,
+    notebook_module,
+    read_module,
+)
 from mew_lab.views.views import LOG_PARTS, PARTS
 
 FILES = sorted(VIEWS.glob("*/*.js"))
 SOURCES = {path.relative_to(VIEWS).as_posix(): path.read_text("utf-8") for path in FILES} | {
     "ui/family_table.js": family_table()
 }
+PAGES = [*PARTS, *LOG_PARTS, "page", "caller"]  # a page of its own holds the panel; a caller draws nothing
 END = "export default { render };\n"
 VIEW = "export function render() {}\n\n" + END
 
@@ -29,7 +38,22 @@ def code_of(source: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("part", [*PARTS, *LOG_PARTS])
+NOTEBOOK_END = """\
+export default { render: ({ model, el, host, signal }) => render({ adapter: commAdapter(model, host), el, signal }) };
+"""
+
+
+@pytest.mark.parametrize("part", PAGES)
+def test_a_notebook_gets_the_same_modules_and_the_adapter_of_its_comm(part: str) -> None:
+    page, order = join_modules(f"{part}/view.js", SOURCES)
+    notebook, more = join_modules(f"{part}/view.js", SOURCES, notebook=True)
+    assert {*more} - {*order} == {"ui/comm_adapter.js"} and "commAdapter" not in page
+    assert notebook.endswith(f"\n{NOTEBOOK_END}") and notebook.count("export ") == 1
+    assert len(notebook_module(part)[0]) > len(front_end(part)[0])
+    assert notebook_module(part)[1] == front_end(part)[1]
+
+
+@pytest.mark.parametrize("part", PAGES)
 def test_the_joined_text_is_what_the_modules_say(part: str) -> None:
     text, order = join_modules(f"{part}/view.js", SOURCES)
     paths = re.findall(r"^// --- (\S+)$", text, re.MULTILINE)
@@ -48,17 +72,17 @@ def test_the_joined_text_is_what_the_modules_say(part: str) -> None:
 
 
 def test_every_module_and_every_style_sheet_belongs_to_a_view() -> None:
-    joined = {path for part in (*PARTS, *LOG_PARTS) for path in join_modules(f"{part}/view.js", SOURCES)[1]}
+    joined = {path for part in PAGES for path in join_modules(f"{part}/view.js", SOURCES, notebook=True)[1]}
     assert joined == {*SOURCES}
-    styles = [front_end(part)[1] for part in (*PARTS, *LOG_PARTS)]
+    styles = [front_end(part)[1] for part in PAGES]
     for sheet in VIEWS.glob("*/*.css"):
         assert any(sheet.read_text("utf-8") in style for style in styles), sheet.name
 
 
-@pytest.mark.parametrize("part", [*PARTS, *LOG_PARTS])
+@pytest.mark.parametrize("part", PAGES)
 def test_a_module_imports_every_name_of_another_that_it_uses_and_no_more(part: str) -> None:
     """In the joined text a forgotten import would go unnoticed."""
-    _, paths = join_modules(f"{part}/view.js", SOURCES)
+    _, paths = join_modules(f"{part}/view.js", SOURCES, notebook=True)
     modules = {path: read_module(path, SOURCES[path]) for path in paths}
     exports = {name for module in modules.values() for name in module.exports}
     for path, module in modules.items():
@@ -158,4 +182,4 @@ def test_no_element_of_a_part_has_the_class_of_another_part(path: str) -> None:
         r'classList\.\w+\("([^"]*)', SOURCES[path]
     )
     given = {name for text in classes if not text.startswith("mew mew-") for name in text.split()}
-    assert not given & {f"mew-{part}" for part in (*PARTS, *LOG_PARTS)}
+    assert not given & {f"mew-{part}" for part in PAGES}

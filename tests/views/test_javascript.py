@@ -7,19 +7,23 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from npm_tools import PRETTIER, TYPESCRIPT, npm_package, type_faults
+from pages import Page, bustle, settle
 
 from mew_lab.lab.lab import Lab
-from mew_lab.views.ui.acts import ActingWidget
+from mew_lab.views.ui.acts import ActingView
 from mew_lab.views.ui.front_end import FAMILY_TABLE, VIEWS, family_table, front_end, join_modules
 from mew_lab.views.ui.messages import members_of
 from mew_lab.views.views import PARTS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+
 TAG = re.compile(r'"t": "(\w+)"')  # of an item that a view sends
 
 
@@ -38,7 +42,8 @@ def tree(tmp_path: Path) -> Path:
 def test_the_pure_parts_do_what_their_tests_say(node: str, tree: Path) -> None:
     tests = sorted(str(path) for path in tree.rglob("*.test.mjs"))
     run = subprocess.run([node, "--test", *tests], cwd=tree, capture_output=True, text=True, timeout=50)
-    assert run.returncode == 0, run.stdout[-6000:] + run.stderr
+    failed = [part for part in run.stdout.split("# Subtest:") if "\nnot ok" in part]
+    assert run.returncode == 0, "".join(failed)[:6000] + run.stderr
     assert "# fail 0\n" in run.stdout and len(tests) > 5
 
 
@@ -80,7 +85,10 @@ def test_the_types_of_the_modules_fit(node: str, tsc: Path, tree: Path) -> None:
     assert any("ui/wrong.js" in line and "size" in line for line in type_faults(node, tsc, tree))
 
 
-# Finds what the modules send and read: acts and messages with the members that stand in their object, and tags of items.
+SHARED = ("ui", "page")  # folders of no view alone
+
+# Finds what the modules send and read: acts and messages with the members that stand in their object, and items with the
+# members that their function in `items` reads, by itself or by what it hands the item to.
 FIND_MESSAGES = """
   const ts = require(process.argv[1]), fs = require("fs"), found = [];
   for (const name of process.argv.slice(2)) {
@@ -89,7 +97,30 @@ FIND_MESSAGES = """
       const named = node.properties.filter((one) => one.name).map((one) => one.name.text);
       return [named, named.length < node.properties.length];
     };
+    const named = {}, all = [file], each = (node, see) => ts.forEachChild(node, (one) => { see(one); each(one, see); });
+    each(file, (node) => { all.push(node); if (ts.isFunctionDeclaration(node)) named[node.name.text] = node; });
+    const keysOf = (pattern) => pattern.elements.filter((one) => !one.dotDotDotToken).map((one) => (one.propertyName ?? one.name).text);
+    const readsOf = (run, at = 0) => {
+      const item = run?.parameters?.[at]?.name, read = [];
+      if (item && ts.isObjectBindingPattern(item)) return keysOf(item);
+      const isItem = (node) => item && ts.isIdentifier(node) && node.text === item.text;
+      const lookFor = (name, scope) => each(scope, (node) => {
+        if (ts.isPropertyAccessExpression(node) && node.expression.text === name) read.push(node.name.text);
+      });
+      if (item) { lookFor(item.text, run); each(run, (node) => {
+        if (ts.isCallExpression(node)) node.arguments.forEach((one, n) => { if (isItem(one)) read.push(...readsOf(named[node.expression.text], n)); });
+        if (!ts.isBinaryExpression(node) || !isItem(node.right)) return;
+        if (ts.isObjectLiteralExpression(node.left)) read.push(...members(node.left)[0]);
+        else lookFor(node.left.text, file);
+      }); }
+      return read;
+    };
     const visit = (node) => {
+      if (ts.isPropertyAssignment(node) && node.name.text === "items" && ts.isObjectLiteralExpression(node.initializer))
+        for (const one of node.initializer.properties) {
+          const run = ts.isMethodDeclaration(one) ? one : named[(one.initializer ?? one.name).text] ?? one.initializer;
+          found.push([name, "item", one.name.text, readsOf(run), false]);
+        }
       if (ts.isCallExpression(node) && ["act", "perform"].includes((node.expression.name ?? node.expression).text)) {
         const at = node.arguments.findIndex(ts.isStringLiteral), given = node.arguments[at + 1];
         if (at >= 0 && (!given || ts.isObjectLiteralExpression(given)))
@@ -100,8 +131,6 @@ FIND_MESSAGES = """
         if (tag?.initializer && ts.isStringLiteral(tag.initializer))
           found.push([name, "message", tag.initializer.text, ...members(node)]);
       }
-      if (ts.isBinaryExpression(node) && node.left.name?.text === "t" && ts.isStringLiteral(node.right))
-        found.push([name, "item", node.right.text, [], false]);
       ts.forEachChild(node, visit);
     };
     visit(file);
@@ -111,7 +140,7 @@ FIND_MESSAGES = """
 
 
 def test_front_ends_send_what_their_views_declare_and_read_what_these_send(
-    node: str, tsc: Path, lab: Lab
+    node: str, tsc: Path, lab: Lab, browser: Callable[[Any], Page]
 ) -> None:
     command = [node, "-e", FIND_MESSAGES, str(tsc.with_name("typescript.js"))]
     modules = sorted(path.relative_to(VIEWS).as_posix() for path in VIEWS.glob("*/*.js"))
@@ -119,31 +148,46 @@ def test_front_ends_send_what_their_views_declare_and_read_what_these_send(
     assert run.stderr == ""
     found = json.loads(run.stdout)
     views = {part: getattr(lab.view, part) for part in PARTS} | {"moments": lab.log.view.moments}
-    acts = {part: dict(view.acts) if isinstance(view, ActingWidget) else {} for part, view in views.items()}
+    acts = {part: dict(view.acts) if isinstance(view, ActingView) else {} for part, view in views.items()}
     messages = {part: view.messages for part, view in views.items()}
     wrong = []
     for module, kind, name, members, spread in found:
         part = module.split("/")[0]
-        for each in views if part == "ui" else [part]:
+        for each in views if part in SHARED else [part]:
             take = (acts if kind == "act" else messages)[each].get(name) if kind != "item" else None
             if take is not None:
                 declared = members_of(take)
                 lacking = {one for one, member in declared.items() if not member.optional} - set(members)
                 unknown = set(members) - {"t"} - declared.keys()
                 wrong += [(module, name, unknown, lacking)] if unknown or (lacking and not spread) else []
-            elif kind != "item" and part != "ui":
+            elif kind != "item" and part not in SHARED:
                 wrong.append((module, name, "not declared"))
     assert wrong == []
-    common = {tag for path in VIEWS.glob("ui/*.py") for tag in TAG.findall(path.read_text("utf-8"))} | {
-        "head"
-    }
-    for part in views:
-        texts = "".join(path.read_text("utf-8") for path in VIEWS.glob(f"{part}/*.js"))
+    common = {tag for path in VIEWS.glob("ui/*.py") for tag in TAG.findall(path.read_text("utf-8"))}
+    pages = {part: browser(view) for part, view in views.items()}
+    for page in pages.values():
+        page.appear()
+    bustle(lab, "hello")
+    for part, page in pages.items():
+        settle(page)
+        texts = "".join(
+            path.read_text("utf-8") for path in [*VIEWS.glob(f"{part}/*.js"), *VIEWS.glob("ui/*.js")]
+        )
         unused = [name for name in acts[part] if not re.search(rf"""[ "'(]{re.escape(name)}["',: ]""", texts)]
-        assert set(unused) <= {"load", "stop_load", "cancel_call"}, part  # these are in ui
+        assert unused == [], part
         sent = {tag for path in VIEWS.glob(f"{part}/*.py") for tag in TAG.findall(path.read_text("utf-8"))}
-        read = {name for module, kind, name, *_ in found if kind == "item" and module.startswith(f"{part}/")}
-        assert sent <= read | common and read <= sent | common | messages[part].keys(), part
+        read = {
+            name: {*members}
+            for module, kind, name, members, _ in found
+            if kind == "item" and module.startswith(f"{part}/")
+        }
+        assert sent <= read.keys() | common
+        assert read.keys() <= sent | common | messages[part].keys() | {"head"}, part
+        for item in page.items:
+            unread = [name for name in item if not re.search(rf"[.{{, ]{name}\b", texts)]
+            unsent = read.get(item["t"], set()) - item.keys()
+            wrong += [(part, item["t"], unread, unsent)] if unread or unsent else []
+    assert wrong == []
 
 
 def test_a_page_gets_the_joined_text_without_its_comments(node: str, tsc: Path, tmp_path: Path) -> None:

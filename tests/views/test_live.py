@@ -4,29 +4,30 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pages import bundle
+from pages import Page, bundle
 
-from mew_lab.views.ui import live
+from mew_lab.views.ui import live, notebook_host
 from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import LiveWidget, can_click_while_waiting, free_the_comm
+from mew_lab.views.ui.live import LiveView
+from mew_lab.views.ui.notebook_host import can_click_while_waiting, free_the_comm
 from mew_lab.views.ui.preferences import preferences
 from mew_lab.views.views import LOG_PARTS, PARTS
 
 
-class Counter(LiveWidget):
+class Counter(LiveView):
     """Shows nothing; sends numbers."""
 
-    _esm = "export default { render() {} }"
     title = "counter"
 
-    def __init__(self, **traits: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.latest: dict[int, int] = {}
-        super().__init__(**traits)
+        super().__init__(**settings)
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         return {"latest": dict(self.latest), "start": start}
@@ -148,28 +149,63 @@ def test_what_cannot_be_sent_leaves_its_number_out(browser: Callable[..., Any]) 
     view = Counter()
     page = browser(view)
     page.appear()
-    send = view.send
-
-    def refuse_one(content: dict[str, Any], buffers: Any = None) -> None:
-        view.send = send
-        raise RuntimeError("too much at once")
-
-    view.send = refuse_one
+    page.refuses = RuntimeError("too much at once")
     view.post({"t": "number", "n": 1})
     page.until(lambda: len(page.batches) == 2)
     assert page.batches[1]["items"] == [] and page.batches[1]["no"] > 1
     assert [str(fault) for fault in view.faults] == ["too much at once"]
 
 
+def test_each_outlet_has_its_own_pages_numbers_and_faults(browser: Callable[..., Any]) -> None:
+    view = Counter()
+    first, second = browser(view), Page(view)
+    first.appear("a")
+    second.appear("b")
+    first.appear("a2")
+    # What is for one page goes to its outlet alone.
+    assert {item["view"] for item in first.items} == {"a", "a2"}
+    assert {item["view"] for item in second.items} == {"b"}
+    assert [batch["no"] for batch in second.batches if batch["items"]] == [1]
+    first.refuses = RuntimeError("too much at once")
+    view.post({"t": "number", "n": 1})
+    second.until(lambda: second.of("number"))
+    first.until(lambda: first.batches[-1]["items"] == [])
+    assert [batch["no"] for batch in second.batches if batch["items"]] == [1, 2]
+    assert first.batches[-1]["no"] == 3 and not first.of("number")
+    view.detach(second.outlet)
+    sent = len(second.batches)
+    second.send({"t": "snapshot", "view": "b"})
+    view.post({"t": "number", "n": 2})
+    first.until(lambda: first.of("number"))
+    assert len(second.batches) == sent and view.has_view
+    first.send({"t": "bye", "view": "a"})
+    first.send({"t": "bye", "view": "a2"})
+    assert not view.has_view
+
+
+def test_a_notebook_is_an_outlet_by_the_comm_of_its_widget() -> None:
+    view, taken, sent = Counter(), [], threading.Event()
+    widget = view.widget
+    widget.send = lambda content, buffers=None: (taken.append(content), sent.set())
+    data = {"method": "custom", "content": {"t": "snapshot", "view": "v", "from": 3}}
+    widget.comm.handle_msg({"content": {"data": data}, "buffers": []})
+    assert sent.wait(20)
+    assert [(item["t"], item["start"]) for item in taken[0]["items"]] == [("snapshot", 3)]
+    view.close()
+    assert widget.comm is None
+
+
 def test_each_view_gets_the_snapshot_from_where_it_stands(browser: Callable[..., Any]) -> None:
-    page = browser(Counter())
+    page = browser(Counter(clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)))
     assert page.appear("a", 7) == {
         "t": "snapshot",
         "view": "a",
         "latest": {},
         "start": 7,
         "over": "",
+        "resume": "",
         "beat": False,
+        "now": 1767225600.0,
         "settings": preferences.read(),
     }
     assert page.appear("b", -3)["start"] == 0
@@ -225,7 +261,10 @@ def test_without_threads_the_caller_sends(
 def test_a_saved_notebook_holds_a_picture_and_a_line_that_can_be_read_aloud() -> None:
     data = bundle(Counter())
     assert data["text/html"].endswith("<b>picture</b></div>")
-    assert re.search(r"Snapshot of \d\d:\d\d · run this cell for the live view<", data["text/html"])
+    assert re.search(
+        r"Snapshot of \d{4}-\d\d-\d\d \d\d:\d\d · run the notebook from the top for the live view<",
+        data["text/html"],
+    )
     assert data["text/plain"] == "Counter: \\u202eno trick"
     assert "application/vnd.jupyter.widget-view+json" in data
 
@@ -304,7 +343,7 @@ def test_the_probe_knows_what_was_measured(
         monkeypatch.setattr(BaseComm, "_reply_subshell_for", lambda *about: None, raising=False)
     else:
         monkeypatch.delattr(BaseComm, "_reply_subshell_for", raising=False)
-    monkeypatch.setattr(live, "message_threads", seen)
+    monkeypatch.setattr(notebook_host, "message_threads", seen)
     probe = can_click_while_waiting()
     assert (probe.awaiting, probe.blocking) == expected
     assert bool(probe.advice) == (expected != (True, True))
@@ -375,7 +414,8 @@ SHEETS = sorted(Path(live.__file__).parents[1].glob("*/*.css"))
 
 @pytest.mark.parametrize(
     "sheet",
-    [one for one in SHEETS if one.stem not in ("elements", "stored_picture")],
+    # The page of its own is a host, and gives what a front end of Jupyter has.
+    [one for one in SHEETS if one.stem not in ("elements", "stored_picture") and one.parent.name != "page"],
     ids=lambda one: f"{one.parent.name}-{one.stem}",
 )
 def test_a_view_s_style_sheet_means_its_own_view_alone(sheet: Path) -> None:

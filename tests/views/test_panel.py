@@ -11,10 +11,10 @@ from pages import picture
 
 from mew_lab.lab.lab import Lab
 from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
-from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.live import LiveView
 
 
-class Part(LiveWidget):
+class Part(LiveView):
     """A part with a count."""
 
     def __init__(self, name: str) -> None:
@@ -49,9 +49,7 @@ def test_a_snapshot_names_every_part_its_place_and_its_widget(browser: Callable[
     assert places == {"approvals": "side", "roster": "strip"}
     assert [one["title"] for one in told["parts"]][2:4] == ["Messages", "Reasoning"]
     assert told["counts"] == {"participants": 2, "messages": 5, "waiting": 1}
-    assert {one["name"]: one["ref"] for one in told["parts"]} == {
-        name: f"anywidget:{part.model_id}" for name, part in parts.items()
-    }
+    assert view.widget.parts == {name: f"anywidget:{part.widget.model_id}" for name, part in parts.items()}
 
 
 def test_counts_are_sent_when_they_change_and_not_otherwise(browser: Callable[[Any], Any]) -> None:
@@ -95,7 +93,7 @@ def test_its_end_is_not_the_end_of_its_parts() -> None:
     view.on_close(lambda: ended.append("left"))
     view.close()
     assert ended == ["left"]
-    assert parts["feed"].comm is not None
+    assert parts["feed"].widget.comm is not None
 
 
 def test_the_header_pauses_the_agents_and_writes_the_session(

@@ -54,14 +54,17 @@ def test_a_time_is_that_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert "Snapshot of 17:45 · run this cell for the live view · the space has stopped<" in drawn
+    assert (
+        "Snapshot of 2026-07-01 17:45 · run the notebook from the top for the live view · the space has stopped<"
+        in drawn
+    )
     assert drawn.endswith("<b>x</b></div>")
 
 
 def test_a_time_says_its_zone_where_runs_must_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEW_LAB_SEED", "1")
     assert clock_time(0) == "00:00:00 UTC"
-    assert "Snapshot of 12:00 UTC · run" in snapshot("", datetime(2026, 7, 1, 12, 0, tzinfo=UTC))
+    assert "Snapshot of 2026-07-01 12:00 UTC · run" in snapshot("", datetime(2026, 7, 1, 12, 0, tzinfo=UTC))
     cest = timezone(timedelta(hours=2))
     assert clock_time(datetime(2026, 7, 1, 16, 3, 22, tzinfo=cest)) == "14:03:22 UTC"
     assert clock_time(datetime(2026, 7, 1, 16, 3, 22, tzinfo=UTC)) == "16:03:22 UTC"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import MewError
-from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.live import LiveView
 from mew_lab.views.ui.preferences import SETTINGS, Preferences, preferences, preferences_path
 
 DEFAULTS = {name: default for name, (default, _) in SETTINGS.items()}
@@ -122,24 +122,24 @@ def test_a_change_that_cannot_be_kept_reaches_the_views_all_the_same(
     (tmp_path / "file").write_text("")
     unwritable = Preferences(lambda: tmp_path / "file" / "mew_lab.json")
     monkeypatch.setattr("mew_lab.views.ui.live.preferences", unwritable)
-    page = browser(LiveWidget())
+    page = browser(LiveView())
     assert page.appear()["settings"] == DEFAULTS
-    page.send({"t": "setting", "view": "v", "name": "density", "value": "compact"})
+    page.send({"t": "setting", "name": "density", "value": "compact"})
     page.until(lambda: page.of("settings"))
     assert page.of("settings")[0]["settings"] == DEFAULTS | {"density": "compact"}
     assert "could not be kept" in str(page.view.faults[-1])
 
 
 def test_a_change_in_one_view_reaches_all_of_them(browser: Callable[[Any], Any]) -> None:
-    first, second = browser(LiveWidget()), browser(LiveWidget())
+    first, second = browser(LiveView()), browser(LiveView())
     assert first.appear()["settings"] == DEFAULTS
     second.appear()
     try:
-        first.send({"t": "setting", "view": "v", "name": "density", "value": "compact"})
+        first.send({"t": "setting", "name": "density", "value": "compact"})
         for page in (first, second):
             page.until(lambda page=page: page.of("settings"))
             assert page.of("settings")[0]["settings"] == DEFAULTS | {"density": "compact"}
-        first.send({"t": "setting", "view": "v", "name": "density", "value": 7})
+        first.send({"t": "setting", "name": "density", "value": 7})
         assert preferences.read()["density"] == "compact" and first.view.faults
     finally:
         preferences_path().unlink(missing_ok=True)

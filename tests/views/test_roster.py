@@ -112,7 +112,7 @@ def test_threat_01_a_token_goes_out_once_and_only_when_it_is_asked_for(page: Pag
     assert page.act("invite", name="reviewer", can="observer")["t"] == "done"
     page.until(lambda: [item for item in page.of("head") if item["invited"]])
     view = page.view
-    seen = json.dumps([page.batches, view.get_state(), picture(view), repr(view)], default=str)
+    seen = json.dumps([page.batches, view.widget.get_state(), picture(view), repr(view)], default=str)
     id = page.of("head")[-1]["invited"][0]["id"]
     told = page.act("reveal", id=id)
     secret = told["value"]["token"]
@@ -121,7 +121,7 @@ def test_threat_01_a_token_goes_out_once_and_only_when_it_is_asked_for(page: Pag
     assert again["t"] == "failed" and again["said"].startswith("The token was shown at ")
     assert again["value"] is None and secret not in json.dumps(page.appear("v2"))
     assert json.dumps(page.batches).count(secret) == 1
-    assert secret not in json.dumps([view.get_state(), picture(view), repr(view)], default=str)
+    assert secret not in json.dumps([view.widget.get_state(), picture(view), repr(view)], default=str)
 
 
 def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:

@@ -12,11 +12,11 @@ from seat import Seat
 from mew_lab.views.approvals.widget import ApprovalsView
 from mew_lab.views.panel.widget import PARTS_SHOWN, PanelView, RoomCounts
 from mew_lab.views.ui import stored_picture
-from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.live import LiveView
 from mew_lab.views.ui.stored_picture import StoredPicture
 
 
-class Counter(LiveWidget):
+class Counter(LiveView):
     """A view whose picture is a number."""
 
     title = "counter"
@@ -75,7 +75,7 @@ def test_the_picture_and_the_live_view_are_two_outputs_and_only_the_picture_is_u
     assert [WIDGET in output["data"] for output in kernel.outputs[:2]] == [False, True]
     assert " hidden>" in kernel.outputs[0]["data"]["text/html"]
     kernel.wait(3)
-    id = f"mew-lab-{view.model_id}"
+    id = f"mew-lab-{view.widget.model_id}"
     view.number = 1
     view.wake()
     kernel.wait(4)

@@ -15,7 +15,7 @@ from pages import Page
 
 import mew_lab
 from mew_lab.lab.lab import Lab
-from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.live import LiveView
 from mew_lab.views.views import PARTS, Views, close_views
 
 
@@ -32,18 +32,19 @@ def test_every_part_is_made_once_of_its_lab_and_ends_once(lab: Lab) -> None:
     assert [looks.made(name) for name in PARTS] == [None] * len(PARTS)
     made = {name: getattr(looks, name) for name in PARTS}
     for name, view in made.items():
-        assert isinstance(view, LiveWidget) and view.title == name
+        assert isinstance(view, LiveView) and view.title == name
         assert getattr(looks, name) is view is looks.made(name)
+        assert view.widget is view.widget and view.widget.comm is not None
     close_views()
     close_views()
-    assert [view.comm for view in made.values()] == [None] * len(PARTS)
+    assert [view.widget.comm for view in made.values()] == [None] * len(PARTS)
     assert [looks.made(name) for name in PARTS] == [None] * len(PARTS)
 
 
 def test_the_parts_of_the_panel_are_those_of_the_lab(lab: Lab) -> None:
-    parts = {part["name"]: part["ref"] for part in Page(lab.view.panel).appear()["parts"]}
+    parts = [part["name"] for part in Page(lab.view.panel).appear()["parts"]]
     assert {*parts, "panel", "workshop"} == set(PARTS)  # a workshop is about a file, not about the space
-    assert parts == {name: f"anywidget:{getattr(lab.view, name).model_id}" for name in parts}
+    assert lab.view.panel.parts == {name: getattr(lab.view, name) for name in parts}
     close_views()
 
 

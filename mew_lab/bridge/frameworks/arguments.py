@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from mew_lab.protocol.coerce import json_of
 
 __all__ = ["read_arguments"]
 
@@ -15,8 +16,5 @@ def read_arguments(written: object) -> dict[str, Any] | None:
         return dict(written)
     if written is None or written == "":
         return {}
-    try:
-        arguments = json.loads(written) if isinstance(written, str) else None
-    except (ValueError, RecursionError):
-        return None
+    arguments = json_of(written) if isinstance(written, str) else None
     return arguments if isinstance(arguments, dict) else None

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from mew_lab.bridge.tool_approvals import PendingCall, ToolDecision
 from mew_lab.errors import ConfigError, ProposalEnded
+from mew_lab.protocol.coerce import list_of, mapping_of, member
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.json_schema import Validator, resolve_reference
 
@@ -153,7 +154,7 @@ def _read_actions(value: Mapping[str, Any]) -> list[_Action] | None:
     requests, configs = value.get("action_requests"), value.get("review_configs")
     if not isinstance(requests, list) or not all(_is_call(each, "name", "args") for each in requests):
         return None
-    configs = [each for each in configs if isinstance(each, dict)] if isinstance(configs, list) else []
+    configs = [each for each in list_of(configs) if isinstance(each, dict)]
     actions = []
     for place, request in enumerate(requests):
         name = request["name"]
@@ -186,14 +187,12 @@ def _langchain_words(name: str, allowed: Sequence[Any]) -> _Words:
 
 def _read_decisions(schema: Mapping[str, Any]) -> tuple[list[str], dict[str, Any] | None]:
     """The decisions that the schema of a response names, and the schema of the arguments of an edit."""
-    shared = schema.get("$defs")
-    shared = shared if isinstance(shared, dict) else {}
+    shared = mapping_of(schema.get("$defs"))
     allowed, arguments = [], None
     for each in (schema, *shared.values()):
-        members = each.get("properties") if isinstance(each, dict) else None
-        kind = members.get("type") if isinstance(members, dict) else None
-        if isinstance(kind, dict) and isinstance(kind.get("const"), str):
-            allowed.append(kind["const"])
+        members = member(each, "properties")
+        if isinstance(kind := member(members, "type", "const"), str):
+            allowed.append(kind)
         elif isinstance(members, dict) and isinstance(members.get("args"), dict) and "name" in members:
             form, reference = members["args"], members["args"].get("$ref")
             if isinstance(reference, str):

@@ -20,14 +20,8 @@ from mew_lab.bridge.tool_approvals import PendingCall, ToolApprovals, ToolDecisi
 
 __all__ = ["decide_calls", "make_on_approval", "make_on_approval_request", "run"]
 
-_OF_THE_CALL = (
-    "id",
-    "call_id",
-    "status",
-    "type",
-    "agent",
-    "caller",
-)  # members that say nothing of what is done
+# members that say nothing of what is done
+_OF_THE_CALL = ("id", "call_id", "status", "type", "agent", "caller")
 
 
 async def decide_calls(

@@ -32,6 +32,7 @@ from mew_lab.lab.decisions.cards import (
 )
 from mew_lab.lab.decisions.edits import Edits
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
+from mew_lab.lab.decisions.old_files import FindWrite, OldFiles
 from mew_lab.lab.decisions.outcomes import Outcomes
 from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, PinnedTools
 from mew_lab.lab.decisions.reading_queue import ReadingQueue
@@ -140,8 +141,9 @@ class CardQueue:
     """The cards of one human, open and decided.
 
     `judge` is called with each card that may be decided without the human. `logical` gives the participant that an id
-    means, `folders(participant)` the folders that a person gave to it. `gate` records what was shown, `editing` keeps
-    edits, `tools` remembers the earlier descriptions of tools.
+    means, `folders(participant)` the folders that a person gave to it, `find_write` the file that a call writes, and
+    `review` who else looks at an open card. `gate` records what was shown, `files` of which files, `editing` keeps
+    edits, and `tools` remembers the earlier descriptions of tools.
     """
 
     def __init__(
@@ -152,9 +154,13 @@ class CardQueue:
         logical: Callable[[str], str],
         clock: Callable[[], float],
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
+        find_write: FindWrite = lambda to, tool, arguments: None,
+        review: Callable[[Card], str] = lambda card: "",
     ) -> None:
         self._me = me
+        self._review = review
         self._judge = judge
+        self.files = OldFiles(find_write)
         self._folders = folders
         self._logical = logical
         self._clock = clock
@@ -282,15 +288,20 @@ class CardQueue:
         # Before the new card: views hear of the end of the earlier proposal while the id is still its own.
         if (known := self.find(proposal.id)) is not None:
             self._retire(known)
+        self._begin(proposal, noted)
+
+    def _begin(self, proposal: Proposal, noted: Steps[None]) -> None:
+        """Begins to read a proposal for its card."""
         card = unread_card(
             proposal,
             since=self._clock(),
             request_id=self._me.client.new_id(),
             why=self._behalf.of(proposal),
             repeats=self.repeated(proposal.to, proposal.payload),
+            unmet=proposal.unmet,
         )
         steps = self._read(card, proposal, noted)
-        who, size = self._logical(proposal.proposer), len(envelope.raw)
+        who, size = self._logical(proposal.proposer), len(proposal.entry.raw)
         if not self._reading.add(who, card.seq, steps, lambda read: self._take_read(card, read), size=size):
             self.put(card)
 
@@ -349,11 +360,12 @@ class CardQueue:
         if card is None or id in self.deciding:
             return
         if proposal is not None and proposal.seq == card.seq:
-            if (advanced := self._advance(card, proposal)) != card:
+            if proposal.unmet != card.unmet and not proposal.decided:
+                self._renew(card, proposal)
+            elif (advanced := self._advance(card, proposal)) != card:
                 if advanced.caller != card.caller:
-                    self.gate.forget_views(
-                        id
-                    )  # what is to be decided has changed, which takes its time to be seen
+                    # what is to be decided has changed, which takes its time to be seen
+                    self.gate.forget_views(id)
                     self.asked.pop(id, None)
                 self.put(advanced)
                 if card.caller and not advanced.caller:
@@ -427,6 +439,27 @@ class CardQueue:
         names = (f"{card.id} (earlier {n})" for n in count(card.seq))
         self.put(replace(card, id=next(name for name in names if self.find(name) is None)))
 
+    def _renew(self, card: Card, proposal: Proposal) -> None:
+        """Makes a new card of a proposal that is open again, because a quorum was missing for a request (R39).
+
+        The card of that request stays, under another id: it says who refused it. The new one is shown and read anew,
+        since it is sent under another id, and no policy judges it.
+        """
+        outcome = self._outcomes.describe(card, proposal, me=self._me.client.id)
+        named = card.to[0] if len(card.to) == 1 else ""
+        self._forget(card.id)
+        refused = replace(
+            card,
+            state="rejected",
+            by=named,
+            rejected="",
+            outcome=outcome or "a quorum was missing, so nothing was executed",
+            decided_at=self._clock(),
+        )
+        names = (f"{card.id} (refused {n})" for n in count(proposal.unmet))
+        self.put(replace(refused, id=next(name for name in names if self.find(name) is None)))
+        self._begin(proposal, _nothing())
+
     def _read(self, card: Card, proposal: Proposal, noted: Steps[None]) -> Steps[Card | str]:
         """Reads a proposal for its card, as the space is now; returns a reason where it cannot be read."""
         last, until = self._last.of(proposal), self._sources.count
@@ -439,13 +472,15 @@ class CardQueue:
                 remarks = self.tools.remarks(proposal)  # the lists that came before it have been read by now
                 about, hints = self.tools.statement(proposal)
                 # Each is told once: what destroys as a warning, all else as a word beside the description.
-                stated = self.tools.hints(proposal)
+                stated, file = self.tools.hints(proposal), self.files.note(proposal)
+                if file is not None and file.is_known:  # what it would destroy is shown
+                    stated -= {DESTRUCTIVE}
                 read = read_card(
-                    replace(card, misfits=self.tools.misfits(proposal)),
+                    replace(card, misfits=self.tools.misfits(proposal), file=file),
                     proposal,
                     of_the_tool=(*stated_risks(stated - {*hints} | stated & {DESTRUCTIVE}), *remarks),
                     about=about,
-                    hints=tuple(hint for hint in hints if hint != DESTRUCTIVE),
+                    hints=tuple(hint for hint in hints if hint != DESTRUCTIVE or hint not in stated),
                     sources=self._sources,
                     last=last,
                     logical=self._logical,
@@ -512,6 +547,7 @@ class CardQueue:
 
     def put(self, card: Card) -> None:
         """Keeps a card in place of an earlier one of its id, and tells the subscribers."""
+        card = replace(card, review=self._review(card) if card.is_open else "")
         if card.is_open:
             if card.is_read:
                 self._alike.setdefault(call_of(card), {})[card.id] = None
@@ -524,6 +560,7 @@ class CardQueue:
             self._close(card.id)
             self.editing.forget(card.id)
             self.gate.forget(card.id)
+            self.files.forget(card.id)
             self.asked.pop(card.id, None)
             while self._past.is_over and (old := self._past.first) is not None:
                 self._forget(old.id)
@@ -543,11 +580,17 @@ class CardQueue:
         self._close(id)
         self._past.drop(id)
         self.gate.forget(id)
+        self.files.forget(id)
         self.by_policy.pop(id, None)
         self._outcomes.forget(id)
         self.anew.discard(id)
         self.editing.forget(id)
         self.tools.forget(id)
+
+
+def _nothing() -> Steps[None]:
+    return
+    yield
 
 
 class Behalf:
@@ -579,12 +622,9 @@ class Behalf:
                     lines[f"refers to a message of {sender} to {addressees}: “{text}”"] = None
                 else:
                     lines[f"asked by {sender}: “{text}”"] = None
-        more = (
-            f"; and {count_of(len(lines) - MAX_MESSAGES, 'more message')}"
-            if len(lines) > MAX_MESSAGES
-            else ""
-        )
-        return "; ".join(tuple(lines)[:MAX_MESSAGES]) + more
+        left = len(lines) - MAX_MESSAGES
+        more = [f"and {count_of(left, 'more message')}"] if left > 0 else []
+        return "; ".join([*tuple(lines)[:MAX_MESSAGES], *more])
 
 
 def _what_became(card: Card, change: Change) -> str:

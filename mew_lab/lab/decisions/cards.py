@@ -18,10 +18,18 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError, OutcomeUnknown, ToolFailed
-from mew_lab.lab.decisions.risks import SHOWN_TO, read_alike, read_risks, risks, risks_of_title
+from mew_lab.lab.decisions.risks import (
+    SHOWN_TO,
+    find_inside,
+    read_alike,
+    read_risks,
+    risks,
+    risks_of_title,
+)
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.ledger.calls import CallerState, Proposal, shown
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import member, text_of
 from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, read_parts
 from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.steps import Steps, finish
@@ -47,14 +55,15 @@ __all__ = [
     "FOLD_LINES",
     "FURTHER",
     "LONG_NAME",
+    "MAX_PATH",
     "MOST_READING",
     "POLICY",
     "READING",
-    "REASONS",
     "Answer",
     "Card",
     "CardState",
     "Click",
+    "FileNote",
     "LastCalls",
     "answer_of",
     "call_of",
@@ -64,6 +73,8 @@ __all__ = [
     "is_folded",
     "lines_of",
     "read_card",
+    "type_anywhere",
+    "type_in_terminal",
     "unopened",
     "unread_card",
     "whole",
@@ -79,6 +90,21 @@ CANCELLED = "cancelled by its client"
 POLICY = "policy "  # in `by`, before the name of the policy that decided
 BEING_READ = "being read: it can be decided when all of it was looked through"
 
+
+def type_anywhere(id: str, option: str, value: str) -> str:
+    """What approves a proposal with an option, such as `digest`, wherever a person types it."""
+    id = visible(id)
+    return (
+        f"lab.approve('{id}', {option}='{value}'), %mew approve {id} --{option} {value}, or "
+        f"{type_in_terminal(id, option, value)} in a terminal"
+    )
+
+
+def type_in_terminal(id: str, option: str, value: str) -> str:
+    """The same in `mew-lab join`, which has no other verbs."""
+    return f"/approve {visible(id)} {option}={value}"
+
+
 CardState = Literal[
     "reading",
     "open",
@@ -92,21 +118,27 @@ CardState = Literal[
     "lapsed",
 ]
 
-# The standard reason codes, each with its meaning for the proposer. Spec: §3.3.3.
-REASONS: Mapping[str, str] = {
-    "disagree": "does not agree with the action",
-    "inappropriate": "not suitable here",
-    "unsafe": "could cause harm",
-    "busy": "handling other work",
-    "incapable": "tools or access are missing",
-    "policy": "against a policy",
-    "duplicate": "already being handled",
-    "invalid": "malformed or impossible",
-    "timeout": "too old",
-    "resource_limit": "would exceed a limit",
-    "no_longer_needed": "not needed any more",
-    "other": "another reason",
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileNote:
+    """What a card says of the file that its call would write. It holds nothing of the old content.
+
+    `path` is that of the call. After a comparison, `place` is the path within a folder that the owner gave, `told` how
+    many lines it would change, and `at` when the file was read, in seconds of the epoch. `why` is the reason why that is
+    not known, `changed` a sentence where the file was changed after it was shown. With `is_known` the file can be looked
+    up here, so that a view shows what would change. `covers` are the rows of the request that the shown change holds
+    whole, `reads` the characters of the lines that differ.
+    """
+
+    path: str
+    place: str = ""
+    told: str = ""
+    at: float = 0.0
+    why: str = ""
+    changed: str = ""
+    is_known: bool = True
+    covers: tuple[str, ...] = ()
+    reads: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +165,10 @@ class Card:
     `repeats` names the call of unknown outcome that it would repeat; only a person approves it then (R35). `twin` is
     the id of an older open proposal of the same call. `caller` is what the proposer tells of the client for which it
     proposes, `caller_after` the seconds from the proposal to that. `kept` tells of a result that was too large for a
-    message.
+    message. `file` is the file that the call would write; None for a call that writes none, as far as that is known.
+    `inside` are the rows whose path leads into a folder that the owner gave to the target, each with that folder's name.
+    `review` says who else looks at it and who said yes; `unmet` counts the requests for it that its executor refused
+    because a quorum was missing (R39).
     """
 
     id: str
@@ -167,7 +202,11 @@ class Card:
     caller_after: float = 0.0
     rejected: str = ""
     misfits: tuple[str, ...] = ()
+    review: str = ""
+    unmet: int = 0
     kept: KeptAnswer | None = None
+    file: FileNote | None = None
+    inside: tuple[tuple[str, str], ...] = ()
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -180,14 +219,15 @@ class Card:
         }[self.caller]
         twin = f"the same as the one above, proposal {middle(self.twin, 40)}; approving both runs it twice"
         being_read = BEING_READ if self.state == "reading" else ""
-        notices = (being_read, self.rejected, twin if self.twin else "", of_caller, *self.misfits)
+        changed = self.file.changed if self.file is not None else ""
+        notices = (being_read, self.rejected, twin if self.twin else "", of_caller, changed, *self.misfits)
         return tuple(filter(None, notices))
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """A key that is equal for cards that differ only in the values of their arguments."""
+        """A key that is equal for cards that differ only in their proposers and in the values of their arguments."""
         types = tuple(sorted((name, _type(value)) for name, value in self.arguments))
-        return (self.proposer, self.to, self.method, self.tool, types)
+        return (self.to, self.method, self.tool, types)
 
     @property
     def is_open(self) -> bool:
@@ -219,9 +259,30 @@ class Card:
         )
 
     @property
+    def writes(self) -> str:
+        """The file that the call would write, as one line: how many lines would change, and no old content."""
+        if (file := self.file) is None:
+            return ""
+        place = one_line(file.place or file.path, MAX_PATH)
+        when = " against the file as it was when it was shown" if file.told.startswith("+") else ""
+        about = f"{file.told}{when}" or file.why
+        return f"writes {place}: {about}" if about else f"writes {place}"
+
+    @property
     def details(self) -> tuple[tuple[str, str], ...]:
         """The rows that the title does not show: arguments and other members of the request."""
         return tuple(row for row in self.arguments if not is_routine(*row))
+
+    @property
+    def to_read(self) -> tuple[tuple[str, str], ...]:
+        """The details that a person reads; the shown change of a file stands in place of the rows that it holds."""
+        covered = self.file.covers if self.file is not None else ()
+        return tuple(row for row in self.details if row[0] not in covered)
+
+    @property
+    def reads(self) -> int:
+        """The characters that are read beside these rows."""
+        return self.file.reads if self.file is not None else 0
 
     def named(self, id: str) -> str:
         """A shortened id, with the name of its participant where that is different."""
@@ -263,6 +324,7 @@ def _type(text: str) -> str:
 
 FOLD_LINES, FOLD_CHARACTERS = 6, 480
 LONG_NAME = 80  # characters of a row's name
+MAX_PATH = 160  # characters of a path in a sentence
 
 
 def lines_of(text: str) -> list[str]:
@@ -298,9 +360,8 @@ def _broken(quoted: str) -> list[str]:
     while (at := quoted.find("\\", at)) >= 0:
         end = quoted[at + 1 : at + 2] == "n"
         at += 2
-        if (
-            end and at < len(quoted) - 1
-        ):  # the one at the very end stays an escape: it would leave a quote alone
+        # the one at the very end stays an escape: it would leave a quote alone
+        if end and at < len(quoted) - 1:
             lines.append(quoted[start : at - 2])
             start = at
     return [*lines, quoted[start:]]
@@ -386,9 +447,7 @@ class LastCalls:
         method = payload.get("method")
         if envelope.kind != "mcp/request" or not isinstance(method, str) or len(envelope.raw) > MAX_TEXT:
             return
-        params = payload.get("params")
-        name = params.get("name") if isinstance(params, dict) else None
-        tool = name if isinstance(name, str) else ""
+        tool = text_of(member(payload, "params", "name"))
         rows = details(rows_of({"to": envelope.to, "payload": payload}))
         key = (tuple(sorted(envelope.to)), method, tool)
         self._last[key] = rows
@@ -405,6 +464,7 @@ def unread_card(
     request_id: str,
     why: str = "",
     repeats: str = "",
+    unmet: int = 0,
 ) -> Card:
     """The card of a new proposal before it was read.
 
@@ -424,6 +484,7 @@ def unread_card(
         request_id=request_id,
         why=why,
         repeats=repeats,
+        unmet=unmet,
     )
 
 
@@ -464,10 +525,13 @@ def read_card(
     )
     yield
     beside = yield from _beside(proposal, rows, names)
-    own, told = list[str](), list[tuple[str, str]]()
+    own, told, inside = list[str](), list[tuple[str, str]](), list[tuple[str, str]]()
     for row in rows:
         if name := argument_of(row[0]):
             own.append(name)
+            value = values[row[0]]
+            if isinstance(value, str) and (folder := find_inside(value, folders)):
+                inside.append((row[0], folder))
         if not is_routine(*row):
             told.append(row)
         yield
@@ -493,6 +557,7 @@ def read_card(
         refusal=(yield from read_mismatch(rows, request, values=values)),
         about=about,
         hints=hints,
+        inside=tuple(inside),
     )
 
 

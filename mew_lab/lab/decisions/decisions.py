@@ -10,15 +10,16 @@ sent is checked once more where it is drafted, byte by byte (`sdk.decisions`).
 2. The gate checks that all of it was shown for long enough. A policy reads all of it, so only its digest is checked.
 3. The client for which it is proposed must wait for it (`Card.caller`): nobody approves what its client has cancelled,
    and where that is gone, a person approves it twice.
-4. A note of the decision goes into the journal, before anything is sent (R29).
-5. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
+4. Where a quorum is set, an approval is a yes that waits for others (`shared_reviews.py`). No policy has one.
+5. A note of the decision goes into the journal, before anything is sent (R29).
+6. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
    is in force.
-6. The request is built from the proposal that the participant's ledger holds, never from a view's message.
+7. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
 is no lock; `decide` and the readers may be called from any thread.
 
-Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29.
+Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29, R39.
 """
 
 from __future__ import annotations
@@ -26,30 +27,40 @@ from __future__ import annotations
 import hmac
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from typing import Any
 
+from mew_lab.bridge.written_files import FileDiff, FileWrite
 from mew_lab.errors import ConnectionLost, MewError, NoReply, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
 from mew_lab.lab.decisions.card_queue import CardQueue
-from mew_lab.lab.decisions.cards import BEING_READ, CANCELLED, POLICY, Card, CardState, Click
+from mew_lab.lab.decisions.cards import BEING_READ, CANCELLED, POLICY, Card, CardState, Click, type_anywhere
 from mew_lab.lab.decisions.edits import EditReview
+from mew_lab.lab.decisions.old_files import FindWrite, change_lines, note_of
 from mew_lab.lab.decisions.policies import Policy, is_decision
+from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
 from mew_lab.ledger.calls import shown
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import cut
-from mew_lab.protocol.visible import one_line, visible
+from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.request_rows import TO, Rows, write_value
 
 __all__ = ["HumanDecisions", "check_state", "check_target"]
 
 Note = Callable[[str, dict[str, Any]], None]
+TEXT = "text"  # in place of a view, for what a text has shown
 MOST_NAMED = 3
+ASK_WITHIN = 15.0  # seconds after a rejection in which its proposer can be asked for the proposal again
+MAX_ASKED = 1_000  # rejections of which it is known that somebody was asked
 MAX_REPORTED = 200  # characters of the name or text of a policy
 
 
@@ -58,8 +69,9 @@ class HumanDecisions:
 
     `note(event, detail)` writes the decision and its author into the journal before anything is sent. Where `reports()`,
     that journal is not the gateway's: then the decision is reported to the gateway, too (R42).
-    `logical` gives the participant that an id means, `folders(participant)` the folders that a person gave to it.
-    `fault` receives a sentence about each failure of a policy.
+    `logical` gives the participant that an id means, `folders(participant)` the folders that a person gave to it,
+    `find_write` the file that a call writes, and `enforced` the quorum of an executor of this process. `fault` receives
+    a sentence about each failure of a policy.
     """
 
     def __init__(
@@ -72,32 +84,48 @@ class HumanDecisions:
         logical: Callable[[str], str] = lambda id: id,
         clock: Callable[[], float] = time.time,
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
+        find_write: FindWrite = lambda to, tool, arguments: None,
         fault: Callable[[str], None] = lambda text: None,
+        enforced: Callable[[str], Quorum | None] = lambda participant: None,
     ) -> None:
         self._me = me
         self._logical = logical
-        self.queue = queue = CardQueue(me, judge=self._judge, logical=logical, clock=clock, folders=folders)
-        # Views and texts take these parts by themselves.
-        self.gate, self.editing, self.tools, self.running = (
-            queue.gate, queue.editing, queue.tools, queue.running,
-        )  # fmt: skip
+        self._clock = clock
+        self._asked: BoundedDict[tuple[str, int], None] = BoundedDict(MAX_ASKED)
+        self.review = SharedReviews(
+            me,
+            refresh=self._review_anew,
+            find=lambda id: self.queue.find(id),
+            logical=logical,
+            enforced=enforced,
+        )
+        self.queue = queue = CardQueue(
+            me,
+            judge=self._judge,
+            logical=logical,
+            clock=clock,
+            folders=folders,
+            find_write=find_write,
+            review=self.review.describe,
+        )
+        queue.subscribers.add(self.review.follow)
+        # Views and texts take these parts by themselves, and ask the queue for its cards.
+        self.gate, self.editing, self.tools = queue.gate, queue.editing, queue.tools
+        self.running, self.click = queue.running, queue.gate.click
+        self.pending, self.decided, self.card = queue.pending, queue.decided, queue.card
         self._fault = fault
         self._loop = loop
         self._note = note
         self._reports = reports
         self._policy: Policy | None = None
+        # What a person types, in sentences that ask for it; a terminal sets `type_in_terminal`.
+        self.type_it = type_anywhere
+        # Whether a text tells the old content of a file: in a terminal, which keeps nothing, and in no notebook.
+        self.tells_changes = False
         self.alike = AlikeCalls(clock=clock)
         self.unshown = UnshownProposals(me, logical=logical, run=loop.submit, fault=fault)
 
     # --- what a view asks ---
-
-    def pending(self) -> list[Card]:
-        """The open cards, oldest first."""
-        return self.queue.pending()
-
-    def decided(self) -> list[Card]:
-        """The last decided cards, oldest first; at most 200."""
-        return self.queue.decided()
 
     def subscribe(self, on_change: Callable[[Card], None]) -> Callable[[], None]:
         """Calls `on_change` with each new state of a card; returns a function that ends the subscription.
@@ -106,10 +134,6 @@ class HumanDecisions:
         under another id.
         """
         return self.queue.subscribers.add(on_change)
-
-    def card(self, prefix: str, *, digest: str = "") -> Card:
-        """The card whose proposal id is `prefix` or begins with it; see `CardQueue.card`."""
-        return self.queue.card(prefix, digest=digest)
 
     def targets(self) -> list[str]:
         """The possible targets of a proposal without `to`."""
@@ -142,6 +166,8 @@ class HumanDecisions:
         if card is None or self.rows(proposal, digest) is None:
             return False
         self.gate.record_shown(card, view=view, digest=digest)
+        if self.review.shares:
+            self._loop.post(lambda: self.review.note_shown(card))
         return True
 
     def record_opened(self, proposal: str, digest: str, index: int) -> None:
@@ -153,10 +179,6 @@ class HumanDecisions:
         """Seconds until a click in that view may approve the proposal or edit with that digest; 0 when it may now."""
         card = self._approvable(proposal)
         return 0.0 if card is None else self.gate.seconds_left(card, view=view, digest=digest)
-
-    def click(self, view: str) -> Click:
-        """A click in that view that arrives now."""
-        return self.gate.click(view)
 
     def refusal(
         self,
@@ -191,6 +213,18 @@ class HumanDecisions:
     def policy(self) -> Policy | None:
         """The policy that decides instead of the human; None when there is none."""
         return self._policy
+
+    def set_review(self, *, shares: bool, quorum: Quorum | None) -> None:
+        """Sets whether this lab shares its reviews, and its quorum; raises as `SharedReviews.set`. On the loop."""
+        self.review.set(shares=shares, quorum=quorum)
+        for card in self.pending():
+            self.queue.put(card)
+
+    def _review_anew(self, id: str) -> None:
+        """Says anew on a card who looks at it and who said yes."""
+        card = self.queue.find(id)
+        if card is not None and card.is_open and self.review.describe(card) != card.review:
+            self.queue.put(card)
 
     def set_policy(self, policy: Policy | None) -> None:
         """Sets the policy in force; it also judges the open proposals. To be called on the loop."""
@@ -253,6 +287,8 @@ class HumanDecisions:
         by = f"{POLICY}{policy.name}" if policy else "human"
         note: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
         over: list[str] = []
+        if decision == "reject":
+            self.review.take_back(proposal)
         if policy:
             note["policy"] = {"name": policy.name, "text": policy.text}
         elif typed:
@@ -269,17 +305,112 @@ class HumanDecisions:
                 rows = tuple((at, write_value(target) if at == TO else text) for at, text in rows)
         if click is not None:
             self.gate.record_decided(card, click)
+        receipt = _receipt(by, policy, typed, over, clicked=click is not None) if self._reports() else None
+        send = partial(
+            self._send,
+            edit=edit,
+            click=click,
+            rows=rows,
+            note=note | ({"reason": reason} if reason else {}),
+            receipt=receipt,
+            target=target,
+            despite=despite,
+            policy=policy,
+        )
+        if receipt is not None and decision == "reject" and digest is not None:
+            receipt["digest"] = meant
+        is_vote = decision == "approve" and policy is None and self.review.shares
+        if is_vote and (missing := await self._vote(card, meant, send)):
+            return f"Your yes is shared, and nothing is sent before {missing}: {card.request}"
+        # Another decision may have come while the yes was shared.
+        if self.queue.find(proposal) is not card:
+            card = self._check_still(card, despite)
+        return await send(card)
+
+    async def _vote(self, card: Card, digest: str, send: Callable[[Card], Coroutine[Any, Any, str]]) -> str:
+        """Shares a yes of the person; returns the yes that is missing, empty where the call is sent now.
+
+        Raises:
+            NotApproved: The yes cannot be shared.
+        """
+
+        if self.review.quorum is not None and not card.to:
+            raise NotApproved(
+                f"{card.request}: not approved, because it names no target, and a yes to one could not be counted; "
+                "reject it and let it be proposed with its target",
+                code="target",
+            )
+
+        async def send_later(now: Card) -> None:
+            try:
+                await send(self._check_still(now, ()))
+            except MewError as fault:
+                self._fault(
+                    f"Your yes to {now.request} was not sent when the others had said theirs: {fault}"
+                )
+
+        def complete(now: Card) -> None:
+            self._loop.submit(send_later(now))
+
+        try:
+            return await self.review.vote(card, Ballot(card.seq, digest, complete))
+        except ValueError as fault:
+            if self.review.quorum is None:  # then it needs nobody else's
+                return ""
+            raise NotApproved(
+                f"{card.request}: not approved, because your yes could not be shared: {fault}",
+                code="not_shared",
+            ) from None
+
+    def _check_still(self, shown: Card, despite: Collection[str]) -> Card:
+        """The card of now, where it can still be approved and is the one that was approved.
+
+        Raises:
+            MewError: It was decided, or has changed, meanwhile.
+        """
+        card = self.queue.find(shown.id)
+        if card is None or card.seq != shown.seq or card.digest != shown.digest or card.unmet != shown.unmet:
+            raise NotApproved(
+                f"{shown.request}: not sent, because it has changed; look at it again", code="changed"
+            )
+        if card.id in self.queue.deciding:
+            raise MewError(f"{card.request}: being decided already by {self.queue.deciding[card.id]}")
+        check_state(card, "approve", despite, is_rejected=self.is_rejected(card))
+        if (card.caller and card.caller != shown.caller) or (card.repeats and card.repeats != shown.repeats):
+            raise NotApproved(
+                f"{card.request}: not sent, because more is known of it now; look at it again", code="changed"
+            )
+        return card
+
+    async def _send(
+        self,
+        card: Card,
+        *,
+        edit: EditReview | None,
+        click: Click | None,
+        rows: Rows,
+        note: dict[str, Any],
+        receipt: dict[str, Any] | None,
+        target: tuple[str, ...],
+        despite: Collection[str],
+        policy: Policy | None,
+    ) -> str:
+        """Sends a decision that was checked; returns one sentence."""
+        proposal, by, meant, reason = card.id, note["by"], note["digest"], note.get("reason", "")
         # From here until the end the card changes by this decision alone, so that a second one is refused.
         self.queue.deciding[proposal] = by
         self.queue.put(replace(card, state="deciding", by=by))
         sent: CardState | None = None
-        receipt = _receipt(by, policy, typed, over, clicked=click is not None) if self._reports() else None
         try:
+            if note["decision"] == "approve":
+                view = click.view if click is not None else None if policy else TEXT
+                note |= await self._check_file(card, edit, view)
+                self.gate.check_going(card)  # anew: the lab may have been stopped meanwhile
             # In the journal before it is sent: a request without its note is one that went around the card (R29).
-            self._note("decided", note | ({"reason": reason} if reason else {}))
+            self._note("decided", note)
             if policy:
                 self.queue.by_policy[proposal] = by
-            if decision == "approve":
+            if note["decision"] == "approve":
                 params, id = edit.params if edit else None, card.request_id
                 request = await self._me.approve(
                     proposal,
@@ -294,8 +425,6 @@ class HumanDecisions:
                 sent = "fulfilled"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
                 return f"Approved: {card.request}{remark}"
-            if receipt is not None and digest is not None:
-                receipt["digest"] = meant
             await self._me.reject(proposal, reason or "disagree", receipt=receipt)
             sent = "rejected"
             return f"Rejected ({reason or 'disagree'}): {card.request}"
@@ -326,7 +455,9 @@ class HumanDecisions:
             raise MewError(f"Cannot decide {proposal[:80]!r}: there is no such proposal here")
         if proposal in self.queue.deciding:
             raise MewError(f"{card.request}: being decided already by {self.queue.deciding[proposal]}")
-        check_state(card, decision, despite, is_rejected=self.is_rejected(card))
+        check_state(card, decision, despite, is_rejected=self.is_rejected(card), type_it=self.type_it)
+        if decision == "approve":
+            self.gate.check_going(card)
         if not all(isinstance(id, str) and id for id in target):
             raise MewError(f"{card.request}: not decided, because the chosen target has no name")
         if digest is None and proposal in self.queue.anew:
@@ -348,11 +479,17 @@ class HumanDecisions:
             raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
         if click is not None:
             check_target(card, target, self.targets())
+            asks = edit is None and card.file is not None and card.file.is_known
+            if asks and not self.queue.files.was_shown(card, click.view):
+                raise NotApproved(
+                    f"{card.request}: not approved, because the view that was clicked has not shown yet what would "
+                    "change in the file; look at it, then approve it once more",
+                    code="never_seen",
+                )
         elif card.repeats and "unknown" not in despite:
             raise NotApproved(
                 f"{card.request}: not approved. {card.repeats}. Find out first; or approve it all the same with "
-                f'lab.approve({card.id!r}, despite="unknown"), %mew approve {visible(card.id)} --despite unknown, '
-                f"or /approve {visible(card.id)} despite=unknown in a terminal",
+                f"{self.type_it(card.id, 'despite', 'unknown')}",
                 code="outcome_unknown",
             )
         if not policy:
@@ -360,6 +497,92 @@ class HumanDecisions:
         # Last, because it takes note of a first yes: a yes that was refused for another reason is none.
         self._check_caller(card, at=click.at if click else math.inf, may_ask=policy is None)
         return card, edit, seconds
+
+    async def ask_again(self, proposal: str, *, digest: str) -> str:
+        """Asks the proposer of what this person has just rejected for the proposal once more, by a chat message.
+
+        It names the proposal and its digest. Each rejection is asked about once, within `ASK_WITHIN` seconds.
+
+        Returns:
+            One sentence about what was sent.
+
+        Raises:
+            MewError: It was not rejected here just now, or the message cannot be sent.
+        """
+        card = self.queue.find(proposal)
+        age = None if card is None or card.decided_at is None else self._clock() - card.decided_at
+        is_own = card is not None and card.decision == "rejected" and card.by == self._me.client.id
+        if card is None or not is_own or card.digest != digest or age is None or age > ASK_WITHIN:
+            raise MewError(
+                f"Nobody was asked for {proposal[:80]!r} again: this works for {ASK_WITHIN:g} s after its rejection "
+                "here. A chat message to its proposer does the same"
+            )
+        if (asked := (card.id, card.seq)) in self._asked:
+            raise MewError(f"{card.named(card.proposer)} was asked for it again already")
+        self._asked[asked] = None
+        text = (
+            f"I have rejected your proposal {one_line(card.id, 100)} ({one_line(card.tool or card.method, 80)}, SHA-256 "
+            f"{card.digest}) and want to look at it again. Please propose it once more."
+        )
+        try:
+            await self._me.sender.say_accepted("chat", {"text": text}, to=card.proposer, about=[card.id])
+        except MewError:
+            self._asked.pop(asked, None)
+            raise
+        return f"{card.named(card.proposer)} was asked to propose {one_line(card.tool or card.method, 60)} again."
+
+    async def compare_file(self, proposal: str, *, digest: str, view: str) -> tuple[FileDiff, FileWrite]:
+        """What the call of a proposal would change in a file, for a view that shows it at once.
+
+        Raises:
+            MewError: it cannot be approved any more, or writes no file that is known here.
+        """
+        card, proposed = self._approvable(proposal), self._me.proposals.get(proposal)
+        if card is None or card.digest != digest or proposed is None or proposed.seq != card.seq:
+            raise MewError(f"Cannot compare the file of {proposal[:80]!r}: its card is no longer open here")
+        diff, write = await self.queue.files.compare(card, proposed, view=view)
+        card = self._approvable(proposal)
+        if card is not None and card.digest == digest and card.file is not None and card.state == "open":
+            self.queue.put(replace(card, file=note_of(write, diff, at=self._clock())))
+        return diff, write
+
+    async def tell_change(self, card: Card) -> list[str]:
+        """The lines by which a text that tells old content shows what the call would change in a file; else none."""
+        if not self.tells_changes or card.file is None or not card.file.is_known:
+            return []
+        try:
+            diff, _ = await self.compare_file(card.id, digest=card.digest, view=TEXT)
+        except MewError:
+            return []  # it was decided meanwhile
+        return change_lines(diff)
+
+    async def _check_file(self, card: Card, edit: EditReview | None, view: str | None) -> dict[str, Any]:
+        """What the receipt of an approval says of the file that the call writes. `view` has shown the file, if any.
+
+        Raises:
+            NotApproved: the file was changed since the view that was clicked has shown it.
+        """
+        proposal = self._me.proposals.get(card.id)
+        write = None
+        if proposal is not None:
+            write = self.queue.files.find(proposal, edit.params if edit else None)
+        if write is None or write.why:
+            return {}
+        is_same = edit is None or (card.file is not None and card.file.path == write.path)
+        about, changed = await self.queue.files.check(card, write, view if is_same else None)
+        if changed:
+            self.queue.files.forget(card.id)
+            self.gate.forget_views(card.id, texts=True)
+            known = self.queue.find(card.id)
+            if known is not None and known.file is not None:
+                at = datetime.fromtimestamp(self._clock()).astimezone()
+                note = f"{changed} (noticed at {at:%H:%M:%S}): look at what would change now"
+                self.queue.put(replace(known, file=replace(known.file, told="", changed=note)))
+            raise NotApproved(
+                f"{card.request}: not approved, because {changed}; look at what would change now",
+                code="file_changed",
+            )
+        return {"file": about} if about else {}
 
     def _check_caller(self, card: Card, *, at: float, may_ask: bool = True) -> None:
         """Checks that the client waits for the call, or that a person approves it a second time.
@@ -407,9 +630,10 @@ class HumanDecisions:
     def _judge(self, card: Card) -> None:
         """Lets the policy in force decide an open card, or a rule for alike calls where there is none.
 
-        One for which no client waits, or that repeats a call of unknown outcome (R35), is left to a person.
+        One for which no client waits, that repeats a call of unknown outcome (R35), or that needs a quorum (R39), is
+        left to a person.
         """
-        if card.state != "open" or card.caller or card.repeats:
+        if card.state != "open" or card.caller or card.repeats or card.unmet or self.gate.stopped:
             return
         policy, rule = self._policy, None
         if policy is None:
@@ -429,7 +653,8 @@ class HumanDecisions:
                 f"Policy {policy.name!r:.80} returned {decision!r:.80} for {card.request}, which is no Decision"
             )
             return
-        if decision is None or (decision.decision == "approve" and (not card.to or card.rejected)):
+        leaves = not card.to or card.rejected or self.review.quorum is not None
+        if decision is None or (decision.decision == "approve" and leaves):
             return
 
         if rule is not None:
@@ -465,8 +690,17 @@ class HumanDecisions:
         return self.alike.find(proposer, to, payload, warnings=card.warnings)
 
 
-def check_state(card: Card, decision: str, despite: Collection[str], *, is_rejected: bool) -> None:
+def check_state(
+    card: Card,
+    decision: str,
+    despite: Collection[str],
+    *,
+    is_rejected: bool,
+    type_it: Callable[[str, str, str], str] = type_anywhere,
+) -> None:
     """Checks that a card waits for a decision, or was ended by a rejection alone and is approved `despite` it (R32).
+
+    `type_it` gives what a person types for that.
 
     Raises:
         NotApproved: It is still being read.
@@ -479,9 +713,8 @@ def check_state(card: Card, decision: str, despite: Collection[str], *, is_rejec
         stated = f" ({card.outcome})" if card.outcome else ""
         who = card.rejected if card.is_open else f"rejected already by {card.by}{stated}"
         raise MewError(
-            f"{card.request}: not approved, because it was {who}. “Approve all the same”, "
-            "lab.approve(…, despite='rejected'), %mew approve … --despite rejected, or /approve … despite=rejected in "
-            "a terminal approves it all the same, without a permission"
+            f"{card.request}: not approved, because it was {who}. “Approve all the same” on its card, or "
+            f"{type_it('…', 'despite', 'rejected')}, approves it all the same, without a permission"
         )
     if not card.is_read and (card.is_open or is_rejected):
         raise NotApproved(f"{card.request}: not decided, because it is {BEING_READ}", code="being_read")

@@ -10,6 +10,8 @@ text that is new beside the card decided before, at 40 characters a second, at m
 other, so this time begins when the card is shown, or when the card decided before could have been read, whichever is
 later. A person who has read several cards before the first click does not wait again.
 
+A lab that was stopped (`lab/stop.py`) approves and answers nothing: `check_going` refuses it, whoever or whatever asks.
+
 Any thread may record what was shown and opened.
 
 Spec: §3.2.1, ruling R29; threats 14, 30, 36.
@@ -21,7 +23,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from mew_lab.errors import NotApproved
+from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.cards import Card, Click, folded, lines_of, unopened
 from mew_lab.protocol.bounded import BoundedDict
@@ -46,7 +48,9 @@ class Shown(Protocol):
     @property
     def request(self) -> str: ...
     @property
-    def details(self) -> tuple[tuple[str, str], ...]: ...
+    def to_read(self) -> tuple[tuple[str, str], ...]: ...
+    @property
+    def reads(self) -> int: ...
     @property
     def warnings(self) -> tuple[str, ...]: ...
 
@@ -55,7 +59,7 @@ def lines_to_read(card: Shown) -> frozenset[str]:
     """The lines of a card that a person reads: its title, its rows without the routine ones, and its warnings."""
     rows = [
         f"{row_name(pointer)} {line}" if n == 0 else line
-        for pointer, value in card.details
+        for pointer, value in card.to_read
         for n, line in enumerate(lines_of(value))
     ]
     return frozenset((card.request, *rows, *card.warnings))
@@ -63,7 +67,7 @@ def lines_to_read(card: Shown) -> frozenset[str]:
 
 def reading_time(card: Shown, read: frozenset[str]) -> float:
     """Seconds before a further card may be approved, when the lines in `read` were read before."""
-    new = sum(map(len, lines_to_read(card) - read))
+    new = sum(map(len, lines_to_read(card) - read)) + card.reads
     return min(cards.MOST_READING, cards.FURTHER + new / cards.READING)
 
 
@@ -86,6 +90,31 @@ class Gate:
         )
         self._read_by = 0.0  # when that card could have been read
         self._last: Click | None = None  # the click that decided it; one click may decide several alike
+        self.stopped = ""  # “Stopped by ada at 12:03:22”; empty while the lab is not stopped
+        # How a person goes on, in sentences that ask for it; a terminal has its own word.
+        self.to_go_on = "lab.go(), %mew go or “Go on” in a view"
+
+    def check_going(self, card: Shown, *, done: str = "approved") -> None:
+        """Checks that the lab was not stopped; `done` is what is refused where it was.
+
+        Raises:
+            NotApproved: It was stopped, and not gone on with since.
+        """
+        if self.stopped:
+            raise NotApproved(f"{card.request}: not {done}, because {self._why_stopped}", code="stopped")
+
+    def check_sending(self, doing: str) -> None:
+        """Checks the same for a request that this lab would send; `doing` says what cannot be done.
+
+        Raises:
+            MewError: The lab was stopped, and not gone on with since.
+        """
+        if self.stopped:
+            raise MewError(f"{doing}: {self._why_stopped}")
+
+    @property
+    def _why_stopped(self) -> str:
+        return f"this lab was {self.stopped[:1].lower()}{self.stopped[1:]}; {self.to_go_on} goes on"
 
     def record_shown(self, card: Shown, *, view: str, digest: str) -> None:
         """Records that a view shows that digest, of the card or of an edit, from now on; an earlier start stands."""
@@ -124,10 +153,12 @@ class Gate:
             began = min((at for (seq, _, _), at in faces.items() if seq == card.seq), default=None)
         return None if began is None else max(0.0, self._clock() - began)
 
-    def forget_views(self, proposal: str) -> None:
-        """Makes each view show the proposal anew before it is approved; what was opened stays opened."""
+    def forget_views(self, proposal: str, *, texts: bool = False) -> None:
+        """Makes each view, or each text too, show the proposal anew before it is approved; opened rows stay opened."""
         with self._lock:
             self._seen.pop(proposal, None)
+        for table in (self._whole, self._listed) if texts else ():
+            table.pop(proposal, None)
 
     def forget(self, proposal: str) -> None:
         """Discards the record of a proposal that was decided, or whose id another one takes."""

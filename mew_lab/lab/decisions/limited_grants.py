@@ -31,13 +31,14 @@ from mew_lab.lab.session import Session
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Revocation
+from mew_lab.log.entries import entry_of
 from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.permit import NARROW, Capability, CapabilitySet
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.group import run_all
+from mew_lab.sdk.group import RunningTasks, run_all
 
 if TYPE_CHECKING:
     from mew_lab.ledger.grants import Grant
@@ -135,7 +136,7 @@ def _search(log: Log, pattern: Mapping[str, Any], sender: str | None) -> Iterato
         if looked_at % 1000 == 0:
             yield None
         members = read_members(record.raw) or {}
-        entry = Entry(0, record.now.timestamp(), record.raw, record.verdict, record.code, "", "", members)
+        entry = entry_of(record, 0, members)
         by = str(members.get("from") or record.participant)
         if sender is not None and sender not in (by, record.participant):
             continue
@@ -171,7 +172,7 @@ class LimitedGrants:
         self._clock = clock
         self._given: dict[str, GivenGrant] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._revokes: set[asyncio.Task[None]] = set()
+        self._revokes = RunningTasks()
         # Own grants that the followed log has shown. The ledger follows the connection, which is ahead of the log.
         self._logged: set[str] = set()
         self._of_session: set[str] = set()  # those that end with this lab
@@ -491,9 +492,7 @@ class LimitedGrants:
         if grant is None or grant.state != "stands":
             return
         self._put(replace(grant, state="revoking", why=why))
-        task = asyncio.get_running_loop().create_task(self._take_back(id, why))
-        self._revokes.add(task)
-        task.add_done_callback(self._revokes.discard)
+        self._revokes.start(self._take_back(id, why))
 
     async def _take_back(self, id: str, why: str) -> None:
         try:

@@ -11,7 +11,7 @@ Spec: §3.2.1, §3.3.1, rulings R17, R18, R32.
 from __future__ import annotations
 
 from mew_lab.lab.decisions.cards import Answer, Card, answer_of
-from mew_lab.ledger.calls import CallIndex, Proposal, Request
+from mew_lab.ledger.calls import CallIndex, Proposal, Request, error_text, is_quorum_missing
 from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import SENT_UNKNOWN
@@ -90,9 +90,7 @@ class Outcomes:
                 none = f"no answer came. {SENT_UNKNOWN}" if request.state == "unknown" else "not answered yet"
                 answers = _tell_answers(request, card, named=True) or none
                 executed = f"request {middle(id, 40)} was sent as you all the same: {answers}"
-                sent[id] = (
-                    f"your request: {request.late}; not executed" if request.state == "refused" else executed
-                )
+                sent[id] = _tell_late(request) if request.state == "refused" else executed
             parts.append(sent[id] or f"request {middle(id, 40)} was sent as you; its answer is not known")
         return "; ".join(filter(None, parts))
 
@@ -109,6 +107,14 @@ class Outcomes:
             proposals.discard(proposal)
             if not proposals:
                 self._cards.pop(request, None)
+
+
+def _tell_late(request: Request) -> str:
+    """Why a request was not executed; where a quorum is missing, in the words of its executor."""
+    answer = request.response
+    if answer is not None and is_quorum_missing(answer):
+        return f"{one_line(answer.sender, 64)} refused your request: {one_line(error_text(answer), 300)}"
+    return f"your request: {request.late}; not executed"
 
 
 def _tell_answers(request: Request, card: Card, *, named: bool = False) -> str:

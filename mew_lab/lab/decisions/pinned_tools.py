@@ -21,6 +21,7 @@ from mew_lab.lab.call_check import misfits
 from mew_lab.ledger.calls import CallIndex, Proposal, Request, tool_of
 from mew_lab.ledger.unknown_calls import may_repeat
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import member
 from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.steps import Steps, finish
@@ -106,9 +107,8 @@ class _Lister:
     ids: BoundedDict[str, None] = field(default_factory=lambda: BoundedDict(MAX_IDS, refresh=True))
     absent: set[Key] = field(default_factory=set)  # tools that are not listed any more
     pinned: BoundedDict[str, ListedTool] = field(default_factory=lambda: BoundedDict(SHARE, refresh=True))
-    other: dict[Key, ListedTool] = field(
-        default_factory=dict
-    )  # listed since the pin, and not what was pinned
+    # listed since the pin, and not what was pinned
+    other: dict[Key, ListedTool] = field(default_factory=dict)
     changed: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(SHARE, refresh=True))
 
     def find(self, key: Key) -> ListedTool | None:
@@ -431,9 +431,7 @@ def rests_on(pattern: Mapping[str, Any], participant: str, tools: Iterable[str])
 
     A right for all tools depends on none of them.
     """
-    payload = pattern.get("payload")
-    params = payload.get("params") if isinstance(payload, Mapping) else None
-    name = params.get("name") if isinstance(params, Mapping) else None
+    name = member(pattern, "payload", "params", "name")
     if name is None or name in ("*", "**"):
         return ""
     part = {name: pattern[name] for name in ("kind", "to") if name in pattern}
@@ -453,8 +451,7 @@ def rests_on(pattern: Mapping[str, Any], participant: str, tools: Iterable[str])
 
 def _cursor_of(payload: Mapping[str, Any]) -> str:
     """The cursor of a request for a page; empty where it asks for the beginning of the list."""
-    params = payload.get("params")
-    cursor = params.get("cursor") if isinstance(params, Mapping) else None
+    cursor = member(payload, "params", "cursor")
     return "" if cursor is None else finish(_text(cursor))
 
 

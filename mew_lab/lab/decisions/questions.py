@@ -37,6 +37,7 @@ from mew_lab.lab.decisions.risks import MAX_ALIKE, alike, risks
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.coerce import member
 from mew_lab.protocol.elicitation import (
     ACTIONS,
     ASKED_AS,
@@ -138,7 +139,7 @@ class Question:
         return f"The server {server} asks you"
 
     @property
-    def details(self) -> tuple[tuple[str, str], ...]:
+    def to_read(self) -> tuple[tuple[str, str], ...]:
         """Everything that a person reads before she answers, as rows of names and JSON texts."""
         texts: tuple[tuple[str, Any], ...] = self.prompt
         if self.asked is not None:
@@ -150,6 +151,11 @@ class Question:
         return tuple(
             (f"/payload/params/{n}/{name}", compact(text)) for n, (name, text) in enumerate(rows) if text
         )
+
+    @property
+    def reads(self) -> int:
+        """The characters that are read beside these rows."""
+        return 0
 
 
 @dataclass(slots=True)
@@ -271,6 +277,8 @@ class Questions:
             raise NotApproved(
                 f"{question.request}: what was shown is not what is asked", code="digest_mismatch"
             )
+        if action == "accept":
+            self.gate.check_going(question, done="answered")
         result: dict[str, Any] = {"action": action}
         note: dict[str, Any] = {"question": id, "action": action, "by": "human", "digest": digest}
         if click is not None:
@@ -408,8 +416,7 @@ class Questions:
         request = ASKED.get()
         assert request is not None  # only a request is answered
         me = one_line(self._me.client.id, 60)
-        meta = params.get("_meta")
-        as_owner = isinstance(meta, Mapping) and meta.get(ASKED_AS) == OWNER
+        as_owner = member(params, "_meta", ASKED_AS) == OWNER
         if not as_owner and not self._decided_here(request):
             raise RpcError(METHOD_NOT_FOUND, f"{me} has not decided the call that this question belongs to")
         if not self._attended():
@@ -487,12 +494,12 @@ class Questions:
         """Ends the questions of a participant that leaves."""
         if envelope.kind != "system/presence" or envelope.sender != GATEWAY or not self._open:
             return
-        left = envelope.payload.get("participant")
-        if envelope.payload.get("event") != "leave" or not isinstance(left, Mapping):
+        left = member(envelope.payload, "participant", "id")
+        if envelope.payload.get("event") != "leave":
             return
         for waiting in tuple(self._open.values()):
             question = waiting.question
-            if question.server == left.get("id") and not question.file and not waiting.answer.done():
+            if question.server == left and not question.file and not waiting.answer.done():
                 waiting.answer.set_exception(
                     RpcError(REFUSED, f"{one_line(waiting.question.server, 60)} has left")
                 )
@@ -543,12 +550,12 @@ def question_lines(question: Question) -> list[str]:
         if name in asked.schema:
             lines += [f"  {name} of the form:", *_indented(asked.schema[name])]
     required = asked.schema.get("required")
-    for name, member in asked.schema["properties"].items():
+    for name, field_schema in asked.schema["properties"].items():
         must = " (required)" if isinstance(required, list) and name in required else ""
-        lines.append(f"  {_as_name(name)}{must}  {_as_text(member)}")
-        if "default" in member:
+        lines.append(f"  {_as_name(name)}{must}  {_as_text(field_schema)}")
+        if "default" in field_schema:
             lines.append(
-                f"    not sent unless you write it; the tool's default: {_as_text(member['default'])}"
+                f"    not sent unless you write it; the tool's default: {_as_text(field_schema['default'])}"
             )
     return [*lines, *also, f"  {sent_to(question)}"]
 
@@ -608,8 +615,7 @@ def sent_to(question: Question) -> str:
 
 
 def _describe_call(call: Any, *, me: str) -> str:
-    params = call.payload.get("params")
-    arguments = params.get("arguments", {}) if isinstance(params, Mapping) else {}
+    arguments = member(call.payload, "params", "arguments")
     shown = one_line(compact(arguments), MAX_CALL) if arguments else ""
     whose = "your call" if call.sender == me else f"the call of {one_line(call.sender, 60)}"
     return f"{whose}: {one_line(call.tool or call.method, 60)}({shown})"

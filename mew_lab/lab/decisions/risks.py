@@ -26,11 +26,23 @@ from urllib.parse import unquote
 
 from mew_lab.agent.quotes import leaves
 from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, WRITES
+from mew_lab.lab.decisions.sources import HINT
 from mew_lab.protocol.steps import Steps, find_steps, finish
 from mew_lab.protocol.text import fold
 from mew_lab.protocol.visible import middle, one_line, visible
 
-__all__ = ["UNLOOKED", "alike", "read_alike", "read_risks", "risks", "risks_of_title", "stated_risks"]
+__all__ = [
+    "UNLOOKED",
+    "alike",
+    "find_inside",
+    "kind_of",
+    "rank_warnings",
+    "read_alike",
+    "read_risks",
+    "risks",
+    "risks_of_title",
+    "stated_risks",
+]
 
 MAX_RISKS = 20
 MAX_LOOKED_AT = 10_000  # texts, lists and objects
@@ -60,199 +72,151 @@ _COMMANDS = (
 _BEFORE = r"(?:^|[\s\"'=:,;(\[{<>|&`])"  # the characters before a path
 
 # Each pattern has bounded repeats and begins where a run begins, so that no text takes more than its length.
-_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
+_SHAPES: tuple[tuple[str, str], ...] = (
     (
-        re.compile(
-            r"(?i)(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]{0,20}+://|"
-            r"(?:https?|ftp|wss?|file|data|javascript|vbscript|mailto|tel|sms|jar|blob|magnet|view-source):)[^\s\"'<>]{1,200}"
-        ),
         "address",
+        r"(?i)(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]{0,20}+://|"
+        r"(?:https?|ftp|wss?|file|data|javascript|vbscript|mailto|tel|sms|jar|blob|magnet|view-source):)[^\s\"'<>]{1,200}",
     ),
+    ("address without a scheme", r"(?:^|[\s\"'=(,])(//[\w.-]{1,80}+(?![\[(])(?:[/:][^\s\"']{0,80})?)"),
     (
-        re.compile(r"(?:^|[\s\"'=(,])(//[\w.-]{1,80}+(?![\[(])(?:[/:][^\s\"']{0,80})?)"),
-        "address without a scheme",
-    ),
-    (
-        re.compile(
-            r"(?:^|[\s\"'=:,/\\])(\.\.(?![ ]\w[\w-]{0,30}::)(?:[/\\][^\s\"']{0,80}|(?=$|[\s\"',;:)])))"
-        ),
         "path that leaves its folder",
+        r"(?:^|[\s\"'=:,/\\])(\.\.(?![ ]\w[\w-]{0,30}::)(?:[/\\][^\s\"']{0,80}|(?=$|[\s\"',;:)])))",
     ),
-    (re.compile(r"(?i)%(?:25){0,3}(?:2e%(?:25){0,3}2e|2f|5c|00)[^\s\"']{0,80}"), "path in disguise"),
+    ("path in disguise", r"(?i)%(?:25){0,3}(?:2e%(?:25){0,3}2e|2f|5c|00)[^\s\"']{0,80}"),
     (
-        re.compile(
-            _BEFORE
-            + r"((?:/(?:etc|root|home|var|usr|proc|dev|tmp|bin|sbin|boot|opt|srv|sys|mnt|media|run|lib|data|"
-            r"Users|Library|Applications|private|Volumes|System)(?![\w-])|~(?:[A-Za-z_][\w-]{0,40}+)?(?=/))(?:/[^\s\"']{0,80})?)"
-        ),
         "absolute path",
+        _BEFORE
+        + r"((?:/(?:etc|root|home|var|usr|proc|dev|tmp|bin|sbin|boot|opt|srv|sys|mnt|media|run|lib|data|"
+        r"Users|Library|Applications|private|Volumes|System)(?![\w-])|~(?:[A-Za-z_][\w-]{0,40}+)?(?=/))(?:/[^\s\"']{0,80})?)",
     ),
     (
-        re.compile(
-            r"(?<![A-Za-z0-9])[A-Za-z]:\\[^\s\"']{0,80}|(?<![A-Za-z0-9])[A-Za-z]:/(?!/)[^\s\"']{1,80}"
-        ),
         "absolute path",
+        r"(?<![A-Za-z0-9])[A-Za-z]:\\[^\s\"']{0,80}|(?<![A-Za-z0-9])[A-Za-z]:/(?!/)[^\s\"']{1,80}",
     ),
-    (re.compile(_BEFORE + r"(\\\\[\w.?$-]{1,80}+\\[^\s\"']{0,80})"), "path on another computer"),
+    ("path on another computer", _BEFORE + r"(\\\\[\w.?$-]{1,80}+\\[^\s\"']{0,80})"),
     (
-        re.compile(
-            r"\$(?:env:)?[A-Z_][A-Z0-9_]{1,40}\b(?:[/\\][^\s\"']{0,60})?|\$env:\w{1,40}|\$\{[^}\n]{1,60}\}|"
-            r"%[A-Za-z_][A-Za-z0-9_()]{2,40}%(?:[/\\][^\s\"']{0,60})?"
-        ),
         "shell variable",
+        r"\$(?:env:)?[A-Z_][A-Z0-9_]{1,40}\b(?:[/\\][^\s\"']{0,60})?|\$env:\w{1,40}|\$\{[^}\n]{1,60}\}|"
+        r"%[A-Za-z_][A-Za-z0-9_()]{2,40}%(?:[/\\][^\s\"']{0,60})?",
     ),
     (
-        re.compile(
-            r"(?i)(?:^|[\s\"'`;&|(=/\\])((?:"
-            r"(?:sudo|curl|wget|chmod|chown|mkfs(?:\.\w{1,8})?|mshta|rundll32|regsvr32|certutil|bitsadmin|schtasks|crontab)(?=\s)|"
-            r"rm\s{1,9}--?\w+|dd\s{1,9}if=|nc(?:at)?\s{1,9}(?:-|[\w.-]{1,60}\s{1,9}\d{2,5}(?!\w))|"
-            r"(?:ba|z|da|k|c|tc|fi)?sh(?:\.exe)?\s{1,9}(?:-\w{1,9}\s{1,9}){0,3}-\w{0,8}c(?=\s|$)|"
-            r"(?:python[\d.]{0,4}|perl|ruby|node|php|deno|lua|bun)(?:\.exe)?\s{1,9}(?:-\w{1,19}\s{1,9}){0,3}"
-            r"(?:-\w{0,6}[cepr]|--eval|--print|eval)(?=[\s\"'(=]|$)|(?:ba|z|da|k)?sh\s{1,9}-i(?=\s|$)|"
-            r"(?:powershell|pwsh)(?:\.exe)?\s{1,9}[-/]\w{1,20}|cmd(?:\.exe)?\s{1,9}/[ck](?=\s|$)|"
-            r"invoke-(?:expression|webrequest|command)|start-process|reg(?:\.exe)?\s{1,9}add|net(?:\.exe)?\s{1,9}user|"
-            r"base64\s{1,9}(?:-d|-D|--decode)|eval\s{1,9}[\"'$`(]|xargs\s{1,9}\S|iex\s{1,9}[(\w]|osascript\s{1,9}-|find\s[^\n]{0,60}-(?:exec|delete)|ssh\s{1,9}\S{1,60}@|scp\s{1,9}\S)[^\n]{0,60})"
-        ),
         "shell command",
+        r"(?i)(?:^|[\s\"'`;&|(=/\\])((?:"
+        r"(?:sudo|curl|wget|chmod|chown|mkfs(?:\.\w{1,8})?|mshta|rundll32|regsvr32|certutil|bitsadmin|schtasks|crontab)(?=\s)|"
+        r"rm\s{1,9}--?\w+|dd\s{1,9}if=|nc(?:at)?\s{1,9}(?:-|[\w.-]{1,60}\s{1,9}\d{2,5}(?!\w))|"
+        r"(?:ba|z|da|k|c|tc|fi)?sh(?:\.exe)?\s{1,9}(?:-\w{1,9}\s{1,9}){0,3}-\w{0,8}c(?=\s|$)|"
+        r"(?:python[\d.]{0,4}|perl|ruby|node|php|deno|lua|bun)(?:\.exe)?\s{1,9}(?:-\w{1,19}\s{1,9}){0,3}"
+        r"(?:-\w{0,6}[cepr]|--eval|--print|eval)(?=[\s\"'(=]|$)|(?:ba|z|da|k)?sh\s{1,9}-i(?=\s|$)|"
+        r"(?:powershell|pwsh)(?:\.exe)?\s{1,9}[-/]\w{1,20}|cmd(?:\.exe)?\s{1,9}/[ck](?=\s|$)|"
+        r"invoke-(?:expression|webrequest|command)|start-process|reg(?:\.exe)?\s{1,9}add|net(?:\.exe)?\s{1,9}user|"
+        r"base64\s{1,9}(?:-d|-D|--decode)|eval\s{1,9}[\"'$`(]|xargs\s{1,9}\S|iex\s{1,9}[(\w]|osascript\s{1,9}-|find\s[^\n]{0,60}-(?:exec|delete)|ssh\s{1,9}\S{1,60}@|scp\s{1,9}\S)[^\n]{0,60})",
     ),
+    ("shell command", r"\|\s{0,9}(?:sudo\s{1,9})?(?:ba|z|da|k)?sh\s{0,9}(?:-\s{0,9})?(?:\Z|[\n;|&])"),
     (
-        re.compile(r"\|\s{0,9}(?:sudo\s{1,9})?(?:ba|z|da|k)?sh\s{0,9}(?:-\s{0,9})?(?:\Z|[\n;|&])"),
-        "shell command",
-    ),
-    (
-        re.compile(
-            r"\$\([^)\n]{0,60}\)?|`[^`\n]{1,60}`|(?<![-=])[<>]\([^)\n]{1,60}|(?:&&|\|\|)\s{0,9}\S[^\n]{0,40}|"
-            r"(?<=[\s\d])>{1,2}\s{0,9}[~/$][\w./~$-]{1,60}|"
-            r"[;\n|&]\s{0,9}+(?=[a-z])(?:"
-            + _COMMANDS
-            + r")(?:\.exe)?(?=\s{1,9}[-/~$.\w\"'|>&]|\s{0,9}(?:$|[;|&<>)]))[^\n]{0,40}|"
-            r";\s{0,9}+[\w./~-]{1,40}+(?=\s{1,9}-{1,2}\w|\s{1,9}[\w.]{0,40}[/~$*]|\s{0,9}(?:$|[;|<>]))[^\n]{0,40}"
-        ),
         "shell syntax",
+        r"\$\([^)\n]{0,60}\)?|`[^`\n]{1,60}`|(?<![-=])[<>]\([^)\n]{1,60}|(?:&&|\|\|)\s{0,9}\S[^\n]{0,40}|"
+        r"(?<=[\s\d])>{1,2}\s{0,9}[~/$][\w./~$-]{1,60}|"
+        r"[;\n|&]\s{0,9}+(?=[a-z])(?:"
+        + _COMMANDS
+        + r")(?:\.exe)?(?=\s{1,9}[-/~$.\w\"'|>&]|\s{0,9}(?:$|[;|&<>)]))[^\n]{0,40}|"
+        r";\s{0,9}+[\w./~-]{1,40}+(?=\s{1,9}-{1,2}\w|\s{1,9}[\w.]{0,40}[/~$*]|\s{0,9}(?:$|[;|<>]))[^\n]{0,40}",
     ),
     (
-        re.compile(
-            r"(?:^|[\s;&|(])env\s{1,9}(?:-\S{1,20}\s{1,9}){0,3}(?:\w{1,40}+=\S{0,60}+\s{1,9}){1,5}\S[^\n]{0,40}|"
-            r"[;\n|&]\s{0,9}+(?:\.|source)\s{1,9}\S{0,40}[./~$][^\n]{0,40}|\A\s{0,9}\.\s{1,9}[./~$\w]\S{0,60}|"
-            r"\A\s{0,9}(?:eval|source)\s{1,9}\S{1,60}\s{0,9}\Z|"
-            r"<<<|<<[-~]?(?:['\"\\][A-Za-z_]|[A-Z_]{2})[\w'\"]{0,20}|"
-            r"(?<![\w.-])(?:ba|z|da|k|c|tc|fi)?sh\s{0,9}<[^\n]{0,40}|(?<!\\)\\\r?\n[^\n]{0,40}"
-        ),
         "shell script",
+        r"(?:^|[\s;&|(])env\s{1,9}(?:-\S{1,20}\s{1,9}){0,3}(?:\w{1,40}+=\S{0,60}+\s{1,9}){1,5}\S[^\n]{0,40}|"
+        r"[;\n|&]\s{0,9}+(?:\.|source)\s{1,9}\S{0,40}[./~$][^\n]{0,40}|\A\s{0,9}\.\s{1,9}[./~$\w]\S{0,60}|"
+        r"\A\s{0,9}(?:eval|source)\s{1,9}\S{1,60}\s{0,9}\Z|"
+        r"<<<|<<[-~]?(?:['\"\\][A-Za-z_]|[A-Z_]{2})[\w'\"]{0,20}|"
+        r"(?<![\w.-])(?:ba|z|da|k|c|tc|fi)?sh\s{0,9}<[^\n]{0,40}|(?<!\\)\\\r?\n[^\n]{0,40}",
     ),
     (
-        re.compile(
-            r"(?<![\w.])(?<![A-Za-z]/)\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)(?::\d{1,5}+)?(?:/[^\s\"']{0,60})?|\[[0-9a-fA-F:.]{3,40}\](?=[:/])"
-        ),
         "address of a computer",
+        r"(?<![\w.])(?<![A-Za-z]/)\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)(?::\d{1,5}+)?(?:/[^\s\"']{0,60})?|\[[0-9a-fA-F:.]{3,40}\](?=[:/])",
     ),
     (
-        re.compile(
-            r"(?i)/dev/(?:tcp|udp)/\S{1,60}|(?<![\w-])(?:"
-            r"(?:format-volume|clear-disk|initialize-disk|remove-partition)(?=\s|$)|(?:remove-item|ri)\s[^\n]{0,60}-(?:r|fo)\w{0,8}|(?:iwr|irm|set-executionpolicy|[as][de][dt]-mppreference|vssadmin|bcdedit|wbadmin)\s|"
-            r"invoke-restmethod|iex\s{0,9}\(|(?:del|erase|rd|rmdir)\s{1,9}/[sqf](?![\w])|format\s{1,9}[a-z]:|reg(?:\.exe)?\s{1,9}delete\s|"
-            r"new-object\s{1,9}(?:system\.)?net\.)[^\n]{0,60}|\.download(?:string|file)\s{0,9}\("
-        ),
         "Windows command",
+        r"(?i)/dev/(?:tcp|udp)/\S{1,60}|(?<![\w-])(?:"
+        r"(?:format-volume|clear-disk|initialize-disk|remove-partition)(?=\s|$)|(?:remove-item|ri)\s[^\n]{0,60}-(?:r|fo)\w{0,8}|(?:iwr|irm|set-executionpolicy|[as][de][dt]-mppreference|vssadmin|bcdedit|wbadmin)\s|"
+        r"invoke-restmethod|iex\s{0,9}\(|(?:del|erase|rd|rmdir)\s{1,9}/[sqf](?![\w])|format\s{1,9}[a-z]:|reg(?:\.exe)?\s{1,9}delete\s|"
+        r"new-object\s{1,9}(?:system\.)?net\.)[^\n]{0,60}|\.download(?:string|file)\s{0,9}\(",
     ),
     (
-        re.compile(
-            r"(?<![\w.])(?:os\.(?:system|popen|exec\w{1,4}|spawn\w{1,4}|remove|unlink|removedirs)\s{0,3}\(|"
-            r"subprocess(?:\.\w{1,20}\s{0,3}\(|['\"])|import\s{1,9}subprocess|__im(?:port)__\s{0,3}\(|shutil\.rmtree|"
-            r"exec\s{0,3}\(\s{0,3}(?:open|compile|base64|__)|eval\s{0,3}\(\s{0,3}(?:open|compile|atob|base64|__|String\.fromCharCode|unescape|decodeURI)|"
-            r"document\.cookie|(?:dict|str|dumps)\(\s{0,3}(?:dict\(\s{0,3})?os\.environ|"
-            r"(?:system|unlink|passthru|shell_exec|proc_open|popen|execSync|spawnSync|rmSync)\s{0,3}\(|"
-            r"Deno\.(?:remove|run|Command)\w{0,9}|Runtime\.getRuntime|pty\.spawn)|child_process|\.(?:execSync|rmSync|rmdirSync|unlinkSync)\s{0,3}\(|"
-            r"\bProcess\.Start\s{0,3}\(|\.deleteMany\s{0,3}\(\s{0,3}(?:\{\s{0,3}\}\s{0,3})?\)"
-        ),
         "code that runs programs or deletes",
+        r"(?<![\w.])(?:os\.(?:system|popen|exec\w{1,4}|spawn\w{1,4}|remove|unlink|removedirs)\s{0,3}\(|"
+        r"subprocess(?:\.\w{1,20}\s{0,3}\(|['\"])|import\s{1,9}subprocess|__im(?:port)__\s{0,3}\(|shutil\.rmtree|"
+        r"exec\s{0,3}\(\s{0,3}(?:open|compile|base64|__)|eval\s{0,3}\(\s{0,3}(?:open|compile|atob|base64|__|String\.fromCharCode|unescape|decodeURI)|"
+        r"document\.cookie|(?:dict|str|dumps)\(\s{0,3}(?:dict\(\s{0,3})?os\.environ|"
+        r"(?:system|unlink|passthru|shell_exec|proc_open|popen|execSync|spawnSync|rmSync)\s{0,3}\(|"
+        r"Deno\.(?:remove|run|Command)\w{0,9}|Runtime\.getRuntime|pty\.spawn)|child_process|\.(?:execSync|rmSync|rmdirSync|unlinkSync)\s{0,3}\(|"
+        r"\bProcess\.Start\s{0,3}\(|\.deleteMany\s{0,3}\(\s{0,3}(?:\{\s{0,3}\}\s{0,3})?\)",
     ),
     (
-        re.compile(
-            r"(?i)(?<![\w-])(?:drop\s{1,9}(?:table|database|schema|user|role|view|column|owned|tablespace|keyspace)(?!\w)|truncate\s{1,9}table\s|"
-            r"\Atruncate\s{1,9}\w{1,60}(?:\s{0,3},\s{0,3}\w{1,60}){0,9}\s{0,9};?\s{0,9}\Z|delete\s{1,9}from\s{1,9}[\w\"`\[\]]{1,60}(?:\.[\w\"`\[\]]{1,60}){0,2}\s{0,9}(?=;|\Z|--|/\*|where\s{1,9}(?:1\s{0,3}=\s{0,3}1|true(?!\w)))|"
-            r"update\s{1,9}[\w\"`.\[\]]{1,60}\s{1,9}set\s[^;]{1,200}\swhere\s{1,9}(?:1\s{0,3}=\s{0,3}1|true(?!\w))|alter\s{1,9}(?:role|user)\s[^;\n]{1,60}\ssuperuser|prepare\s{1,9}\w{1,40}\s{1,9}from\s{1,9}@|"
-            r"update\s{1,9}[\w\"`.\[\]]{1,60}\s{1,9}set\s{1,9}[\w\"`.]{1,60}\s{0,9}=(?:(?!where\s)[^;]){1,200}(?=;|\Z)|"
-            r"copy\s[^;\n]{1,80}\s(?:to|from)\s{1,9}program(?!\w)|into\s{1,9}(?:out|dump)file\s|xp_cmdshell|"
-            r"(?:load_file|load_extension|pg_read_file|lo_import)\s{0,9}\(|attach\s{1,9}database\s|grant\s{1,9}all\s|flushall(?!\w))[^\n;]{0,40}"
-        ),
         "SQL that destroys or leaves its database",
+        r"(?i)(?<![\w-])(?:drop\s{1,9}(?:table|database|schema|user|role|view|column|owned|tablespace|keyspace)(?!\w)|truncate\s{1,9}table\s|"
+        r"\Atruncate\s{1,9}\w{1,60}(?:\s{0,3},\s{0,3}\w{1,60}){0,9}\s{0,9};?\s{0,9}\Z|delete\s{1,9}from\s{1,9}[\w\"`\[\]]{1,60}(?:\.[\w\"`\[\]]{1,60}){0,2}\s{0,9}(?=;|\Z|--|/\*|where\s{1,9}(?:1\s{0,3}=\s{0,3}1|true(?!\w)))|"
+        r"update\s{1,9}[\w\"`.\[\]]{1,60}\s{1,9}set\s[^;]{1,200}\swhere\s{1,9}(?:1\s{0,3}=\s{0,3}1|true(?!\w))|alter\s{1,9}(?:role|user)\s[^;\n]{1,60}\ssuperuser|prepare\s{1,9}\w{1,40}\s{1,9}from\s{1,9}@|"
+        r"update\s{1,9}[\w\"`.\[\]]{1,60}\s{1,9}set\s{1,9}[\w\"`.]{1,60}\s{0,9}=(?:(?!where\s)[^;]){1,200}(?=;|\Z)|"
+        r"copy\s[^;\n]{1,80}\s(?:to|from)\s{1,9}program(?!\w)|into\s{1,9}(?:out|dump)file\s|xp_cmdshell|"
+        r"(?:load_file|load_extension|pg_read_file|lo_import)\s{0,9}\(|attach\s{1,9}database\s|grant\s{1,9}all\s|flushall(?!\w))[^\n;]{0,40}",
     ),
     (
-        re.compile(
-            r"(?:^|[\s\"'=:,/\\(@])(\.ssh(?:[/\\]|(?=$|\s))\S{0,60}|id_(?:rsa|dsa|ecdsa|ed25519)(?!\w)|authorized_keys|"
-            r"\.env(?:\.(?!example|sample|template|dist)\w{1,20})?(?![\w.-])|\.git[/\\](?:hooks|config)\S{0,60}|\.husky[/\\]\S{0,60}|\.(?:aws|kube|gnupg|azure)(?:[/\\]\S{0,60}|(?=$))|"
-            r"\.(?:netrc|npmrc|pypirc|pgpass|git-credentials|bashrc|bash_profile|bash_history|bash_login|zshrc|zshenv|zprofile|profile)(?![\w.-])|"
-            r"\.docker[/\\]config\S{0,20}|\.config[/\\](?:autostart|systemd|fish|gcloud)\S{0,60}|LaunchAgents\S{0,60}|cron\.(?:d|daily|hourly)(?!\w)\S{0,60}|"
-            r"etc[/\\](?:shadow|passwd|sudoers)\S{0,60}|System32[/\\]config\S{0,60})"
-        ),
         "file that holds keys or runs by itself",
+        r"(?:^|[\s\"'=:,/\\(@])(\.ssh(?:[/\\]|(?=$|\s))\S{0,60}|id_(?:rsa|dsa|ecdsa|ed25519)(?!\w)|authorized_keys|"
+        r"\.env(?:\.(?!example|sample|template|dist)\w{1,20})?(?![\w.-])|\.git[/\\](?:hooks|config)\S{0,60}|\.husky[/\\]\S{0,60}|\.(?:aws|kube|gnupg|azure)(?:[/\\]\S{0,60}|(?=$))|"
+        r"\.(?:netrc|npmrc|pypirc|pgpass|git-credentials|bashrc|bash_profile|bash_history|bash_login|zshrc|zshenv|zprofile|profile)(?![\w.-])|"
+        r"\.docker[/\\]config\S{0,20}|\.config[/\\](?:autostart|systemd|fish|gcloud)\S{0,60}|LaunchAgents\S{0,60}|cron\.(?:d|daily|hourly)(?!\w)\S{0,60}|"
+        r"etc[/\\](?:shadow|passwd|sudoers)\S{0,60}|System32[/\\]config\S{0,60})",
     ),
     (
-        re.compile(
-            r"(?i)(?:^|[\s\"'=])((?:--(?:upload-pack|receive-pack|checkpoint-action|to-command|use-compress-program|rsync-path|ext-diff|open-files-in-pager|post-file|upload-file|init-file)(?:[=\s]|$)|"
-            r"-o\s?(?:proxy|local|permitlocal)command|-c\s{1,9}(?:core|protocol|alias)\.\w{1,40})\S{0,60})|core\.(?:sshcommand|fsmonitor|hookspath)\S{0,60}|"
-            r"\A\s{0,9}--(?:output[=\s](?=\S{0,60}[/~])|(?:config|exec|rsh|pager|require|eval)(?:[=\s]|\Z))\S{0,60}"
-        ),
         "option that runs or writes something",
+        r"(?i)(?:^|[\s\"'=])((?:--(?:upload-pack|receive-pack|checkpoint-action|to-command|use-compress-program|rsync-path|ext-diff|open-files-in-pager|post-file|upload-file|init-file)(?:[=\s]|$)|"
+        r"-o\s?(?:proxy|local|permitlocal)command|-c\s{1,9}(?:core|protocol|alias)\.\w{1,40})\S{0,60})|core\.(?:sshcommand|fsmonitor|hookspath)\S{0,60}|"
+        r"\A\s{0,9}--(?:output[=\s](?=\S{0,60}[/~])|(?:config|exec|rsh|pager|require|eval)(?:[=\s]|\Z))\S{0,60}",
     ),
     (
-        re.compile(
-            r"(?:(?<![\w.-])git\s(?:[^\n]{0,40}\s)?|\A\s{0,9})(?:push\s(?:[^\n]{0,60}\s)?(?:--force[\w-]{0,20}|-[a-z]{0,3}f[a-z]{0,3}|--mirror|--delete|-d|\+\w\S{0,40}|:\w\S{0,40})(?=[\s=]|$)|"
-            r"reset\s(?:[^\n]{0,40}\s)?--hard(?!\w)|clean\s{1,9}(?:-\S{1,9}\s{1,9}){0,3}(?:-\w{0,5}f|--force)|filter-(?:branch|repo)(?!\w)|branch\s(?:[^\n]{0,40}\s)?-D(?!\w)|"
-            r"reflog\s{1,9}(?:expire|delete)|stash\s{1,9}(?:drop|clear)|update-ref\s{1,9}-d|remote\s{1,9}set-url\s|"
-            r"(?:checkout|switch)\s(?:[^\n]{0,60}\s)?(?:--|\.|-f|--force|--discard-changes)(?=\s|$)|"
-            r"(?<=\s)restore\s{1,9}(?:-\S{1,30}\s{1,9}){0,3}(?!-)\S(?<!--staged\s\S)(?<!-S\s\S)|worktree\s{1,9}remove\s{1,9}(?:-f|--force))[^\n]{0,40}"
-        ),
         "git command that loses work",
+        r"(?:(?<![\w.-])git\s(?:[^\n]{0,40}\s)?|\A\s{0,9})(?:push\s(?:[^\n]{0,60}\s)?(?:--force[\w-]{0,20}|-[a-z]{0,3}f[a-z]{0,3}|--mirror|--delete|-d|\+\w\S{0,40}|:\w\S{0,40})(?=[\s=]|$)|"
+        r"reset\s(?:[^\n]{0,40}\s)?--hard(?!\w)|clean\s{1,9}(?:-\S{1,9}\s{1,9}){0,3}(?:-\w{0,5}f|--force)|filter-(?:branch|repo)(?!\w)|branch\s(?:[^\n]{0,40}\s)?-D(?!\w)|"
+        r"reflog\s{1,9}(?:expire|delete)|stash\s{1,9}(?:drop|clear)|update-ref\s{1,9}-d|remote\s{1,9}set-url\s|"
+        r"(?:checkout|switch)\s(?:[^\n]{0,60}\s)?(?:--|\.|-f|--force|--discard-changes)(?=\s|$)|"
+        r"(?<=\s)restore\s{1,9}(?:-\S{1,30}\s{1,9}){0,3}(?!-)\S(?<!--staged\s\S)(?<!-S\s\S)|worktree\s{1,9}remove\s{1,9}(?:-f|--force))[^\n]{0,40}",
     ),
     (
-        re.compile(
-            r"(?<![\w.-])(?:(?:kubectl|oc|helm)\s(?:[^\n]{0,60}\s)?(?:delete|uninstall|drain)(?!\w)|docker\s(?:[^\n]{0,60}\s)?(?:--privileged|prune|-v\s{0,3}/:\S{1,20}|rm\s{1,9}-\w{0,3}f)|"
-            r"terraform\s(?:[^\n]{0,40}\s)?(?:destroy(?!\w)|-auto-approve)|(?:aws|gcloud|az|gsutil|doctl)\s(?:[^\n]{0,60}\s)?(?:(?:rm|rb|delete|terminate|purge)(?![A-Za-z])|attach-\w{1,9}-policy|put-\w{1,9}-(?:acl|policy)|add-iam-policy-binding)|"
-            r"(?:userdel|killall|pkill|kill\s{1,9}(?:-\w{1,9}\s{1,9})?-1|shred\s{1,9}\S{1,60}|truncate\s{1,9}(?:-s|--size)|iptables\s{1,9}-F|shutdown\s{1,9}[-/\w]|systemctl\s{1,9}(?:stop|disable|mask))(?=\s|$))[^\n]{0,40}|/var/run/docker\.sock|dropDatabase\s{0,3}\(|"
-            r"\(\)\s{0,3}\{[^}|\n]{0,40}\|[^}&\n]{0,40}&\s{0,3}\}"
-        ),
         "command that takes away much",
+        r"(?<![\w.-])(?:(?:kubectl|oc|helm)\s(?:[^\n]{0,60}\s)?(?:delete|uninstall|drain)(?!\w)|docker\s(?:[^\n]{0,60}\s)?(?:--privileged|prune|-v\s{0,3}/:\S{1,20}|rm\s{1,9}-\w{0,3}f)|"
+        r"terraform\s(?:[^\n]{0,40}\s)?(?:destroy(?!\w)|-auto-approve)|(?:aws|gcloud|az|gsutil|doctl)\s(?:[^\n]{0,60}\s)?(?:(?:rm|rb|delete|terminate|purge)(?![A-Za-z])|attach-\w{1,9}-policy|put-\w{1,9}-(?:acl|policy)|add-iam-policy-binding)|"
+        r"(?:userdel|killall|pkill|kill\s{1,9}(?:-\w{1,9}\s{1,9})?-1|shred\s{1,9}\S{1,60}|truncate\s{1,9}(?:-s|--size)|iptables\s{1,9}-F|shutdown\s{1,9}[-/\w]|systemctl\s{1,9}(?:stop|disable|mask))(?=\s|$))[^\n]{0,40}|/var/run/docker\.sock|dropDatabase\s{0,3}\(|"
+        r"\(\)\s{0,3}\{[^}|\n]{0,40}\|[^}&\n]{0,40}&\s{0,3}\}",
     ),
     (
-        re.compile(
-            r"\A\s{0,9}(?:/|~|[A-Za-z]:[/\\]?)[/\\]?\*{0,2}\s{0,9}\Z|(?<=\w\s)(?:/|~|[A-Za-z]:\\)\*{0,2}\Z|(?<=\s)/:/\w{1,40}"
-        ),
         "absolute path",
+        r"\A\s{0,9}(?:/|~|[A-Za-z]:[/\\]?)[/\\]?\*{0,2}\s{0,9}\Z|(?<=\w\s)(?:/|~|[A-Za-z]:\\)\*{0,2}\Z|(?<=\s)/:/\w{1,40}",
     ),
     (
-        re.compile(
-            r"(?<![A-Za-z0-9])(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|xox[abeoprs]-[\w-]{10,}|sk-(?:\w{2,5}-)?[\w-]{20,}|AIza[\w-]{30,}|"
-            r"eyJ[\w-]{10,}\.eyJ[\w-]{10,})|-----BEGIN [A-Z ]{0,30}PRIVATE KEY|"
-            r"(?i:(?:^|[?&\s;])(?:password|passwd|pwd|secret|api_?key|access_token|token)=[^\s&\"'(){}$<]{4,60})|"
-            r"(?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,40}_(?:PASSWORD|PASSWD|SECRET|TOKEN|KEY)\s{0,3}=\s{0,3}[\"']?(?=[^\s\"']{0,60}\d)[^\s\"'(){}$<]{6,80}|"
-            r"(?i:(?<!\w)(?:password|passphrase|passwd)(?!\w)[^.\n=]{0,60}\s(?:is|was|lautet)\s{1,3}(?=\S{0,60}\d)[^\s(){}$<]{6,60})"
-        ),
         "secret",
+        r"(?<![A-Za-z0-9])(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{15,}|xox[abeoprs]-[\w-]{10,}|sk-(?:\w{2,5}-)?[\w-]{20,}|AIza[\w-]{30,}|"
+        r"eyJ[\w-]{10,}\.eyJ[\w-]{10,})|-----BEGIN [A-Z ]{0,30}PRIVATE KEY|"
+        r"(?i:(?:^|[?&\s;])(?:password|passwd|pwd|secret|api_?key|access_token|token)=[^\s&\"'(){}$<]{4,60})|"
+        r"(?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,40}_(?:PASSWORD|PASSWD|SECRET|TOKEN|KEY)\s{0,3}=\s{0,3}[\"']?(?=[^\s\"']{0,60}\d)[^\s\"'(){}$<]{6,80}|"
+        r"(?i:(?<!\w)(?:password|passphrase|passwd)(?!\w)[^.\n=]{0,60}\s(?:is|was|lautet)\s{1,3}(?=\S{0,60}\d)[^\s(){}$<]{6,60})",
     ),
     (
-        re.compile(
-            r"\$\{?(?:env:)?(?:[A-Z0-9]{1,20}_){0,4}(?:SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE)_?KEY)\w{0,20}\}?"
-        ),
         "shell variable",
+        r"\$\{?(?:env:)?(?:[A-Z0-9]{1,20}_){0,4}(?:SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE)_?KEY)\w{0,20}\}?",
     ),
-    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{120,}+={0,2}"), "long base64-like text"),
+    ("long base64-like text", r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{120,}+={0,2}"),
     (
-        re.compile(
-            r"(?<![^\s\"'=(])[\u2010-\u2013\u2212\ufe58\ufe63\uff0d](?=[A-Za-z])|[\uff0f\uff3c\uff0e\uff5c\uff04\u2044\u2215\u2216\u29f8\u2024\u2025\ufe68]"
-        ),
         "punctuation in disguise",
+        r"(?<![^\s\"'=(])[\u2010-\u2013\u2212\ufe58\ufe63\uff0d](?=[A-Za-z])|[\uff0f\uff3c\uff0e\uff5c\uff04\u2044\u2215\u2216\u29f8\u2024\u2025\ufe68]",
     ),
-    (re.compile(r"\x00"), "null byte"),
-    (re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"), "control character"),
-    (re.compile(r"(?<!\s)\s{60,}+"), "long white space"),
+    ("null byte", r"\x00"),
+    ("control character", r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"),
+    ("long white space", r"(?<!\s)\s{60,}+"),
     (
-        re.compile(
-            r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3,}|"
-            r"[\u0334-\u0338\u0489\u20d2-\u20e3]"
-        ),
         "marks over letters",
+        r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3,}|"
+        r"[\u0334-\u0338\u0489\u20d2-\u20e3]",
     ),
 )
 
@@ -304,8 +268,8 @@ _NEEDLES = {
 }
 # Each shape with the search for its needles in a short text.
 _SEARCHES = tuple(
-    (pattern, word, needles, re.compile("|".join(map(re.escape, needles))).search)
-    for pattern, word in _SHAPES
+    (re.compile(pattern), word, needles, re.compile("|".join(map(re.escape, needles))).search)
+    for word, pattern in _SHAPES
     for needles in (_NEEDLES.get(word, ("",)),)
 )
 _KEYS = "file that holds keys or runs by itself"
@@ -336,9 +300,8 @@ _ESCAPE = re.compile(
     r"/\*[^*\n]{0,60}\*/|(?<=\w)[\"']\s{0,3},\s{0,3}[\"'](?=[\w/~.-])|" + _DROPPED
 )
 _QUOTED = re.compile(_DROPPED)
-_BETWEEN = re.compile(
-    r"/\*[^*\n]{0,60}\*/|(?<=\w)[\"']\s{0,3},\s{0,3}[\"'](?=[\w/~.-])"
-)  # a comment, and what stands between the texts of a list
+# a comment, and what stands between the texts of a list
+_BETWEEN = re.compile(r"/\*[^*\n]{0,60}\*/|(?<=\w)[\"']\s{0,3},\s{0,3}[\"'](?=[\w/~.-])")
 _OF_C = re.compile(r"\\u([0-9a-fA-F]{4})|\\u\{([0-9a-fA-F]{1,6})\}|\\x([0-9a-fA-F]{2})|\\([0-3][0-7]{2})")
 _WRITTEN = frozenset(" \n./:-_&#;%\\\"'=$|")
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{12,400}+={0,2}")
@@ -563,6 +526,65 @@ def stated_risks(hints: Collection[str]) -> tuple[str, ...]:
     return ()
 
 
+# The kinds of warnings before and behind all others, by how they begin: what does harm or deceives by itself, and what
+# is no more than a remark.
+_GRAVE = (
+    *(
+        "another proposal under",
+        "the proposer is one of",
+        "names that read alike",
+        "characters that cannot be seen",
+    ),
+    *(
+        "not plain letters",
+        "letters in disguise",
+        "mixed alphabets",
+        "punctuation in disguise",
+        "right-to-left",
+    ),
+    *(
+        "shell command",
+        "shell script",
+        "Windows command",
+        "command that",
+        "code that",
+        "SQL that",
+        "git command",
+    ),
+    *("option that", "secret", "null byte"),
+)
+_SLIGHT = (
+    "long ",
+    "not listed",
+    "sent beside",
+    "more is sent",
+    "the member jsonrpc",
+    "many addressees",
+    UNLOOKED,
+)
+
+
+def rank_warnings(warnings: Iterable[str]) -> list[str]:
+    """The warnings, the gravest first; else in their order. A view shows one of them, and the others as a line."""
+    ranks = ((_GRAVE, 0), (HINT, 2), (_SLIGHT, 3))
+    return sorted(
+        warnings, key=lambda text: next((rank for begins, rank in ranks if text.startswith(begins)), 1)
+    )
+
+
+def kind_of(warning: str) -> str:
+    """What a warning is about, in few words: its beginning, without the place and the text that it names."""
+    if warning.startswith(HINT):
+        return "quotes others"
+    return one_line(warning.partition(": ")[0].partition(" in ")[0], 40)
+
+
+def find_inside(path: str, folders: Sequence[str]) -> str:
+    """The name of the folder in which the plain path of a file or folder leads; empty where it leads in none."""
+    inside = [folder for folder in folders if _is_inside(path, [folder])]
+    return max(inside, key=len).rstrip("/").rpartition("/")[2] if inside else ""
+
+
 def _in_name(name: str, what: str) -> Iterator[str]:
     if len(name) > LONG_NAME:
         yield f"long name: {what} has {len(name):,} characters"
@@ -647,7 +669,7 @@ def _shapes_in(text: str, *, common: bool, inside: bool = False) -> Iterator[tup
 
 
 _NEVER_COMMON = frozenset(
-    pattern for pattern, word in _SHAPES if word == "shell variable" and "SECRET" in pattern.pattern
+    re.compile(pattern) for word, pattern in _SHAPES if word == "shell variable" and "SECRET" in pattern
 )
 
 

@@ -9,8 +9,9 @@ Spec: §3.1, MCP "Progress", "Cancellation"; rulings R17, R35.
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from mew_lab.lab.decisions.cards import answer_of
 from mew_lab.ledger.calls import MAX_CALLS, Proposal, Request, method_of, tool_of, unasked
 from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
@@ -21,7 +22,7 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import Progress, read_progress, token_of
 from mew_lab.sdk.signal import Signal
 
-__all__ = ["RunningCall", "RunningCalls", "concerns", "may_cancel"]
+__all__ = ["CallEnd", "RunningCall", "RunningCalls", "concerns", "fulfilled_by", "may_cancel"]
 
 MOST = 50  # calls that are told at once
 MAX_KEPT = 1000  # reports of progress
@@ -50,6 +51,14 @@ class RunningCall(NamedTuple):
     fulfils: tuple[str, ...] = ()
 
 
+class CallEnd(NamedTuple):
+    """What became of a call that ran: `done`, `failed` or `unknown`, in words, and when; epoch, seconds."""
+
+    how: Literal["done", "failed", "unknown"]
+    text: str
+    at: float
+
+
 class RunningCalls:
     """The calls that run, as the participant of a person sees them."""
 
@@ -68,8 +77,21 @@ class RunningCalls:
         Of very many, those that the person sent are told rather than others.
         """
         me = self._me.client.id
-        told = sorted(self._open(), key=lambda request: request.sender != me)[:MOST]
+        told = sorted(self.open(), key=lambda request: request.sender != me)[:MOST]
         return [self._tell(request) for request in sorted(told, key=lambda request: request.seq)]
+
+    def end_of(self, id: str) -> CallEnd:
+        """What became of a call that `all` has told before, and tells no more; any thread."""
+        request = self._me.ledger.calls.requests.get(id)
+        response = None if request is None else request.response
+        at = (response.t if response is not None else 0.0) or self._clock()
+        if request is None or response is None or request.state == "unknown":
+            return CallEnd("unknown", "ended; it is not known whether it took effect", at)
+        what = tool_of(request.payload) or method_of(request.payload)
+        answer = answer_of(response.envelope, method=request.method, what=what)
+        if request.state == "refused" or answer.failed:
+            return CallEnd("failed", f"failed: {answer.text}", at)
+        return CallEnd("done", "ran", at)
 
     async def cancel(self, id: str) -> str:
         """Cancels the call of that request; returns one sentence, and raises as `cancel` of a participant."""
@@ -79,7 +101,8 @@ class RunningCalls:
             f"{target} was asked to stop. The outcome is its answer if one still comes, else it is not known."
         )
 
-    def _open(self) -> list[Request]:
+    def open(self) -> list[Request]:
+        """The requests that run and may have an effect, the oldest first."""
         waiting = self._me.ledger.calls.requests.open()
         return [request for request in waiting if has_effect(request.method)]
 
@@ -94,7 +117,7 @@ class RunningCalls:
             self._progress.get(request.id),
             may_cancel(self._me, envelope),
             frozenset((request.id, *envelope.correlation_id)),
-            tuple(proposal.id for proposal in _fulfilled_by(self._me, envelope)),
+            tuple(proposal.id for proposal in fulfilled_by(self._me, envelope)),
         )
 
     def _observe(self, envelope: Envelope) -> None:
@@ -110,7 +133,7 @@ class RunningCalls:
         requests = self._me.ledger.calls.requests
         named = [request for id in report.correlation_id if (request := requests.get(id)) is not None]
         if not named and type(token) in (int, str):  # of other peers, that correlate to nothing
-            calls = self._open()[:MOST]
+            calls = self.open()[:MOST]
             asking = [one for one in calls if one.sender in report.to or not report.to]
             named = [one for one in asking if token_of(one.payload.get("params")) == token]
         for request in named:
@@ -122,12 +145,13 @@ def may_cancel(me: MEWParticipant, request: Envelope) -> bool:
     """Whether this participant may send a cancel that the target, where it is one of ours, heeds."""
     if not me.can_send(cancellation_of(request, "")):
         return False
-    own = any(proposal.proposer == me.client.id for proposal in _fulfilled_by(me, request))
+    own = any(proposal.proposer == me.client.id for proposal in fulfilled_by(me, request))
     owns = all(me.can_send("space/kick", {"participant_id": name}) for name in request.to)
     return request.sender == me.client.id or own or owns
 
 
-def _fulfilled_by(me: MEWParticipant, request: Envelope) -> list[Proposal]:
+def fulfilled_by(me: MEWParticipant, request: Envelope) -> list[Proposal]:
+    """The proposals that a request carries out, as this participant knows them."""
     named = (me.proposals.get(id) for id in request.correlation_id)
     return [proposal for proposal in named if proposal is not None and proposal.fulfilment == request.id]
 

@@ -152,10 +152,8 @@ class Sources:
 
     def leave_unread(self, envelope: Envelope) -> None:
         """Drops a text of a participant that sends more than can be read; each card says so from then on."""
-        if envelope.kind not in (
-            "mcp/request",
-            "mcp/proposal",
-        ):  # what it sends is only missing as its own words
+        # what it sends is only missing as its own words
+        if envelope.kind not in ("mcp/request", "mcp/proposal"):
             kind = "answers" if envelope.kind == "mcp/response" else "chat"
             self._speaker((kind, envelope.sender)).lost = True
 

@@ -37,6 +37,7 @@ __all__ = [
     "approve",
     "card_lines",
     "reject",
+    "tell_card",
 ]
 
 COLUMNS = ("id", "from", "to", "call", "since", "state")
@@ -55,7 +56,9 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
         lines.append(f"  ! {visible(card.repeats)}")
     if card.why:
         lines.append(f"  {visible(card.why)}")
-    lines += [f"  {visible(notice)}" for notice in card.notices]
+    lines += [
+        f"  {line}" for line in (*map(visible, card.notices), card.writes, visible(card.review)) if line
+    ]
     if card.hints:
         lines.append(f"  {', '.join(card.hints)}, by the tool's own word (annotations)")
     lines += [f"  ! {visible(warning)}" for warning in card.warnings]
@@ -228,6 +231,18 @@ def tell_whole_card(card: Card, gate: Gate) -> str:
     return text
 
 
+async def tell_card(decisions: HumanDecisions, card: Card) -> str:
+    """The whole card as text, with what its call would change in a file where a text tells that; it counts as shown.
+
+    Raises:
+        NotApproved: It is too long to be read.
+    """
+    change = await decisions.tell_change(card)
+    if decisions.review.shares:
+        decisions.review.note_shown(card)
+    return "\n".join([tell_whole_card(card, decisions.gate), *change])
+
+
 async def approve(
     decisions: HumanDecisions,
     what: Approvable,
@@ -262,7 +277,7 @@ async def approve(
         digest = digest.replace(" ", "").lower()
         meant = decisions.card(shown, digest=digest) if isinstance(shown, str) else shown
         card, waited = await _once_read(decisions, meant, despite)
-        typed = _require_shown(decisions, card, digest, despite, before=waited)
+        typed = await _require_shown(decisions, card, digest, despite, before=waited)
     else:
         raise MewError(
             f"Cannot approve a {type(what).__name__}: it does not carry what was shown. "
@@ -276,13 +291,8 @@ async def approve(
 
 async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> Note:
     """Rejects an entry of a listing, or an id; raises as `HumanDecisions.carry_out`."""
-    card = (
-        decisions.card(what)
-        if isinstance(what, str)
-        else what.card
-        if isinstance(what, ListedProposal)
-        else what
-    )
+    shown = what.card if isinstance(what, ListedProposal) else what
+    card = decisions.card(shown) if isinstance(shown, str) else shown
     by_id = isinstance(what, str) or not card.is_read
     card, _ = await _once_read(decisions, card)
     decisions.queue.check_same(card)
@@ -333,7 +343,7 @@ async def _once_read(
     return latest, waits
 
 
-def _require_shown(
+async def _require_shown(
     decisions: HumanDecisions, card: Card, digest: str, despite: tuple[str, ...], *, before: bool
 ) -> str:
     """Returns the typed digits, or `yes`; requires that the proposal they mean was shown.
@@ -346,6 +356,7 @@ def _require_shown(
     if not card.is_read or (not card.is_open and not (despite and decisions.is_rejected(card))):
         return "yes"  # `carry_out` refuses it, with its outcome or because it is being read
     gate = decisions.gate
+    gate.check_going(card)  # before it is shown, for the same command would be refused afterwards
     why, code = "", ""
     if digest and len(digest) < LEAST_DIGITS:
         why, code = (
@@ -364,10 +375,9 @@ def _require_shown(
         why, code = "this is what would be sent", "not_shown"
     if not why:
         return digest or "yes"
-    id, digits = visible(card.id), card.digest[:LEAST_DIGITS]
     raise NotApproved(
-        f"Not approved yet: {why}.\n{tell_whole_card(card, gate)}\n"
-        f"To approve it, repeat the command, or give its digest: lab.approve({id!r}, digest={digits!r}), "
-        f"%mew approve {id} --digest {digits}, or /approve {id} digest={digits} in a terminal.",
+        f"Not approved yet: {why}.\n{await tell_card(decisions, card)}\n"
+        "To approve it, repeat the command, or give its digest: "
+        f"{decisions.type_it(card.id, 'digest', card.digest[:LEAST_DIGITS])}.",
         code=code,
     )

@@ -67,9 +67,8 @@ class UnshownProposals:
         self._run = run
         self._fault = fault
         self._waiting: dict[str, _Unshown] = {}
-        self._named: Counter[str] = (
-            Counter()
-        )  # proposer -> those that the next rejection names, or others named
+        # proposer -> those that the next rejection names, or others named
+        self._named: Counter[str] = Counter()
         self._unnamed: Counter[str] = Counter()  # proposer -> those whose ids are not kept
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._known: BoundedDict[str, None] = BoundedDict(MAX_KNOWN)

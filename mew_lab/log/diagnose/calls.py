@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_of, tool_of
 from mew_lab.ledger.ledger import LedgerChange
@@ -18,7 +18,6 @@ from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.unknown_calls import UnknownCalls
 from mew_lab.log.diagnose.findings import (
     OF_ALL,
-    OF_SPACES,
     RecentIds,
     Rule,
     RuleContext,
@@ -33,7 +32,7 @@ from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.intake import answer_fault, first_unknown, malformed, unknown_outcome
 from mew_lab.protocol.visible import one_line
 
-__all__ = ["CALL_RULES", "CallRules"]
+__all__ = ["CallRules"]
 
 MAX_WAITING = 100_000  # requests without an answer, and as many undecided proposals
 MAX_IDS = 100_000  # of requests and proposals that are remembered, at least
@@ -46,239 +45,160 @@ MAX_ERROR = 120  # characters of an error in a sentence
 UNANSWERED = Rule(
     "unanswered-request",
     "warn",
-    "",
     "{sender}'s request {id} to {to} was not answered by the end of the log, {seconds:.1f} s later",
-    OF_SPACES,
 )
 FAN_OUT = Rule(
     "fan-out-unanswered",
     "warn",
-    "",
     "{sender}'s request {id} went to {count} participants, and {missing} did not answer it",
-    OF_SPACES,
 )
 NO_REQUEST = Rule(
     "response-without-request",
     "error",
-    "P-3-10",
     "{sender}'s response {id} answers {about}, which is no request of this log",
-    OF_SPACES,
+    "P-3-10",
     needs_whole=True,
 )
 NO_REFERENCE = Rule(
     "response-without-reference",
     "error",
-    "P-3.1.2-1",
     "{sender}'s response {id} does not say in correlation_id which request it answers",
-    OF_SPACES,
+    "P-3.1.2-1",
 )
 NOT_ASKED = Rule(
     "answer-from-not-asked",
     "warn",
-    "",
     "{sender} answered request {about}, which was addressed to {to}; the answer does not count",
-    OF_SPACES,
 )
 ANSWERED_TWICE = Rule(
-    "answered-twice",
-    "warn",
-    "",
-    "{sender} answered request {about} again; only the first answer counts",
-    OF_SPACES,
+    "answered-twice", "warn", "{sender} answered request {about} again; only the first answer counts"
 )
 ANSWERED_PROPOSAL = Rule(
     "answer-to-proposal",
     "error",
-    "P-3.2.1-5",
     "{sender} answered proposal {about}; an answer belongs to the request that approves it",
-    OF_SPACES,
+    "P-3.2.1-5",
 )
 NOTIFICATION_ANSWERED = Rule(
     "answer-to-notification",
     "note",
-    "",
     "{sender} answered {about}, which is a notification and waits for nothing",
-    OF_SPACES,
 )
 UNLINKED = Rule(
     "approval-without-reference",
     "warn",
-    "P-3.2.1-3",
     "{sender} sent the call that {proposer} proposed in {about}, but its correlation_id does not name the proposal",
-    OF_SPACES,
+    "P-3.2.1-3",
 )
 UNDECIDED = Rule(
     "undecided-proposal",
     "warn",
-    "P-3.3.2-4",
     "{sender}'s proposal {id} was neither approved, rejected nor withdrawn by the end of the log",
-    OF_SPACES,
+    "P-3.3.2-4",
 )
 # No row says that somebody has to decide a proposal that is addressed to everybody.
 UNDECIDED_BY_ALL = UNDECIDED._replace(requirement="")
 FOREIGN_WITHDRAW = Rule(
     "foreign-withdraw",
     "error",
-    "S-L2-20",
     "{sender} withdrew proposal {about} of {proposer}; only {proposer} can, so it changes nothing",
-    OF_SPACES,
+    "S-L2-20",
 )
-LATE_WITHDRAW = Rule(
-    "late-withdraw", "note", "", "{sender} withdrew proposal {about} after it was over: {why}", OF_SPACES
-)
-LATE_REJECT = Rule(
-    "late-reject", "note", "", "{sender} rejected proposal {about} after it was over: {why}", OF_SPACES
-)
+LATE_WITHDRAW = Rule("late-withdraw", "note", "{sender} withdrew proposal {about} after it was over: {why}")
+LATE_REJECT = Rule("late-reject", "note", "{sender} rejected proposal {about} after it was over: {why}")
 WITHDRAW_NOTHING = Rule(
     "withdraw-without-proposal",
     "warn",
-    "P-3-12",
     "{sender}'s withdraw {id} names no proposal of this log",
-    OF_SPACES,
+    "P-3-12",
     needs_whole=True,
 )
 REJECT_NOTHING = Rule(
     "reject-without-proposal",
     "warn",
-    "P-3-13",
     "{sender}'s reject {id} names no proposal of this log",
-    OF_SPACES,
+    "P-3-13",
     needs_whole=True,
 )
 EDITED = Rule(
     "edited-approval",
     "warn",
-    "C-23",
     "{sender} approved proposal {about} with {count} of its values changed, first at {path}",
-    OF_SPACES,
+    "C-23",
 )
 APPROVED_TWICE = Rule(
     "approved-twice",
     "warn",
-    "C-22",
     "{sender} sent proposal {about} again as a request, though {why}; the call may run twice",
-    OF_SPACES,
+    "C-22",
 )
 APPROVED_LATE = Rule(
     "approved-late",
     "note",
-    "C-22",
     "{sender} sent proposal {about} again as a request, though {why}; it was refused by the executor, {executor}",
-    OF_SPACES,
+    "C-22",
 )
 AFTER_WITHDRAW = Rule(
-    "approved-after-withdraw",
-    "error",
-    "",
-    "{sender} approved proposal {about} after {proposer} had withdrawn it",
-    OF_SPACES,
+    "approved-after-withdraw", "error", "{sender} approved proposal {about} after {proposer} had withdrawn it"
 )
 NOT_AS_PROPOSED = Rule(
     "approval-of-other-call",
     "warn",
-    "",
     "{sender}'s request {id} refers to proposal {about} and does not approve it: {why}",
-    OF_SPACES,
 )
 TO_NOBODY = Rule(
-    "request-to-nobody",
-    "warn",
-    "",
-    "{sender}'s request {id} is addressed to nobody, so no answer counts",
-    OF_SPACES,
+    "request-to-nobody", "warn", "{sender}'s request {id} is addressed to nobody, so no answer counts"
 )
 RPC_ID = Rule(
     "rpc-id-differs",
     "error",
-    "P-3.1.2-2",
     "{sender}'s response {id} has the JSON-RPC id {got}, and request {about} has {wanted}",
-    OF_SPACES,
+    "P-3.1.2-2",
 )
 RPC_REQUEST = Rule(
     "request-without-rpc-members",
     "note",
-    "P-3.1.1-1",
     "{sender}'s request {id} has no {missing} in its payload",
+    "P-3.1.1-1",
     OF_ALL,
 )
 RPC_RESPONSE = Rule(
     "response-without-rpc-members",
     "note",
-    "P-3.1.2-2",
     "{sender}'s response {id} has no {missing} in its payload",
+    "P-3.1.2-2",
     OF_ALL,
 )
 ELSEWHERE = Rule(
     "answer-addressed-elsewhere",
     "note",
-    "P-3.1.2-4",
     "{sender}'s response {id} is addressed to {to}, and not to {requester}, which asked",
-    OF_SPACES,
+    "P-3.1.2-4",
 )
-FAILED = Rule(
-    "failed-call", "note", "", "{sender} answered request {about} with an error: {error}", OF_SPACES
-)
+FAILED = Rule("failed-call", "note", "{sender} answered request {about} with an error: {error}")
 MALFORMED = Rule(
     "malformed-call",
     "warn",
-    "P-3-21",
     "{sender}'s {kind} {id} has another shape than its kind, so participants ignore it: {why}",
-    OF_SPACES,
+    "P-3-21",
 )
 MALFORMED_ANSWER = Rule(
-    "malformed-answer",
-    "warn",
-    "P-3-21",
-    "{sender}'s answer {id} to request {about} {why}",
-    OF_ALL,
+    "malformed-answer", "warn", "{sender}'s answer {id} to request {about} {why}", "P-3-21", OF_ALL
 )
 UNKNOWN = Rule(
     "unknown-outcome",
     "warn",
-    "",
     "{sender} answered that it is not known whether request {about} took effect: {error}",
-    OF_ALL,
+    holds=OF_ALL,
 )
 REPEATED_UNKNOWN = Rule(
     "repeated-unknown",
     "warn",
-    "",
     "{sender}'s request {id} repeats {about} of {first}, of which nobody knew whether it took effect; it may run twice",
-    OF_ALL,
+    holds=OF_ALL,
 )
 REPEATED_CALL = Rule(
-    "repeated-call",
-    "note",
-    "",
-    "{sender} sent the same call to {to} {count} times in a row",
-    OF_ALL,
-)
-
-CALL_RULES: Final = (
-    *(UNANSWERED, FAN_OUT, NO_REQUEST, NO_REFERENCE, NOT_ASKED, ANSWERED_TWICE, ANSWERED_PROPOSAL),
-    *(NOTIFICATION_ANSWERED, UNLINKED, UNDECIDED, FOREIGN_WITHDRAW, LATE_WITHDRAW, LATE_REJECT),
-    *(
-        WITHDRAW_NOTHING,
-        REJECT_NOTHING,
-        EDITED,
-        APPROVED_TWICE,
-        APPROVED_LATE,
-        AFTER_WITHDRAW,
-        NOT_AS_PROPOSED,
-    ),
-    *(
-        TO_NOBODY,
-        RPC_ID,
-        RPC_REQUEST,
-        RPC_RESPONSE,
-        ELSEWHERE,
-        FAILED,
-        MALFORMED,
-        MALFORMED_ANSWER,
-        UNKNOWN,
-        REPEATED_UNKNOWN,
-        REPEATED_CALL,
-    ),
+    "repeated-call", "note", "{sender} sent the same call to {to} {count} times in a row", holds=OF_ALL
 )
 
 
@@ -295,7 +215,7 @@ class _LateApproval(NamedTuple):
 
     mark: Mark
     others: tuple[str, ...]
-    about: dict[str, str]
+    why: str
 
 
 class CallRules(RuleFamily):
@@ -360,7 +280,7 @@ class CallRules(RuleFamily):
             self._forget_call(entry)
         for change in changes_of(changes, Change, "requested"):
             if waits and not entry.to:
-                self.report(TO_NOBODY, entry, sender=word(entry.sender), id=word(entry.id))
+                self.report(TO_NOBODY, entry)
             elif waits and len(set(entry.to)) > 1:
                 self._fan_outs[entry.id] = _FanOut(entry.mark)
             elif waits and not self._is_absent(entry.to[0]):
@@ -375,8 +295,6 @@ class CallRules(RuleFamily):
                     EDITED,
                     entry,
                     proposal.id,
-                    sender=word(entry.sender),
-                    about=word(proposal.id),
                     count=len(proposal.difference),
                     path=word(proposal.difference[0].path),
                 )
@@ -407,7 +325,7 @@ class CallRules(RuleFamily):
     def _on_response(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
         about = entry.correlation_id
         if not about:
-            self.report(NO_REFERENCE, entry, sender=word(entry.sender), id=word(entry.id))
+            self.report(NO_REFERENCE, entry)
             return
         if entry.malformed:
             self._report_malformed_call(entry)
@@ -415,15 +333,7 @@ class CallRules(RuleFamily):
         fault = answer_fault(entry.payload)
         unclear = ", so it is not known whether that took effect" if unknown_outcome(entry.payload) else ""
         if fault:  # it ends its request all the same
-            self.report(
-                MALFORMED_ANSWER,
-                entry,
-                *about,
-                sender=word(entry.sender),
-                id=word(entry.id),
-                about=words(about),
-                why=fault + unclear,
-            )
+            self.report(MALFORMED_ANSWER, entry, *about, about=words(about), why=fault + unclear)
         elif entry.payload.get("jsonrpc") != "2.0" or "id" not in entry.payload:
             self._check_rpc(entry, RPC_RESPONSE)
         calls = [change for change in changes if isinstance(change, Change)]
@@ -451,8 +361,7 @@ class CallRules(RuleFamily):
     def _report_repeat(self, repeat: tuple[Mark, str, str] | None) -> None:
         if repeat is not None:
             mark, id, first = repeat
-            about = {"sender": word(mark.sender), "id": word(mark.id)}
-            self.report(REPEATED_UNKNOWN, mark, id, **about, about=word(id), first=word(first))
+            self.report(REPEATED_UNKNOWN, mark, id, first=word(first))
 
     def _follow_unknown(self, changes: Sequence[LedgerChange]) -> None:
         for change in changes:
@@ -475,39 +384,37 @@ class CallRules(RuleFamily):
         calls = [change for change in changes if isinstance(change, Change)]
         known = [self._ids.get(id) for id in entry.correlation_id]
         if not calls and not any(found is not None and found[1] == "mcp/proposal" for found in known):
-            self.report(nothing, entry, sender=word(entry.sender), id=word(entry.id))
+            self.report(nothing, entry)
         for change in calls:
             proposal = change.call
             if change.what in ("withdrawn", "rejected"):
                 self._forget_proposal(proposal.id)
             if change.what != "claimed" or not isinstance(proposal, Proposal):
                 continue
-            about = {"sender": word(entry.sender), "about": word(proposal.id)}
             if nothing is REJECT_NOTHING:
-                self.report(LATE_REJECT, entry, proposal.id, **about, why=_why(proposal, entry))
+                self.report(LATE_REJECT, entry, proposal.id, why=_why(proposal, entry))
             elif entry.sender != proposal.proposer:
-                self.report(FOREIGN_WITHDRAW, entry, proposal.id, **about, proposer=word(proposal.proposer))
+                self.report(FOREIGN_WITHDRAW, entry, proposal.id, proposer=word(proposal.proposer))
             else:
-                self.report(LATE_WITHDRAW, entry, proposal.id, **about, why=_why(proposal, entry))
+                self.report(LATE_WITHDRAW, entry, proposal.id, why=_why(proposal, entry))
 
     def _judge_approval(self, proposal: Proposal, entry: PlacedEntry) -> None:
         """Judges a request that refers to a proposal and does not decide it."""
-        about = {"sender": word(entry.sender), "about": word(proposal.id)}
         why = _why(proposal, entry)
         if proposal.state == "withdrawn":
-            self.report(AFTER_WITHDRAW, entry, proposal.id, **about, proposer=word(proposal.proposer))
+            self.report(AFTER_WITHDRAW, entry, proposal.id, proposer=word(proposal.proposer))
         elif proposal.decided:
             others = (proposal.id, proposal.fulfilment or "")
-            self._late[entry.id] = _LateApproval(entry.mark, others, {**about, "why": why})
+            self._late[entry.id] = _LateApproval(entry.mark, others, why)
         else:
-            self.report(NOT_AS_PROPOSED, entry, proposal.id, **about, id=word(entry.id), why=why)
+            self.report(NOT_AS_PROPOSED, entry, proposal.id, why=why)
 
     def _judge_answer(self, request: Request, entry: PlacedEntry) -> None:
         """Judges the answer that counts."""
         self._waiting.pop(request.id, None)
         late = self._late.pop(request.id, None)
         if late is not None and request.state == "refused":
-            self.report(APPROVED_LATE, late.mark, *late.others, **late.about, executor=word(entry.sender))
+            self.report(APPROVED_LATE, late.mark, *late.others, why=late.why, executor=word(entry.sender))
         elif late is not None:
             self._report_approved_twice(late)
         repeat = self._repeats.pop(request.id, None)
@@ -519,9 +426,6 @@ class CallRules(RuleFamily):
                 RPC_ID,
                 entry,
                 request.id,
-                sender=word(entry.sender),
-                id=word(entry.id),
-                about=word(request.id),
                 got=word(repr(answered)),
                 wanted=word(repr(asked)),
             )
@@ -531,38 +435,26 @@ class CallRules(RuleFamily):
             and request.sender not in entry.to
             and logical(request.sender) not in map(logical, entry.to)
         ):
-            self.report(
-                ELSEWHERE,
-                entry,
-                request.id,
-                sender=word(entry.sender),
-                id=word(entry.id),
-                to=words(entry.to),
-                requester=word(request.sender),
-            )
+            self.report(ELSEWHERE, entry, request.id, requester=word(request.sender))
         unclear = request.state == "unknown" and not answer_fault(entry.payload)
         if (request.failed and request.state != "refused") or unclear:
-            about = {"sender": word(entry.sender), "about": word(request.id)}
             error = one_line(error_text(entry), MAX_ERROR) or "without a message"
-            self.report(FAILED if request.failed else UNKNOWN, entry, request.id, **about, error=error)
+            self.report(FAILED if request.failed else UNKNOWN, entry, request.id, error=error)
 
     def _judge_claimed_answer(self, call: Request | Proposal, entry: PlacedEntry) -> None:
         """Judges an answer that changes nothing."""
-        about = {"sender": word(entry.sender), "about": word(call.id)}
         request = call.entry if isinstance(call, Request) else call.request
         if isinstance(call, Proposal) and call.id in entry.correlation_id:
-            self.report(ANSWERED_PROPOSAL, entry, call.id, **about)
+            self.report(ANSWERED_PROPOSAL, entry, call.id)
         elif request is None:
             return
         elif entry.sender not in request.to:
             if request.to:  # of a request to nobody, nobody was asked
-                about["about"] = word(request.id)
-                self.report(NOT_ASKED, entry, request.id, **about, to=words(request.to))
+                self.report(NOT_ASKED, entry, request.id, to=words(request.to))
         elif isinstance(call, Request) and call.state == "sent":
-            self.report(NOTIFICATION_ANSWERED, entry, call.id, **about)
+            self.report(NOTIFICATION_ANSWERED, entry, call.id)
         else:
-            about["about"] = word(request.id)
-            self.report(ANSWERED_TWICE, entry, request.id, **about)
+            self.report(ANSWERED_TWICE, entry, request.id)
 
     def _match_proposals(self, entry: PlacedEntry, method: str) -> None:
         """Finds the undecided proposal that a request carries out without naming it."""
@@ -579,14 +471,7 @@ class CallRules(RuleFamily):
             if proposal.to and set(proposal.to) != set(entry.to):
                 continue
             self._forget_proposal(id)
-            self.report(
-                UNLINKED,
-                entry,
-                id,
-                sender=word(entry.sender),
-                proposer=word(proposal.proposer),
-                about=word(id),
-            )
+            self.report(UNLINKED, entry, id, proposer=word(proposal.proposer))
             return
 
     def _count_repeats(self, entry: PlacedEntry, method: str) -> None:
@@ -601,55 +486,35 @@ class CallRules(RuleFamily):
         count = count + 1 if same else 1
         self._calls[entry.sender] = entry, count
         if count == REPEATED:
-            self.report(REPEATED_CALL, entry, sender=word(entry.sender), to=words(entry.to), count=REPEATED)
+            self.report(REPEATED_CALL, entry, count=REPEATED)
 
     def _check_rpc(self, entry: PlacedEntry, rule: Rule, *, waits: bool = True) -> None:
         missing = [] if entry.payload.get("jsonrpc") == "2.0" else ['jsonrpc "2.0"']
         if waits and "id" not in entry.payload:
             missing.append("id")
         if missing:
-            about = {"sender": word(entry.sender), "id": word(entry.id)}
-            self.report(rule, entry, **about, missing=" and no ".join(missing))
+            self.report(rule, entry, missing=" and no ".join(missing))
 
     def _report_no_request(self, entry: PlacedEntry) -> None:
-        self.report(
-            NO_REQUEST,
-            entry,
-            *entry.correlation_id,
-            sender=word(entry.sender),
-            id=word(entry.id),
-            about=words(entry.correlation_id),
-        )
+        self.report(NO_REQUEST, entry, *entry.correlation_id, about=words(entry.correlation_id))
 
     def _report_malformed_call(self, entry: PlacedEntry) -> None:
-        about = {"sender": word(entry.sender), "kind": word(entry.kind), "id": word(entry.id)}
         why = malformed(entry) or "its members have other types than those of an envelope"
-        self.report(MALFORMED, entry, *entry.correlation_id, **about, why=why)
+        self.report(MALFORMED, entry, *entry.correlation_id, why=why)
 
     def _report_unanswered_request(self, mark: Mark) -> None:
         seconds = max(0.0, (self.context.now() - mark.time).total_seconds())
-        self.report(
-            UNANSWERED, mark, sender=word(mark.sender), id=word(mark.id), to=words(mark.to), seconds=seconds
-        )
+        self.report(UNANSWERED, mark, seconds=seconds)
 
     def _report_undecided_proposal(self, mark: Mark) -> None:
-        self.report(
-            UNDECIDED if mark.to else UNDECIDED_BY_ALL, mark, sender=word(mark.sender), id=word(mark.id)
-        )
+        self.report(UNDECIDED if mark.to else UNDECIDED_BY_ALL, mark)
 
     def _report_approved_twice(self, late: _LateApproval) -> None:
-        self.report(APPROVED_TWICE, late.mark, *late.others, **late.about)
+        self.report(APPROVED_TWICE, late.mark, *late.others, why=late.why)
 
     def _report_fan_out(self, fan_out: _FanOut) -> None:
         mark = fan_out.mark
-        self.report(
-            FAN_OUT,
-            mark,
-            sender=word(mark.sender),
-            id=word(mark.id),
-            count=len(set(mark.to)),
-            missing=words(tuple(fan_out.missing)),
-        )
+        self.report(FAN_OUT, mark, count=len(set(mark.to)), missing=words(tuple(fan_out.missing)))
 
     # --- storage ---
 

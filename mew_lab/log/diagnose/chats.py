@@ -6,15 +6,15 @@ Spec: §3.4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.ledger import LedgerChange
-from mew_lab.log.diagnose.findings import OF_SPACES, Rule, RuleContext, RuleFamily, word, words
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word, words
 from mew_lab.log.record_ledger import PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 
-__all__ = ["CHAT_RULES", "LOOP_LENGTH", "LOOP_SECONDS", "ChatRules"]
+__all__ = ["LOOP_LENGTH", "LOOP_SECONDS", "ChatRules"]
 
 LOOP_LENGTH = 10  # answers in a row between the same few participants
 MAX_IN_LOOP = 4  # participants
@@ -24,26 +24,20 @@ MAX_MESSAGES = 10_000
 LOOP = Rule(
     "answer-loop",
     "warn",
-    "",
     "{sender} and {others} have answered each other {count} times in a row, each within {seconds:.0f} s",
-    OF_SPACES,
 )
 ACKNOWLEDGED_NOTHING = Rule(
     "acknowledge-without-chat",
     "note",
-    "P-3.4.1-1",
     "{sender}'s acknowledgement {id} names {about}, which is no chat message of this log",
-    OF_SPACES,
+    "P-3.4.1-1",
 )
 CANCELLED_NOTHING = Rule(
     "cancel-without-chat",
     "note",
-    "P-3.4.2-1",
     "{sender}'s cancel {id} names {about}, which is no chat message of this log",
-    OF_SPACES,
+    "P-3.4.2-1",
 )
-
-CHAT_RULES: Final = (LOOP, ACKNOWLEDGED_NOTHING, CANCELLED_NOTHING)
 
 
 class _Link(NamedTuple):
@@ -101,5 +95,4 @@ class ChatRules(RuleFamily):
         if known is not None:  # an old chat message, or a control such as a shutdown
             return
         rule = CANCELLED_NOTHING if entry.kind == "chat/cancel" else ACKNOWLEDGED_NOTHING
-        about = {"sender": word(entry.sender), "id": word(entry.id)}
-        self.report(rule, entry, change.id, **about, about=word(change.id))
+        self.report(rule, entry, change.id)

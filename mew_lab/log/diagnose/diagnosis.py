@@ -26,9 +26,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mew_lab.errors import ConfigError
-from mew_lab.ledger.entry import Entry
-from mew_lab.log.diagnose.calls import CALL_RULES, CallRules
-from mew_lab.log.diagnose.chats import CHAT_RULES, ChatRules
+from mew_lab.log.diagnose import calls, chats, messages, participants, permissions, reasoning, streams, taps
 from mew_lab.log.diagnose.findings import (
     OF_ALL,
     SEVERITIES,
@@ -40,13 +38,9 @@ from mew_lab.log.diagnose.findings import (
     Rule,
     RuleContext,
     RuleFamily,
+    rules_of,
+    words_of,
 )
-from mew_lab.log.diagnose.messages import MESSAGE_RULES, MessageRules
-from mew_lab.log.diagnose.participants import PARTICIPANT_RULES, ParticipantRules
-from mew_lab.log.diagnose.permissions import PERMISSION_RULES, PermissionRules
-from mew_lab.log.diagnose.reasoning import REASONING_RULES, ReasoningRules
-from mew_lab.log.diagnose.streams import STREAM_RULES, StreamRules
-from mew_lab.log.diagnose.taps import TAP_RULES, TapRules
 from mew_lab.log.entries import PAYLOAD, is_message, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.rare_collection import rare_collection
@@ -77,27 +71,18 @@ SHOWN = 20  # findings that are printed
 SHOWN_HTML = 200
 
 NOT_WHOLE = "an earlier record may show it, and this log does not hold all of them"
-UNREADABLE = Rule("unreadable-lines", "error", "", "the log is not complete: {fault}", OF_ALL)
+UNREADABLE = Rule("unreadable-lines", "error", "the log is not complete: {fault}", holds=OF_ALL)
 
+_MODULES = (calls, reasoning, streams, participants, permissions, messages, chats, taps)
 RULES: Final[Mapping[str, Rule]] = {
-    rule.id: rule
-    for rule in (
-        *CALL_RULES,
-        *REASONING_RULES,
-        *STREAM_RULES,
-        *PARTICIPANT_RULES,
-        *PERMISSION_RULES,
-        *MESSAGE_RULES,
-        *CHAT_RULES,
-        *TAP_RULES,
-        UNREADABLE,
-    )
+    rule.id: rule for rule in (*(rule for module in _MODULES for rule in rules_of(vars(module))), UNREADABLE)
 }
 """Every rule by its id."""
 
 FAMILIES: Final[tuple[Callable[[RuleContext], RuleFamily], ...]] = (
-    *(CallRules, ReasoningRules, StreamRules, ParticipantRules, PermissionRules, ChatRules, TapRules),
-    MessageRules,  # the last: it remembers the ids, and the others ask for earlier ones
+    *(calls.CallRules, reasoning.ReasoningRules, streams.StreamRules, participants.ParticipantRules),
+    *(permissions.PermissionRules, chats.ChatRules, taps.TapRules),
+    messages.MessageRules,  # the last: it remembers the ids, and the others ask for earlier ones
 )
 
 
@@ -225,18 +210,16 @@ class DiagnosisPass:
         for step in self._events.get(record.event, ()):
             step(record, self.places)
 
-    def _report(self, rule: Rule, about: Entry | Mark | None, /, *related: str, **words: object) -> None:
+    def _report(self, rule: Rule, about: PlacedEntry | Mark, /, *related: str, **words: object) -> None:
         if self._source.vantage not in rule.holds:
             return
+        words = words_of(about, related) | words
         if isinstance(about, PlacedEntry):
             if rule.id in self._told:
                 return  # one message may change several calls, and is still one finding
             self._told.add(rule.id)
             about = about.mark
-        assert about is None or isinstance(about, Mark)
-        place, seq, time, id = (
-            (0, 0, None, "") if about is None else (about.place, about.seq, about.time, about.id)
-        )
+        place, seq, time, id, *_ = about
         others = tuple(dict.fromkeys(other for other in related if other and other != id))[:MAX_RELATED]
         severity, sentence = rule.severity, rule.sentence.format(**words)
         if rule.needs_whole and not self._source.whole:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
-from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.log.reading import Vantage
 from mew_lab.log.record_ledger import Mark, PlacedEntry
@@ -39,8 +38,11 @@ __all__ = [
     "RuleContext",
     "RuleFamily",
     "changes_of",
+    "refused_mark",
+    "rules_of",
     "word",
     "words",
+    "words_of",
 ]
 
 SEVERITIES = ("note", "warn", "error", "fatal")
@@ -68,8 +70,8 @@ class Rule(NamedTuple):
     Attributes:
         id: Its name, as `diag.rule` has it.
         severity: One of `SEVERITIES`.
+        sentence: The sentence of a finding, a format string over the words that `words_of` and the step give.
         requirement: The row of the requirements that says what is broken; empty where no row says it.
-        sentence: The sentence of a finding, a format string over the words that the step gives.
         holds: The vantages for which it holds; about a log of another it says nothing.
         needs_whole: Whether it says that something is missing which another record may show. Where the log does not
             hold all records from the opening of its space, such a finding is a note.
@@ -77,10 +79,19 @@ class Rule(NamedTuple):
 
     id: str
     severity: str
-    requirement: str
     sentence: str
-    holds: Vantages
+    requirement: str = ""
+    holds: Vantages = OF_SPACES
     needs_whole: bool = False
+
+
+def rules_of(names: Mapping[str, object]) -> Iterator[Rule]:
+    """The rules among the names of a module, in their order; a variant under the id of an earlier one is left out."""
+    found = dict[str, Rule]()
+    for rule in names.values():
+        if isinstance(rule, Rule):
+            found.setdefault(rule.id, rule)
+    yield from found.values()
 
 
 class LogFinding(NamedTuple):
@@ -108,9 +119,12 @@ class LogFinding(NamedTuple):
 
 
 class Report(Protocol):
-    """Reports a finding of a rule about a message; `words` fill its sentence."""
+    """Reports a finding of a rule about a message, and about others by their ids.
 
-    def __call__(self, rule: Rule, about: Entry | Mark | None, /, *related: str, **words: object) -> None: ...
+    `words` fill its sentence, besides those that `words_of` gives.
+    """
+
+    def __call__(self, rule: Rule, about: PlacedEntry | Mark, /, *related: str, **words: object) -> None: ...
 
 
 class RecentIds:
@@ -191,6 +205,20 @@ class RuleFamily:
 def changes_of(changes: Sequence[LedgerChange], type: type[Any], what: str) -> Iterator[Any]:
     """The changes of one type that are called `what`."""
     return (change for change in changes if isinstance(change, type) and change.what == what)
+
+
+def refused_mark(record: Record, place: int, id: str = "") -> Mark:
+    """The mark of what the gateway refused, with the id of its message, where that is known."""
+    return Mark(place, record.seq, record.now, id, record.runtime_id or record.participant, ())
+
+
+def words_of(about: PlacedEntry | Mark, related: Sequence[str]) -> dict[str, str]:
+    """What a sentence may call a message: `sender`, `id`, `kind`, its addressees `to`, and `about` another one."""
+    return {
+        **{name: word(getattr(about, name, "")) for name in ("sender", "id", "kind")},
+        "to": words(about.to),
+        "about": word(related[0] if related else ""),
+    }
 
 
 def word(text: str) -> str:

@@ -6,100 +6,86 @@ Spec: §3.7, §3.9, rulings R14, R15.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS, described_member, read_welcome
-from mew_lab.log.diagnose.findings import OF_GATEWAYS, OF_SPACES, Rule, RuleContext, RuleFamily, word, words
+from mew_lab.log.diagnose.findings import (
+    OF_GATEWAYS,
+    Rule,
+    RuleContext,
+    RuleFamily,
+    refused_mark,
+    word,
+    words,
+)
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.kinds import AFTER_SHUTDOWN, WHILE_PAUSED
 from mew_lab.space.events import Record
 
-__all__ = ["PARTICIPANT_RULES", "ParticipantRules"]
+__all__ = ["ParticipantRules"]
 
 MAX_NAMES = 4000
 MAX_ASKED = 100  # open questions to one participant
 
 JOINED_TWICE = Rule(
-    "joined-twice",
-    "warn",
-    "P-3.7-1",
-    "{about} joined again, though no leave of it was announced before",
-    OF_SPACES,
+    "joined-twice", "warn", "{about} joined again, though no leave of it was announced before", "P-3.7-1"
 )
 LEFT_UNSEEN = Rule(
-    "left-without-join",
-    "warn",
-    "P-3.7-1",
-    "the leave of {about} was announced, though it was not present",
-    OF_SPACES,
+    "left-without-join", "warn", "the leave of {about} was announced, though it was not present", "P-3.7-1"
 )
 UNANNOUNCED = Rule(
     "join-not-announced",
     "warn",
-    "P-3.7-1",
     "{about} joined and sent messages, but its join was not announced to the others",
+    "P-3.7-1",
     OF_GATEWAYS,
 )
 ABSENT_SENDER = Rule(
     "message-from-absent",
     "error",
-    "",
     "{sender} sent {kind} {id} over a connection after its leave was announced",
-    OF_GATEWAYS,
+    holds=OF_GATEWAYS,
     needs_whole=True,
 )
 ABSENT = Rule(
     "addressee-absent",
     "warn",
-    "",
     "{sender}'s {kind} {id} is addressed to {to}, not present in the space at that time",
-    OF_SPACES,
 )
 PAUSED = Rule(
     "sent-while-paused",
     "warn",
-    "P-3.9.1-1",
     "{sender} sent {kind} {id} while {by} had paused it",
+    "P-3.9.1-1",
     OF_GATEWAYS,
 )
 SHUT_DOWN = Rule(
     "sent-after-shutdown",
     "warn",
-    "P-3.9.10-4",
     "{sender} sent {kind} {id} after it was shut down",
+    "P-3.9.10-4",
     OF_GATEWAYS,
 )
 NO_COUNT = Rule(
-    "status-without-counts",
-    "warn",
-    "P-3.9.4-3",
-    "{sender}'s status {id} does not say messages_in_context",
-    OF_SPACES,
+    "status-without-counts", "warn", "{sender}'s status {id} does not say messages_in_context", "P-3.9.4-3"
 )
 NO_TOKENS = Rule(
-    "status-without-tokens", "note", "P-3.9.4-2", "{sender}'s status {id} does not say {missing}", OF_SPACES
+    "status-without-tokens", "note", "{sender}'s status {id} does not say {missing}", "P-3.9.4-2"
 )
 STATUS_UNANSWERED = Rule(
     "status-request-unanswered",
     "warn",
-    "P-3.9.3-3",
     "{sender} asked {missing} for a status in {id} and got none",
-    OF_SPACES,
+    "P-3.9.3-3",
 )
 COMPACT_UNANSWERED = Rule(
     "compact-unanswered",
     "warn",
-    "P-3.9.7-5",
     "{sender} asked {missing} to compact in {id}, and no compact-done came",
-    OF_SPACES,
+    "P-3.9.7-5",
 )
 
-PARTICIPANT_RULES: Final = (
-    *(JOINED_TWICE, LEFT_UNSEEN, UNANNOUNCED, ABSENT_SENDER, ABSENT, PAUSED, SHUT_DOWN, NO_COUNT, NO_TOKENS),
-    *(STATUS_UNANSWERED, COMPACT_UNANSWERED),
-)
 _ADDRESSED = ("mcp/request", "mcp/proposal", "chat")
 
 
@@ -131,8 +117,7 @@ class ParticipantRules(RuleFamily):
         for rule, asked in ((STATUS_UNANSWERED, self._status), (COMPACT_UNANSWERED, self._compact)):
             for name, questions in asked.items():
                 for mark in questions.values():
-                    about = {"sender": word(mark.sender), "id": word(mark.id), "missing": word(name)}
-                    self.report(rule, mark, **about)
+                    self.report(rule, mark, missing=word(name))
 
     # --- steps ---
 
@@ -141,17 +126,15 @@ class ParticipantRules(RuleFamily):
         if record.verdict != "accepted":
             return
         if record.via in ("websocket", "memory") and self._announced.get(entry.sender) is False:
-            about = {"sender": word(entry.sender), "kind": word(entry.kind), "id": word(entry.id)}
-            self.report(ABSENT_SENDER, entry, **about)
+            self.report(ABSENT_SENDER, entry)
         if self._welcomed and (welcome := self._welcomed.pop(entry.sender, None)) is not None:
             self.report(UNANNOUNCED, welcome, about=word(entry.sender))
         member = self.context.ledger.members.get(entry.sender)
         if member is None or (member.pause is None and not member.shut_down):
             return
-        about = {"sender": word(entry.sender), "kind": word(entry.kind), "id": word(entry.id)}
         pause = member.pause
         if member.shut_down and entry.kind not in AFTER_SHUTDOWN and entry.kind != "participant/shutdown":
-            self.report(SHUT_DOWN, entry, **about)
+            self.report(SHUT_DOWN, entry)
         elif (
             pause is not None
             and pause.since != entry.t
@@ -159,21 +142,17 @@ class ParticipantRules(RuleFamily):
             and entry.kind not in WHILE_PAUSED
             and entry.kind != "participant/pause"
         ):
-            self.report(PAUSED, entry, **about, by=word(pause.by))
+            self.report(PAUSED, entry, by=word(pause.by))
 
     def _on_refusal(self, record: Record, entry: PlacedEntry | None, place: int) -> None:
         if record.code not in ("paused", "shut_down"):
             return
-        sender = record.runtime_id or record.participant
-        kind, id = ("data", "") if entry is None else (entry.kind, entry.id)
-        member = self.context.ledger.members.get(sender)
+        mark = refused_mark(record, place, "" if entry is None else entry.id)
+        member = self.context.ledger.members.get(mark.sender)
         by = member.pause.by if member is not None and member.pause is not None else "somebody"
-        about = {"sender": word(sender), "kind": word(kind), "id": word(id) if id else "to a stream"}
-        mark = Mark(place, record.seq, record.now, id, sender, ())
-        if record.code == "paused":
-            self.report(PAUSED, mark, **about, by=word(by))
-        else:
-            self.report(SHUT_DOWN, mark, **about)
+        rule = PAUSED if record.code == "paused" else SHUT_DOWN
+        kind = "data" if entry is None else word(entry.kind)
+        self.report(rule, mark, kind=kind, id=word(mark.id) if mark.id else "to a stream", by=word(by))
 
     def _on_presence(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
         described = described_member(entry.payload.get("participant"))
@@ -210,22 +189,14 @@ class ParticipantRules(RuleFamily):
             if whole if member is None else not member.ids:
                 absent.append(name)
         if absent:
-            self.report(
-                ABSENT,
-                entry,
-                sender=word(entry.sender),
-                kind=word(entry.kind),
-                id=word(entry.id),
-                to=words(absent),
-            )
+            self.report(ABSENT, entry, to=words(absent))
 
     def _on_status(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
         if not _is_count(entry.payload.get("messages_in_context")):
-            self.report(NO_COUNT, entry, sender=word(entry.sender), id=word(entry.id))
+            self.report(NO_COUNT, entry)
         missing = [name for name in ("tokens", "max_tokens") if not _is_count(entry.payload.get(name))]
         if missing:
-            about = {"sender": word(entry.sender), "id": word(entry.id)}
-            self.report(NO_TOKENS, entry, **about, missing=" and ".join(missing))
+            self.report(NO_TOKENS, entry, missing=" and ".join(missing))
         self._status.pop(entry.sender, None)
 
     def _on_ask(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:

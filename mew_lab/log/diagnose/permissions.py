@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.entry import Entry
@@ -16,11 +16,11 @@ from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.log.diagnose.findings import (
     OF_GATEWAYS,
     OF_OUR_GATEWAY,
-    OF_SPACES,
     Rule,
     RuleContext,
     RuleFamily,
     changes_of,
+    refused_mark,
     word,
 )
 from mew_lab.log.line import read_members
@@ -32,7 +32,7 @@ from mew_lab.protocol.permit import CapabilitySet, read_capabilities
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record, outline
 
-__all__ = ["PERMISSION_RULES", "PermissionRules"]
+__all__ = ["PermissionRules"]
 
 MAX_PATTERNS = 2000
 MAX_SETS = 500
@@ -41,62 +41,48 @@ MAX_NEAREST = 200  # characters
 MAX_STRINGS = 1000  # of one payload that are looked at
 _CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)").search
 
-DENIED = Rule(
-    "denied",
-    "warn",
-    "S-SEC-3",
-    "{sender} may not send {what}: {nearest}",
-    OF_GATEWAYS,
-)
+DENIED = Rule("denied", "warn", "{sender} may not send {what}: {nearest}", "S-SEC-3", OF_GATEWAYS)
 NOT_SENDER = Rule(
-    "claimed-other-sender", "error", "P-4.1-2", "{sender} sent {what} in another's name: {why}", OF_GATEWAYS
+    "claimed-other-sender", "error", "{sender} sent {what} in another's name: {why}", "P-4.1-2", OF_GATEWAYS
 )
 RESERVED_KIND = Rule(
-    "reserved-kind", "error", "P-4.1-7", "{sender} sent {what}, which only the gateway may send", OF_GATEWAYS
+    "reserved-kind", "error", "{sender} sent {what}, which only the gateway may send", "P-4.1-7", OF_GATEWAYS
 )
 GAVE_TOO_MUCH = Rule(
     "grant-beyond-own",
     "error",
-    "P-3.6.8-2",
     "{sender} gave a permission that it does not have itself, in {what}: {why}",
+    "P-3.6.8-2",
     OF_GATEWAYS,
 )
 REFUSED = Rule(
-    "refused-message", "warn", "", "the gateway refused {what} of {sender} ({code}): {why}", OF_GATEWAYS
+    "refused-message", "warn", "the gateway refused {what} of {sender} ({code}): {why}", holds=OF_GATEWAYS
 )
 LIMITED = Rule(
     "rate-limited",
     "note",
-    "",
     "{sender} sent faster than it may, so the gateway slowed it down",
-    OF_OUR_GATEWAY,
+    holds=OF_OUR_GATEWAY,
 )
 UNACKNOWLEDGED = Rule(
     "grant-not-acknowledged",
     "note",
-    "P-3.6.3-1",
     "{recipient} did not acknowledge the permissions that {sender} gave it in {id}",
-    OF_SPACES,
+    "P-3.6.3-1",
 )
 ACKNOWLEDGED_NOTHING = Rule(
     "acknowledge-without-grant",
     "note",
-    "P-3.6.3-1",
     "{sender}'s acknowledgement {id} names no grant that was given to it",
-    OF_SPACES,
+    "P-3.6.3-1",
 )
 CLIMBS = Rule(
     "dotdot-under-glob",
     "error",
-    "",
     "{sender}'s {kind} {id} has {value} at {path}, which the pattern {pattern} matched; .. may lead out of it",
-    OF_GATEWAYS,
+    holds=OF_GATEWAYS,
 )
 
-PERMISSION_RULES: Final = (
-    *(DENIED, NOT_SENDER, RESERVED_KIND, GAVE_TOO_MUCH, REFUSED, LIMITED, UNACKNOWLEDGED),
-    *(ACKNOWLEDGED_NOTHING, CLIMBS),
-)
 _BY_CODE: Mapping[str, Rule] = {
     "identity_mismatch": NOT_SENDER,
     "reserved_kind": RESERVED_KIND,
@@ -123,8 +109,7 @@ class PermissionRules(RuleFamily):
 
     def finish(self) -> None:
         for mark, recipient in self._granted.values():
-            about = {"sender": word(mark.sender), "id": word(mark.id)}
-            self.report(UNACKNOWLEDGED, mark, **about, recipient=word(recipient))
+            self.report(UNACKNOWLEDGED, mark, recipient=word(recipient))
 
     # --- `..` under a pattern ---
 
@@ -139,9 +124,7 @@ class PermissionRules(RuleFamily):
             return
         for path, value, glob in _globs(node, entry.payload, "payload", Meter()):
             if _CLIMBS(value):
-                about = {"sender": word(entry.sender), "kind": word(entry.kind), "id": word(entry.id)}
-                at = {"path": word(path), "value": word(value), "pattern": word(glob)}
-                self.report(CLIMBS, entry, **about, **at)
+                self.report(CLIMBS, entry, path=word(path), value=word(value), pattern=word(glob))
                 return
 
     # --- refusals ---
@@ -150,28 +133,26 @@ class PermissionRules(RuleFamily):
         code = record.code
         if code in _ELSEWHERE or record.event == "limited":
             return
-        sender = record.runtime_id or record.participant
         why = self._explain(record)
         kind, id = ("", "") if entry is None else (entry.kind, entry.id)
         peers = read_members(record.detail) if record.detail.startswith("{") and code else None
         if peers is not None and not kind:  # a decision of another gateway, without the message
             kind, id = _text(peers.get("required_capability")), _text(peers.get("envelope_id"))
-        mark = Mark(place, record.seq, record.now, id, sender, ())
+        mark = refused_mark(record, place, id)
         what = (
             f"{word(kind)} {word(id) if id else ''}".rstrip()
             if kind
             else _UNREAD.get(record.event, "a message")
         )
-        about = {"sender": word(sender), "what": what}
         if code == "capability_violation":
-            nearest = self._nearest(sender, kind, entry) if peers is not None or not why else why
+            nearest = self._nearest(mark.sender, kind, entry) if peers is not None or not why else why
             nearest = nearest or (
                 "no permission is near" if peers is None else "what it held is not recorded"
             )
-            self.report(DENIED, mark, **about, nearest=nearest)
+            self.report(DENIED, mark, what=what, nearest=nearest)
         else:
             self.report(
-                _BY_CODE.get(code, REFUSED), mark, **about, code=word(code), why=why or "no reason is given"
+                _BY_CODE.get(code, REFUSED), mark, what=what, code=word(code), why=why or "no reason is given"
             )
 
     def _explain(self, record: Record) -> str:
@@ -192,8 +173,7 @@ class PermissionRules(RuleFamily):
         return one_line(verdict.nearest, MAX_NEAREST)
 
     def _on_limited(self, record: Record, place: int) -> None:
-        sender = record.runtime_id or record.participant
-        self.report(LIMITED, Mark(place, record.seq, record.now, "", sender, ()), sender=word(sender))
+        self.report(LIMITED, refused_mark(record, place))
 
     # --- grants ---
 
@@ -211,7 +191,7 @@ class PermissionRules(RuleFamily):
             # Permissions that an invitation gave are acknowledged, too.
             known = [self.context.ids.get(id) for id in entry.correlation_id]
             if not any(found is not None and found[1] == "space/invite" for found in known):
-                self.report(ACKNOWLEDGED_NOTHING, entry, sender=word(entry.sender), id=word(entry.id))
+                self.report(ACKNOWLEDGED_NOTHING, entry)
 
 
 def _text(value: object) -> str:

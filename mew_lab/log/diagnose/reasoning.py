@@ -6,95 +6,69 @@ Spec: §3.5, rulings R5, R6.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.reasoning import ReasoningChange
-from mew_lab.log.diagnose.findings import OF_SPACES, Rule, RuleContext, RuleFamily, word
+from mew_lab.log.diagnose.findings import Rule, RuleContext, RuleFamily, word
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 
-__all__ = ["REASONING_RULES", "ReasoningRules"]
+__all__ = ["ReasoningRules"]
 
 MAX_OPEN = 10_000
 
 AFTER_CANCEL = Rule(
     "thought-after-cancel",
     "warn",
-    "P-3.5.5-4",
     "{sender} sent a thought in {about}, {seconds:.1f} s after {by} cancelled it",
-    OF_SPACES,
+    "P-3.5.5-4",
 )
 AFTER_CONCLUSION = Rule(
-    "thought-after-conclusion",
-    "warn",
-    "P-3.5.4-1",
-    "{sender} sent a thought in {about} after its conclusion",
-    OF_SPACES,
+    "thought-after-conclusion", "warn", "{sender} sent a thought in {about} after its conclusion", "P-3.5.4-1"
 )
 FOREIGN_CONCLUSION = Rule(
     "foreign-conclusion",
     "warn",
-    "",
     "{sender} sent a conclusion in {about}, the reasoning of {owner}; only {owner} can conclude it",
-    OF_SPACES,
 )
 WITHOUT_CONTEXT = Rule(
     "thought-without-context",
     "warn",
-    "P-3.5.3-1",
     "{sender}'s thought {id} has no context, so it belongs to no reasoning",
-    OF_SPACES,
+    "P-3.5.3-1",
 )
 CONCLUSION_WITHOUT_CONTEXT = Rule(
     "conclusion-without-context",
     "warn",
-    "P-3.5.4-1",
     "{sender}'s conclusion {id} has no context, so it ends no reasoning",
-    OF_SPACES,
+    "P-3.5.4-1",
 )
 CANCEL_NOTHING = Rule(
     "cancel-without-reasoning",
     "warn",
-    "P-3.5.5-1",
     "{sender}'s cancel {id} does not name the start of a reasoning in its context, so it stops nothing",
-    OF_SPACES,
+    "P-3.5.5-1",
 )
 CANCEL_UNKNOWN = CANCEL_NOTHING._replace(needs_whole=True)
-LATE_CANCEL = Rule("late-cancel", "note", "", "{sender} cancelled {about} when it was over", OF_SPACES)
+LATE_CANCEL = Rule("late-cancel", "note", "{sender} cancelled {about} when it was over")
 WITHOUT_START = Rule(
     "reasoning-without-start",
     "warn",
-    "P-3.5.3-1",
     "{sender}'s message {id} belongs to the reasoning {about}, whose start is not in this log",
-    OF_SPACES,
+    "P-3.5.3-1",
     needs_whole=True,
 )
 NO_MESSAGE = Rule(
-    "start-without-message",
-    "note",
-    "P-3.5.2-1",
-    "{sender}'s start {id} of a reasoning has no message",
-    OF_SPACES,
+    "start-without-message", "note", "{sender}'s start {id} of a reasoning has no message", "P-3.5.2-1"
 )
-NO_THOUGHT = Rule(
-    "thought-without-message", "note", "P-3.5.3-1", "{sender}'s thought {id} has no message", OF_SPACES
-)
+NO_THOUGHT = Rule("thought-without-message", "note", "{sender}'s thought {id} has no message", "P-3.5.3-1")
 NO_CONCLUSION = Rule(
-    "conclusion-without-message", "note", "P-3.5.4-1", "{sender}'s conclusion {id} has no message", OF_SPACES
+    "conclusion-without-message", "note", "{sender}'s conclusion {id} has no message", "P-3.5.4-1"
 )
 UNFINISHED = Rule(
-    "unfinished-reasoning",
-    "note",
-    "",
-    "{sender}'s reasoning {id} was not concluded by the end of the log",
-    OF_SPACES,
+    "unfinished-reasoning", "note", "{sender}'s reasoning {id} was not concluded by the end of the log"
 )
 
-REASONING_RULES: Final = (
-    *(AFTER_CANCEL, AFTER_CONCLUSION, FOREIGN_CONCLUSION, WITHOUT_CONTEXT, CONCLUSION_WITHOUT_CONTEXT),
-    *(CANCEL_NOTHING, LATE_CANCEL, WITHOUT_START, NO_MESSAGE, NO_THOUGHT, NO_CONCLUSION, UNFINISHED),
-)
 _WITHOUT_MESSAGE = {
     "reasoning/start": NO_MESSAGE,
     "reasoning/thought": NO_THOUGHT,
@@ -129,14 +103,13 @@ class ReasoningRules(RuleFamily):
         kind, message = entry.kind, entry.payload.get("message")
         if entry.context and isinstance(message, str) and kind != "reasoning/cancel":
             return
-        about = {"sender": word(entry.sender), "id": word(entry.id)}
         if not entry.context and kind in _WITHOUT_CONTEXT:
-            self.report(_WITHOUT_CONTEXT[kind], entry, **about)
+            self.report(_WITHOUT_CONTEXT[kind], entry)
         elif kind == "reasoning/cancel" and not changes:
             known = self.context.ids.get(entry.context) is not None
-            self.report(CANCEL_NOTHING if known else CANCEL_UNKNOWN, entry, entry.context, **about)
+            self.report(CANCEL_NOTHING if known else CANCEL_UNKNOWN, entry, entry.context)
         if kind in _WITHOUT_MESSAGE and not isinstance(message, str):
-            self.report(_WITHOUT_MESSAGE[kind], entry, **about)
+            self.report(_WITHOUT_MESSAGE[kind], entry)
 
     def _on_change(self, change: ReasoningChange, entry: PlacedEntry) -> None:
         sequence, what = change.sequence, change.what
@@ -148,31 +121,26 @@ class ReasoningRules(RuleFamily):
         if what in ("concluded", "cancelled", "left", "forgotten"):
             self._open.pop(sequence.key, None)
             return
-        sender, about = word(entry.sender), word(sequence.id)
         if what == "began":
-            self.report(WITHOUT_START, entry, sequence.id, sender=sender, id=word(entry.id), about=about)
+            self.report(WITHOUT_START, entry, sequence.id)
         elif what == "stepped" and entry.kind == "reasoning/thought" and entry.sender == sequence.owner:
             if sequence.state == "cancelled":
                 self.report(
                     AFTER_CANCEL,
                     entry,
                     sequence.id,
-                    sender=sender,
-                    about=about,
                     by=word(sequence.by),
                     seconds=max(0.0, entry.t - (sequence.ended or entry.t)),
                 )
             elif sequence.state == "concluded":
-                self.report(AFTER_CONCLUSION, entry, sequence.id, sender=sender, about=about)
+                self.report(AFTER_CONCLUSION, entry, sequence.id)
         elif what == "claimed" and entry.kind == "reasoning/conclusion" and entry.sender != sequence.owner:
-            self.report(
-                FOREIGN_CONCLUSION, entry, sequence.id, sender=sender, about=about, owner=word(sequence.owner)
-            )
+            self.report(FOREIGN_CONCLUSION, entry, sequence.id, owner=word(sequence.owner))
         elif what == "claimed" and entry.kind == "reasoning/cancel":
             if sequence.state != "active":
-                self.report(LATE_CANCEL, entry, sequence.id, sender=sender, about=about)
+                self.report(LATE_CANCEL, entry, sequence.id)
             else:
-                self.report(CANCEL_NOTHING, entry, sequence.id, sender=sender, id=word(entry.id))
+                self.report(CANCEL_NOTHING, entry, sequence.id)
 
     def _report_unfinished_reasoning(self, mark: Mark) -> None:
-        self.report(UNFINISHED, mark, sender=word(mark.sender), id=word(mark.id))
+        self.report(UNFINISHED, mark)

@@ -6,18 +6,17 @@ Spec: §3.10, rulings R5, R10, R16.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.streams import StreamChange
 from mew_lab.log.diagnose.findings import (
     OF_OUR_GATEWAY,
-    OF_SPACES,
     Rule,
     RuleContext,
     RuleFamily,
     changes_of,
+    refused_mark,
     word,
 )
 from mew_lab.log.line import read_members
@@ -25,72 +24,56 @@ from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.space.events import Record
 
-__all__ = ["STREAM_RULES", "StreamRules"]
+__all__ = ["StreamRules"]
 
 MAX_STREAMS = 10_000
 
 AFTER_CLOSE = Rule(
     "frame-after-close",
     "error",
-    "P-3.10.4-3",
     "{sender} sent data to {about} after it was closed ({reason}); the gateway refused it",
+    "P-3.10.4-3",
     OF_OUR_GATEWAY,
 )
 NO_RIGHT = Rule(
     "frame-without-right",
     "warn",
-    "",
     "{sender} sent data to {about} without the right to write there; the gateway refused it",
-    OF_OUR_GATEWAY,
+    holds=OF_OUR_GATEWAY,
 )
 NO_STREAM = Rule(
     "frame-without-stream",
     "warn",
-    "",
     "{sender} sent data to {about}, which is no stream of this space",
-    OF_OUR_GATEWAY,
+    holds=OF_OUR_GATEWAY,
     needs_whole=True,
 )
 NO_DIRECTION = Rule(
     "stream-without-direction",
     "warn",
+    "{sender}'s request {id} for a stream {about}",
     "P-3.10.1-1",
-    "{sender}'s request {id} for a stream does not say its direction, upload or download",
-    OF_SPACES,
 )
 UNOPENED = Rule(
     "stream-not-opened",
     "warn",
-    "P-3.10.1-7",
     "{sender}'s request {id} for a stream was not answered by the gateway",
-    OF_SPACES,
+    "P-3.10.1-7",
 )
 OWN_OPEN = Rule(
     "foreign-stream-open",
     "warn",
-    "P-3.10.1-9",
     "{sender} announced the stream {about} itself; only the gateway opens streams",
-    OF_SPACES,
+    "P-3.10.1-9",
 )
 CLOSE_NOTHING = Rule(
     "close-without-stream",
     "warn",
-    "P-3.10.4-1",
     "{sender}'s close {id} names no open stream, or one of another owner; it closes nothing",
-    OF_SPACES,
+    "P-3.10.4-1",
 )
 CLOSE_UNKNOWN = CLOSE_NOTHING._replace(needs_whole=True)
-LEFT_OPEN = Rule(
-    "open-stream",
-    "note",
-    "",
-    "the stream {about} of {sender} was still open at the end of the log",
-    OF_SPACES,
-)
-
-STREAM_RULES: Final = (
-    *(AFTER_CLOSE, NO_RIGHT, NO_STREAM, NO_DIRECTION, UNOPENED, OWN_OPEN, CLOSE_NOTHING, LEFT_OPEN),
-)
+LEFT_OPEN = Rule("open-stream", "note", "the stream {about} of {sender} was still open at the end of the log")
 
 
 class StreamRules(RuleFamily):
@@ -110,21 +93,25 @@ class StreamRules(RuleFamily):
 
     def finish(self) -> None:
         for mark in self._requested.values():
-            self.report(UNOPENED, mark, sender=word(mark.sender), id=word(mark.id))
+            self.report(UNOPENED, mark)
         for id, mark in self._open.items():
             stream = self.context.ledger.streams.get(id)
             owner = stream.owner if stream is not None else mark.sender
             self.report(LEFT_OPEN, mark, about=word(id), sender=word(owner))
 
     def _on_request(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
-        if entry.payload.get("direction") not in ("upload", "download"):
-            self.report(NO_DIRECTION, entry, sender=word(entry.sender), id=word(entry.id))
+        direction = entry.payload.get("direction")
+        if direction not in ("upload", "download"):
+            about = "does not say its direction, upload or download"
+            if isinstance(direction, str):
+                about = f"has the direction {word(direction)}, which is neither upload nor download"
+            self.report(NO_DIRECTION, entry, about=about)
 
     def _on_open(self, entry: PlacedEntry, _: Sequence[LedgerChange]) -> None:
         if entry.sender not in GATEWAYS:
             id = entry.payload.get("stream_id")
             about = word(id) if isinstance(id, str) else "without an id"
-            self.report(OWN_OPEN, entry, sender=word(entry.sender), about=about)
+            self.report(OWN_OPEN, entry, about=about)
 
     def _on_close(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
         if (
@@ -132,7 +119,7 @@ class StreamRules(RuleFamily):
             and entry.sender not in GATEWAYS
         ):
             rule = CLOSE_NOTHING if self._knows(entry) else CLOSE_UNKNOWN
-            self.report(rule, entry, sender=word(entry.sender), id=word(entry.id))
+            self.report(rule, entry)
 
     def _knows(self, entry: PlacedEntry) -> bool:
         """Whether all that a close names is in the log."""
@@ -156,12 +143,10 @@ class StreamRules(RuleFamily):
             return
         id = (read_members(record.detail) or {}).get("stream_id")
         stream = self.context.ledger.streams.get(id)
-        sender = record.runtime_id or record.participant
-        mark = Mark(place, record.seq, record.now, "", sender, ())
-        about = {"sender": word(sender), "about": word(id if isinstance(id, str) else "")}
+        mark, about = refused_mark(record, place), word(id if isinstance(id, str) else "")
         if stream is None:
-            self.report(NO_STREAM, mark, **about)
+            self.report(NO_STREAM, mark, about=about)
         elif stream.state == "closed":
-            self.report(AFTER_CLOSE, mark, **about, reason=word(stream.reason))
+            self.report(AFTER_CLOSE, mark, about=about, reason=word(stream.reason))
         else:
-            self.report(NO_RIGHT, mark, **about)
+            self.report(NO_RIGHT, mark, about=about)

@@ -27,7 +27,7 @@ from mew_lab.protocol.intake import answer_fault, malformed, unknown_outcome
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
-__all__ = ["TAP_RULES", "TapRules"]
+__all__ = ["TapRules"]
 
 SLOW_START: Final = 10.0  # seconds; the shortest time after which a client in the field gives up
 NOTICE: Final = 5.0  # seconds within which the notice of a changed list may follow
@@ -39,73 +39,44 @@ MAX_TEXT: Final = 80  # characters of a line or an error in a sentence
 NO_MESSAGE = Rule(
     "line-without-message",
     "error",
-    "",
     "{sender} wrote a line to its {stream} that is no JSON-RPC message: {text}; {help}",
-    OF_TAPS,
+    holds=OF_TAPS,
 )
 MALFORMED = Rule(
-    "malformed-message",
-    "error",
-    "",
-    "{sender}'s message is no correct JSON-RPC: {why}",
-    OF_TAPS,
+    "malformed-message", "error", "{sender}'s message is no correct JSON-RPC: {why}", holds=OF_TAPS
 )
-EARLY = Rule(
-    "request-before-initialized",
-    "error",
-    "",
-    "{sender} asked for {call} before {event}",
-    OF_TAPS,
-)
+EARLY = Rule("request-before-initialized", "error", "{sender} asked for {call} before {event}", holds=OF_TAPS)
 ID_TWICE = Rule(
     "request-id-twice",
     "error",
-    "",
     "{sender}'s {call} has an id that its {first} had before in this session",
-    OF_TAPS,
+    holds=OF_TAPS,
 )
 NO_ID = Rule(
     "request-without-id",
     "error",
-    "",
     "{sender} asked for {call} with the id null, so no answer can name it",
-    OF_TAPS,
+    holds=OF_TAPS,
 )
 NO_REQUEST = Rule(
     "answer-without-request",
     "error",
-    "",
     "{sender} answered {id}, and {other} has sent no request with this id",
-    OF_TAPS,
+    holds=OF_TAPS,
     needs_whole=True,
 )
 ANSWERED_TWICE = Rule(
-    "answer-repeated",
-    "error",
-    "",
-    "{sender} answered {call} of {other} more than once",
-    OF_TAPS,
+    "answer-repeated", "error", "{sender} answered {call} of {other} more than once", holds=OF_TAPS
 )
 NOT_READ = Rule(
-    "message-not-read",
-    "warn",
-    "",
-    "{sender} could not read a message of {other}: {error}",
-    OF_TAPS,
+    "message-not-read", "warn", "{sender} could not read a message of {other}: {error}", holds=OF_TAPS
 )
-ERROR = Rule(
-    "error-answer",
-    "note",
-    "",
-    "{sender} answered {call} with an error: {error}",
-    OF_TAPS,
-)
+ERROR = Rule("error-answer", "note", "{sender} answered {call} with an error: {error}", holds=OF_TAPS)
 NO_ANSWER = Rule(
     "request-without-answer",
     "warn",
-    "",
     "{sender}'s {call} was not answered by the end of the log, {seconds:.1f} s later",
-    OF_TAPS,
+    holds=OF_TAPS,
 )
 # A server over HTTP may have answered with a status alone, such as 401.
 NO_ANSWER_SHOWN = NO_ANSWER._replace(
@@ -114,22 +85,16 @@ NO_ANSWER_SHOWN = NO_ANSWER._replace(
 SLOW = Rule(
     "slow-start",
     "warn",
-    "",
     "{sender} answered {call} {seconds:.1f} s after it was asked; some clients give up after {limit:.0f} s",
-    OF_TAPS,
+    holds=OF_TAPS,
 )
 CHANGED = Rule(
     "list-changed-without-notice",
     "warn",
-    "",
     "{sender}'s {list} differs from the one before ({difference}), and no {notice} told {other}",
-    OF_TAPS,
+    holds=OF_TAPS,
 )
 
-TAP_RULES: Final = (
-    *(NO_MESSAGE, MALFORMED, EARLY, ID_TWICE, NO_ID, NO_REQUEST, ANSWERED_TWICE, NOT_READ, ERROR, NO_ANSWER),
-    *(SLOW, CHANGED),
-)
 
 _MODERN: Final = "io.modelcontextprotocol/protocolVersion"
 """The member of `_meta` of requests of the revisions without `initialize`."""
@@ -238,7 +203,6 @@ class TapRules(RuleFamily):
         self.report(
             NO_MESSAGE,
             entry,
-            sender=word(entry.sender),
             stream="stdout" if server else "server's stdin",
             text=one_line(text, MAX_TEXT) or "no text",
             help="what is no message belongs on stderr" if server else "a server may stop reading there",
@@ -258,7 +222,7 @@ class TapRules(RuleFamily):
             return
         call = _name_call(entry)
         if key is None:
-            self.report(NO_ID, entry, sender=word(entry.sender), call=call)
+            self.report(NO_ID, entry, call=call)
             return
         if _over_stdio(entry):
             self._judge_order(entry, method, call)
@@ -300,7 +264,7 @@ class TapRules(RuleFamily):
         result = entry.payload.get("result")
         error = _error_of(entry)
         if error and not answer_fault(entry.payload) and not unknown_outcome(entry.payload):  # else told so
-            self.report(ERROR, entry, asked.mark.id, sender=word(entry.sender), call=asked.call, error=error)
+            self.report(ERROR, entry, asked.mark.id, call=asked.call, error=error)
         if not asked.over_stdio:
             return
         self._follow_start(entry, asked, failed=bool(error))
@@ -337,13 +301,13 @@ class TapRules(RuleFamily):
             return
         if entry.sender == "server":
             event = _EVENTS["answered"]
-        self.report(EARLY, entry, sender=word(entry.sender), call=call, event=event)
+        self.report(EARLY, entry, call=call, event=event)
 
     def _judge_id(self, entry: PlacedEntry, key: Any, call: str) -> None:
         """Judges the JSON-RPC id of a request. Which of two requests with one id is answered cannot be known."""
         first, envelope = self._ids[entry.sender].setdefault(key, (call, entry.id))
         if envelope != entry.id:
-            self.report(ID_TWICE, entry, envelope, sender=word(entry.sender), call=call, first=first)
+            self.report(ID_TWICE, entry, envelope, call=call, first=first)
             self._answered[entry.sender][key] = ""
             self._waiting.pop(envelope, None)
 
@@ -352,22 +316,20 @@ class TapRules(RuleFamily):
             self._phase = "new" if failed else "answered"
         seconds = entry.t - asked.t
         if asked.method in _STARTS and seconds >= SLOW_START:
-            about = {"sender": word(entry.sender), "call": asked.call}
-            self.report(SLOW, entry, asked.mark.id, **about, seconds=seconds, limit=SLOW_START)
+            self.report(SLOW, entry, asked.mark.id, call=asked.call, seconds=seconds, limit=SLOW_START)
 
     def _judge_unasked_answer(self, entry: PlacedEntry, key: Any) -> None:
         """Judges an answer that names no open request."""
         if not _over_stdio(entry):
             return
-        sender, other = word(entry.sender), _OTHER[entry.sender]
-        about = {"sender": sender, "other": other}
+        other = _OTHER[entry.sender]
         if key is None and "error" in entry.payload:
-            self.report(NOT_READ, entry, **about, error=_error_of(entry))
+            self.report(NOT_READ, entry, other=other, error=_error_of(entry))
         elif (call := self._answered[other].get(key)) is not None:
             if call:
-                self.report(ANSWERED_TWICE, entry, **about, call=call)
+                self.report(ANSWERED_TWICE, entry, other=other, call=call)
         elif other not in self._gaps:  # else the request may be what is not known
-            self.report(NO_REQUEST, entry, **about, id=_name_id(entry.payload.get("id")))
+            self.report(NO_REQUEST, entry, other=other, id=_name_id(entry.payload.get("id")))
 
     def _take_page(self, entry: PlacedEntry, asked: _Asked, result: Mapping[str, Any]) -> None:
         """Takes a page of a list; compares the list with the one before when it is whole."""
@@ -394,7 +356,7 @@ class TapRules(RuleFamily):
             self._lists[asked.method] = whole
             told = before is None or self._notices[notice] > before.notices
             if before is not None and not told and (difference := _compare(before.entries, whole.entries)):
-                words = {"sender": word(entry.sender), "other": _OTHER[entry.sender], "list": asked.method}
+                words = {"other": _OTHER[entry.sender], "list": asked.method}
                 words |= {"difference": difference, "notice": notice}
                 self._suspicions.setdefault(asked.method, _Suspicion(entry.mark, entry.t, words))
 
@@ -411,12 +373,12 @@ class TapRules(RuleFamily):
 
     def _report_malformed_message(self, entry: PlacedEntry) -> None:
         why = malformed(entry) or "its members have other types than those of JSON-RPC"
-        self.report(MALFORMED, entry, sender=word(entry.sender), why=one_line(why, MAX_TEXT))
+        self.report(MALFORMED, entry, why=one_line(why, MAX_TEXT))
 
     def _report_unanswered_request(self, asked: _Asked) -> None:
         rule = NO_ANSWER if asked.over_stdio else NO_ANSWER_SHOWN
         seconds = max(0.0, self.context.now().timestamp() - asked.t)
-        self.report(rule, asked.mark, sender=word(asked.mark.sender), call=asked.call, seconds=seconds)
+        self.report(rule, asked.mark, call=asked.call, seconds=seconds)
 
 
 def _is_tapped(entry: PlacedEntry) -> bool:

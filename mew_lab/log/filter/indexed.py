@@ -103,8 +103,9 @@ class _Selection:
         return facts
 
     def select(self, tree: FilterTree, events: bool) -> Rows:
-        names = ("place", "file", "start", "length", "body", "size", "message")
-        spans = self._index.columns(names)
+        spans = self._index.fetch(
+            "SELECT place, file, start, length, body, size, message FROM lines ORDER BY place"
+        )
         self._places: Rows = spans["place"]
         self._spans = spans
         message = np.asarray(spans["message"], dtype=bool)

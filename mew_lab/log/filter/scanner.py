@@ -118,7 +118,10 @@ class _Scanner:
                 yield from self._term()
         if self._open:
             at = self._open[-1]
-            raise fault(text, at, at + 1, "This parenthesis is not closed: add ).")
+            raise self._fault(at, at + 1, "This parenthesis is not closed: add ).")
+
+    def _fault(self, start: int, end: int, problem: str) -> FilterError:
+        return fault(self._text, start, end, problem)
 
     def _skip(self) -> int:
         match = _SPACE.match(self._text, self._at)
@@ -128,24 +131,19 @@ class _Scanner:
     def _count(self, start: int, end: int) -> None:
         self._terms += 1
         if self._terms > MAX_TERMS:
-            raise fault(self._text, start, end, f"A filter has at most {MAX_TERMS} words and values.")
+            raise self._fault(start, end, f"A filter has at most {MAX_TERMS} words and values.")
 
     def _parenthesis(self, start: int, char: str) -> FilterToken:
         if char == "(":
             self._open.append(start)
             if len(self._open) > MAX_DEPTH:
-                raise fault(
-                    self._text,
-                    start,
-                    start + 1,
-                    f"A filter has at most {MAX_DEPTH} parentheses in each other.",
+                raise self._fault(
+                    start, start + 1, f"A filter has at most {MAX_DEPTH} parentheses in each other."
                 )
         elif self._open:
             self._open.pop()
         else:
-            raise fault(
-                self._text, start, start + 1, "This parenthesis closes nothing: leave it out, or add (."
-            )
+            raise self._fault(start, start + 1, "This parenthesis closes nothing: leave it out, or add (.")
         self._at += 1
         return FilterToken("OPEN" if char == "(" else "CLOSE", char, start, self._at)
 
@@ -153,7 +151,7 @@ class _Scanner:
         start = self._at
         match = _STRING.match(self._text, start)
         if match is None:
-            raise fault(self._text, start, start + 1, 'A quotation mark is not closed: add ".')
+            raise self._fault(start, start + 1, 'A quotation mark is not closed: add ".')
         self._at = match.end()
         self._count(start, self._at)
         return FilterToken("STRING", match[1], start, self._at)
@@ -183,8 +181,7 @@ class _Scanner:
             meant = f">= 10 and {match[0]} <= 20"
         if word is not None and meant is not None:
             said = f"{match[0]} {word[0]}"
-            raise fault(
-                self._text,
+            raise self._fault(
                 word.start(),
                 word.end(),
                 f'{word[0]} is no operator; did you mean {meant}? To search for the words, write "{said}".',
@@ -246,25 +243,23 @@ class _Scanner:
         yield self._value(after)
         at = self._at
         if self._text[at : at + 1] == ",":
-            raise fault(
-                self._text, at, at + 1, "A comma stands in a list alone: write from in (agent, helper)."
-            )
+            raise self._fault(at, at + 1, "A comma stands in a list alone: write from in (agent, helper).")
 
     def _check_field(self, name: str, start: int) -> None:
         if name in FIELDS or (_root(name) == "payload"):
             if len(re.findall(_STEP, name, re.DOTALL)) > MAX_STEPS:
-                raise fault(self._text, start, self._at, f"A path has at most {MAX_STEPS} steps.")
+                raise self._fault(start, self._at, f"A path has at most {MAX_STEPS} steps.")
             return
         if name.startswith("payload."):
             return
         near = nearest_field(name)
         hint = f"; did you mean {near}?" if near else f". Fields are {', '.join(FIELDS)}."
-        raise fault(self._text, start, start + len(name), f"There is no field {visible(name[:60])}{hint}")
+        raise self._fault(start, start + len(name), f"There is no field {visible(name[:60])}{hint}")
 
     def _check_operator(self, operator: str, at: int) -> None:
         meant = {"=": "==", "!": "!="}.get(operator)
         if meant:
-            raise fault(self._text, at, at + 1, f"{operator} is no operator; did you mean {meant}?")
+            raise self._fault(at, at + 1, f"{operator} is no operator; did you mean {meant}?")
 
     def _list(self) -> Iterator[FilterToken]:
         text = self._text
@@ -275,14 +270,14 @@ class _Scanner:
             at = self._skip()
             char = text[at : at + 1]
             if not char:
-                raise fault(text, opened, opened + 1, "This parenthesis is not closed: add ).")
+                raise self._fault(opened, opened + 1, "This parenthesis is not closed: add ).")
             if char == "," or char == ")":
                 self._at += 1
                 yield FilterToken("COMMA" if char == "," else "CLOSE", char, at, self._at)
                 if char == ")":
                     return
             elif char == "(":
-                raise fault(text, at, at + 1, "A list of values has no parentheses in it.")
+                raise self._fault(at, at + 1, "A list of values has no parentheses in it.")
             else:
                 yield self._value("in (")
 
@@ -292,11 +287,8 @@ class _Scanner:
             return self._string()
         match = _BARE.match(self._text, at)
         if match is None:
-            raise fault(
-                self._text,
-                at,
-                at + 1,
-                f'A value is missing after {after}: write a word, a number or "a text".',
+            raise self._fault(
+                at, at + 1, f'A value is missing after {after}: write a word, a number or "a text".'
             )
         self._at = match.end()
         self._count(at, self._at)
@@ -313,25 +305,23 @@ class _Scanner:
             yield self._quick(quick[1], start)
             at = self._at
             if text[at : at + 1] in ("", " ", "\t", "\r", "\n", ")", "("):
-                raise fault(text, start, at, f"{quick[0]} needs a word after it.")
+                raise self._fault(start, at, f"{quick[0]} needs a word after it.")
             yield self._string() if text[at] == '"' else self._rest(at)
             return
         if operator := _OPERATOR.match(word):
-            raise fault(
-                text,
+            raise self._fault(
                 start,
                 start + operator.end(),
                 f"{operator[0]} needs a field before it, such as kind == chat; to search for it, put it in quotes.",
             )
         if meant := _FOREIGN_JOINS.get(word):
-            raise fault(
-                text,
+            raise self._fault(
                 start,
                 match.end(),
                 f"{word} joins no conditions; did you mean {meant}? To search for it, put it in quotes.",
             )
         if word.strip("-") == "":
-            raise fault(text, start, match.end(), f"{word} needs a word after it.")
+            raise self._fault(start, match.end(), f"{word} needs a word after it.")
         self._at = match.end()
         join = _JOINS.get(word) or (_JOINS.get(word.lower()) if word.isupper() else None)
         if join is None:
@@ -351,7 +341,7 @@ class _Scanner:
             else:
                 meant = f" Did you mean {near}:?" if near else f" Those are {known}."
                 problem = f"There is no field {name}:.{meant} To search for the text, put it in quotes."
-            raise fault(self._text, start, start + len(name) + 1, problem)
+            raise self._fault(start, start + len(name) + 1, problem)
         return FilterToken("QUICK", lower, start, self._at)
 
     def _rest(self, at: int) -> FilterToken:

@@ -12,7 +12,7 @@ from mew_lab.protocol.payloads.payload import Payload
 __all__ = ["Chat", "ChatAcknowledge", "ChatCancel"]
 
 
-class Chat(Payload):
+class Chat(Payload, kind="chat"):
     """A chat message. An absent `format` means plain: it must not be rendered as Markdown.
 
     Spec: §3.4.
@@ -22,7 +22,7 @@ class Chat(Payload):
     format: Literal["plain", "markdown"] = "plain"
 
 
-class ChatAcknowledge(Payload):
+class ChatAcknowledge(Payload, kind="chat/acknowledge"):
     """Acknowledges a chat message. `status` is `received`, `read` or a code of the deployment.
 
     Spec: §3.4.1.
@@ -31,7 +31,7 @@ class ChatAcknowledge(Payload):
     status: str | None = None
 
 
-class ChatCancel(Payload):
+class ChatCancel(Payload, kind="chat/cancel"):
     """Cancels a chat message, which needs no attention; `reason` such as `handled_elsewhere`, `duplicate`,
     `timeout`.
 

@@ -29,7 +29,7 @@ __all__ = [
 Seconds = Annotated[int, Field(gt=0)] | Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class ParticipantPause(Payload):
+class ParticipantPause(Payload, kind="participant/pause"):
     """Pauses its addressees. Without `timeout_seconds`, until a resume; else finite and above 0.
 
     Spec: §3.9.1.
@@ -39,14 +39,14 @@ class ParticipantPause(Payload):
     timeout_seconds: Seconds | None = None
 
 
-class ParticipantResume(Payload):
+class ParticipantResume(Payload, kind="participant/resume"):
     """Ends a pause.
 
     Spec: §3.9.2.
     """
 
 
-class ParticipantRequestStatus(Payload):
+class ParticipantRequestStatus(Payload, kind="participant/request-status"):
     """Requests a status; `fields` limits the metrics.
 
     Spec: §3.9.3.
@@ -55,7 +55,7 @@ class ParticipantRequestStatus(Payload):
     fields: list[str] | None = None
 
 
-class ParticipantStatus(Payload):
+class ParticipantStatus(Payload, kind="participant/status"):
     """Telemetry. `messages_in_context` counts the envelopes kept for the active context; more metrics are
     allowed.
 
@@ -69,7 +69,7 @@ class ParticipantStatus(Payload):
     status: str | None = None
 
 
-class ParticipantForget(Payload):
+class ParticipantForget(Payload, kind="participant/forget"):
     """Drops context from one end. `entries` counts messages, or tokens where the participant counts tokens.
 
     Spec: §3.9.5.
@@ -79,7 +79,7 @@ class ParticipantForget(Payload):
     entries: int | None = None
 
 
-class ParticipantCompact(Payload):
+class ParticipantCompact(Payload, kind="participant/compact"):
     """Frees some working memory, down to `target_tokens` if that is supported.
 
     Spec: §3.9.6.
@@ -89,7 +89,7 @@ class ParticipantCompact(Payload):
     target_tokens: int | None = None
 
 
-class ParticipantCompactDone(Payload):
+class ParticipantCompactDone(Payload, kind="participant/compact-done"):
     """Reports that a compaction is done, or was skipped.
 
     Spec: §3.9.7.
@@ -102,21 +102,21 @@ class ParticipantCompactDone(Payload):
     reason: str | None = None
 
 
-class ParticipantClear(Payload):
+class ParticipantClear(Payload, kind="participant/clear"):
     """Erases the whole context, scratchpads and working memories.
 
     Spec: §3.9.8.
     """
 
 
-class ParticipantRestart(Payload):
+class ParticipantRestart(Payload, kind="participant/restart"):
     """Restores the baseline.
 
     Spec: §3.9.9.
     """
 
 
-class ParticipantShutdown(Payload):
+class ParticipantShutdown(Payload, kind="participant/shutdown"):
     """Ends all activity without a restart.
 
     Spec: §3.9.10.

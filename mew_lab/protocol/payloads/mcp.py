@@ -8,6 +8,7 @@ Spec: §3.1 – §3.3.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import Field
@@ -24,25 +25,25 @@ __all__ = [
     "McpWithdraw",
 ]
 
-REASON_CODES: Final = (
-    "disagree",
-    "inappropriate",
-    "unsafe",
-    "busy",
-    "incapable",
-    "policy",
-    "duplicate",
-    "invalid",
-    "timeout",
-    "resource_limit",
-    "no_longer_needed",
-    "other",
-)
-"""The suggested reasons of a withdraw or reject. Any other string is as valid and is shown as it is. Spec:
-§3.3.3."""
+REASON_CODES: Final[Mapping[str, str]] = {
+    "disagree": "does not agree with the action",
+    "inappropriate": "not suitable here",
+    "unsafe": "could cause harm",
+    "busy": "handling other work",
+    "incapable": "tools or access are missing",
+    "policy": "against a policy",
+    "duplicate": "already being handled",
+    "invalid": "malformed or impossible",
+    "timeout": "too old",
+    "resource_limit": "would exceed a limit",
+    "no_longer_needed": "not needed any more",
+    "other": "another reason",
+}
+"""The suggested reasons of a withdraw or reject, each with its meaning for the proposer. Any other string is as valid
+and is shown as it is. Spec: §3.3.3."""
 
 
-class McpRequest(Payload):
+class McpRequest(Payload, kind="mcp/request"):
     """A JSON-RPC request, or a notification when it has no `id`.
 
     Spec: §3.1.1.
@@ -62,7 +63,7 @@ class McpError(Payload):
     data: Any = None
 
 
-class McpResponse(Payload):
+class McpResponse(Payload, kind="mcp/response"):
     """A JSON-RPC response: `result`, or `error`.
 
     `id` repeats the request's JSON-RPC id; the request's envelope stands in `correlation_id`.
@@ -76,7 +77,7 @@ class McpResponse(Payload):
     id: str | int | None = None
 
 
-class McpProposal(Payload):
+class McpProposal(Payload, kind="mcp/proposal"):
     """The request that its sender may not send: the same structure, `jsonrpc` and `id` usually absent.
 
     Spec: §3.2.
@@ -88,7 +89,7 @@ class McpProposal(Payload):
     id: str | int | None = None
 
 
-class McpWithdraw(Payload):
+class McpWithdraw(Payload, kind="mcp/withdraw"):
     """Withdraws an own proposal. `reason` is one of REASON_CODES or any other text.
 
     Spec: §3.3.1.
@@ -97,7 +98,7 @@ class McpWithdraw(Payload):
     reason: str | None = Field(default=None, examples=list(REASON_CODES))
 
 
-class McpReject(Payload):
+class McpReject(Payload, kind="mcp/reject"):
     """Rejects a proposal. `reason` is one of REASON_CODES or any other text.
 
     Spec: §3.3.2.

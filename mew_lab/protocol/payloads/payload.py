@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-__all__ = ["CapabilityPattern", "Payload"]
+__all__ = ["KIND_OF", "CapabilityPattern", "Payload"]
 
 CapabilityPattern = dict[str, Any]
 """A capability as JSON; `mew_lab.protocol.permit.Capability` is the compiled one."""
+
+KIND_OF: Final[dict[type[Payload], str]] = {}
+"""The kind that each loaded model describes."""
 
 
 class Payload(BaseModel):
     """A payload that follows the specification, with all further members.
 
     Nothing is converted: a number sent as text is a fault. `model_dump(exclude_unset=True)` returns the members as they
-    were read. Names are those of the wire.
+    were read. Names are those of the wire. A model of the payload of a whole message names its `kind`.
 
     Spec: §3 (payload).
     """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    def __init_subclass__(cls, *, kind: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if kind:
+            KIND_OF[cls] = kind
 
     @classmethod
     def read(cls, members: Mapping[str, Any]) -> Self:

@@ -10,7 +10,7 @@ from mew_lab.protocol.payloads.payload import Payload
 __all__ = ["ReasoningCancel", "ReasoningConclusion", "ReasoningStart", "ReasoningThought"]
 
 
-class ReasoningStart(Payload):
+class ReasoningStart(Payload, kind="reasoning/start"):
     """Begins a sequence; the envelope's id is its context.
 
     Spec: §3.5.2.
@@ -19,7 +19,7 @@ class ReasoningStart(Payload):
     message: str
 
 
-class ReasoningThought(Payload):
+class ReasoningThought(Payload, kind="reasoning/thought"):
     """A step of the reasoning, which needs no answer.
 
     Spec: §3.5.3.
@@ -28,7 +28,7 @@ class ReasoningThought(Payload):
     message: str
 
 
-class ReasoningConclusion(Payload):
+class ReasoningConclusion(Payload, kind="reasoning/conclusion"):
     """Ends the sequence with a result.
 
     Spec: §3.5.4.
@@ -37,7 +37,7 @@ class ReasoningConclusion(Payload):
     message: str
 
 
-class ReasoningCancel(Payload):
+class ReasoningCancel(Payload, kind="reasoning/cancel"):
     """Ends the sequence without a result; `reason` such as `timeout`, `superseded`, `error`.
 
     Spec: §3.5.5.

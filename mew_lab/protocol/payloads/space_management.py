@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-class CapabilityGrant(Payload):
+class CapabilityGrant(Payload, kind="capability/grant"):
     """Grants capabilities to `recipient`. The envelope's id is the `grant_id`.
 
     Spec: §3.6.1.
@@ -32,7 +32,7 @@ class CapabilityGrant(Payload):
     reason: str | None = None
 
 
-class CapabilityRevoke(Payload):
+class CapabilityRevoke(Payload, kind="capability/revoke"):
     """Revokes from `recipient` one grant by its `grant_id`, or every capability that patterns match.
 
     Spec: §3.6.2.
@@ -50,7 +50,7 @@ class CapabilityRevoke(Payload):
         return self
 
 
-class CapabilityGrantAck(Payload):
+class CapabilityGrantAck(Payload, kind="capability/grant-ack"):
     """The recipient's acknowledgement of a grant; `status` such as `accepted`.
 
     Spec: §3.6.3.
@@ -59,7 +59,7 @@ class CapabilityGrantAck(Payload):
     status: str | None = None
 
 
-class SpaceInvite(Payload):
+class SpaceInvite(Payload, kind="space/invite"):
     """Invites a new participant. `email` is for the gateway alone.
 
     Spec: §3.6.5.
@@ -71,7 +71,7 @@ class SpaceInvite(Payload):
     reason: str | None = None
 
 
-class SpaceInviteAck(Payload):
+class SpaceInviteAck(Payload, kind="space/invite-ack"):
     """The gateway's answer, to the inviter alone. `token` is a secret and is not in the `repr`.
 
     Spec: §3.6.6.
@@ -83,7 +83,7 @@ class SpaceInviteAck(Payload):
     connection_url: str | None = None
 
 
-class SpaceKick(Payload):
+class SpaceKick(Payload, kind="space/kick"):
     """Removes a participant from the space.
 
     Spec: §3.6.7.

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class StreamRequest(Payload):
+class StreamRequest(Payload, kind="stream/request"):
     """Requests a stream. Without `target`, or with an empty one, everybody gets the frames. Custom fields are
     kept.
 
@@ -40,7 +40,7 @@ class StreamRequest(Payload):
     metadata: dict[str, Any] | None = None
 
 
-class StreamOpen(Payload):
+class StreamOpen(Payload, kind="stream/open"):
     """Announces an open stream under `stream_id`.
 
     Spec: §3.10.2.
@@ -53,7 +53,7 @@ class StreamOpen(Payload):
     target: list[str] | None = None
 
 
-class StreamClose(Payload):
+class StreamClose(Payload, kind="stream/close"):
     """Closes a stream; `reason` such as `complete`, `cancelled`, `timeout`.
 
     Without `stream_id` the stream is the one whose request or open stands in `correlation_id`.
@@ -65,7 +65,7 @@ class StreamClose(Payload):
     reason: str | None = None
 
 
-class StreamGrantWrite(Payload):
+class StreamGrantWrite(Payload, kind="stream/grant-write"):
     """The owner grants write access to `participant_id`.
 
     Spec: §3.10.5.
@@ -76,7 +76,7 @@ class StreamGrantWrite(Payload):
     reason: str | None = None
 
 
-class StreamRevokeWrite(Payload):
+class StreamRevokeWrite(Payload, kind="stream/revoke-write"):
     """The owner revokes the write access of `participant_id`.
 
     Spec: §3.10.6.
@@ -87,7 +87,7 @@ class StreamRevokeWrite(Payload):
     reason: str | None = None
 
 
-class StreamTransferOwnership(Payload):
+class StreamTransferOwnership(Payload, kind="stream/transfer-ownership"):
     """The owner transfers the stream to `new_owner`.
 
     Spec: §3.10.7.
@@ -98,7 +98,7 @@ class StreamTransferOwnership(Payload):
     reason: str | None = None
 
 
-class StreamWriteGranted(Payload):
+class StreamWriteGranted(Payload, kind="stream/write-granted"):
     """The gateway announces a grant of write access.
 
     Spec: §3.10.5.
@@ -109,7 +109,7 @@ class StreamWriteGranted(Payload):
     authorized_writers: list[str] | None = None
 
 
-class StreamWriteRevoked(Payload):
+class StreamWriteRevoked(Payload, kind="stream/write-revoked"):
     """The gateway announces a revoke of write access.
 
     Spec: §3.10.6.
@@ -120,7 +120,7 @@ class StreamWriteRevoked(Payload):
     authorized_writers: list[str] | None = None
 
 
-class StreamOwnershipTransferred(Payload):
+class StreamOwnershipTransferred(Payload, kind="stream/ownership-transferred"):
     """The gateway announces a new owner of a stream.
 
     Spec: §3.10.7.

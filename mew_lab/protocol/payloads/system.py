@@ -46,7 +46,7 @@ class ActiveStream(Payload):
         return tuple(dict.fromkeys((self.owner, *(self.authorized_writers or ()))))
 
 
-class SystemPresence(Payload):
+class SystemPresence(Payload, kind="system/presence"):
     """Announces a join or leave. `event` is `join` or `leave`; receivers ignore others, such as `invited`.
 
     Spec: §3.7.
@@ -56,7 +56,7 @@ class SystemPresence(Payload):
     participant: ParticipantInfo
 
 
-class SystemWelcome(Payload):
+class SystemWelcome(Payload, kind="system/welcome"):
     """The receiver's own id and capabilities, the other participants, and the open streams. The capabilities in it
     count.
 
@@ -68,7 +68,7 @@ class SystemWelcome(Payload):
     active_streams: list[ActiveStream] | None = None
 
 
-class SystemError(Payload):
+class SystemError(Payload, kind="system/error"):
     """A refusal, to the sender of its cause alone. A capability violation also has `attempted_kind` and
     `your_capabilities`.
 

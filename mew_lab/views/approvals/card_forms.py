@@ -17,6 +17,7 @@ from mew_lab.lab.decisions.cards import LONG_NAME, Click, lines_of
 from mew_lab.lab.decisions.edits import EditField, EditReview
 from mew_lab.lab.decisions.grant_preview import LIMITS, Allowed, GrantOffer, GrantOffers
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.decisions.risks import rank_warnings
 from mew_lab.lab.listing import Note
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import middle, visible
@@ -148,7 +149,7 @@ def _pack_review(review: EditReview) -> dict[str, Any]:
         "digest": review.digest,
         "short": short(review.digest),
         "lines": lines,
-        "warnings": place_warnings(review.warnings, review.arguments),
+        "warnings": place_warnings(rank_warnings(review.warnings), review.arguments),
     }
 
 

@@ -2,20 +2,32 @@
 // and an approval carries the digest of that content. The button of a face arms when it stood still and in sight, all folded
 // values were opened, all of the content was in sight, and the kernel has confirmed since when.
 
+import { hostWords } from "../ui/adapter.js";
 import { copyButton } from "../ui/copy.js";
-import { activeOf, doer, holdsFocus, make, write } from "../ui/elements.js";
+import {
+  ARMING,
+  activeOf,
+  doer,
+  holdsFocus,
+  isOff,
+  make,
+  onEscape,
+  sureDoer,
+  turnOff,
+  write,
+} from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
 import { openIn } from "../ui/links.js";
-import { menuButton, openMenu } from "../ui/menu.js";
+import { menuButton } from "../ui/menu.js";
 import { capitalize, clockHover, clockTime, countOf, groupDigits, shorten } from "../ui/text.js";
 import { foundOut } from "./found_out.js";
 import { markRange, partOf, readerOf } from "./reading.js";
 
-const ARMING = 500;
 const SHORT = 40;
 const ALL_THE_SAME = "Approve all the same";
+const UNSAID = "disagree"; // the reason of a rejection without words
 const SIGNS = {
-  fulfilled: "✓",
+  fulfilled: "◌",
   rejected: "✕",
   withdrawn: "–",
   done: "✓",
@@ -27,7 +39,7 @@ const SIGNS = {
 /**
  * An argument as a row, from `argument` of model.py. `folded` is the size of a value whose text is only its beginning, `last`
  * the comparison with the last call, and `how` that of an edit with the proposal.
- * @typedef {{ pointer: string, name: string, text: string, key: string, routine: boolean, what?: string, folded?: string, last?: [how: string, value: string], how?: string }} Argument
+ * @typedef {{ pointer: string, name: string, text: string, key: string, routine: boolean, what?: string, folded?: string, inside?: string, last?: [how: string, value: string], how?: string }} Argument
  */
 /**
  * A card as the kernel gives it, from `card_data` of model.py.
@@ -44,12 +56,15 @@ const SIGNS = {
  * @property {string} tool
  * @property {Argument[]} arguments
  * @property {string[]} gone arguments of the last call that this one does not have
+ * @property {number} unmet how many requests for it were refused for lack of a quorum; each makes a new card
  * @property {string} shape equal for similar calls
  * @property {any[]} warnings
  * @property {string} refusal
  * @property {string[]} notices sentences about the card as a whole, which change while it is open
+ * @property {string} review who else looks at it and who said yes, while it is open
  * @property {boolean} cancelled whether its client has cancelled it, so that it cannot be approved now
  * @property {string} rejected who rejected it, while it is not withdrawn and was read; then a second press approves it, also where it is decided
+ * @property {{ path: string, why: string } | null} [file] the file that the call would write, and why its old content is not known
  * @property {string} why
  * @property {number} since
  * @property {string} state "reading", "open", "deciding", or what was decided
@@ -128,7 +143,6 @@ export function titleFolds(data, face) {
   const text = make("div", { class: "mew-text mew-code", hidden: true });
   face.closed.add("proposer");
   const open = make("button", {
-    type: "button",
     class: "mew-open",
     text: `Expand the proposer's name (${groupDigits(data.from.length)} characters) to approve`,
     onclick: () => {
@@ -138,16 +152,6 @@ export function titleFolds(data, face) {
     },
   });
   return [make("div", { class: "mew-fold" }, text, open)];
-}
-
-// aria-disabled rather than disabled: a focused button must not lose the focus for half a second.
-function toggle(button, off) {
-  const value = off ? "true" : "false";
-  if (button.getAttribute("aria-disabled") !== value) button.setAttribute("aria-disabled", value);
-}
-
-export function isOff(button) {
-  return button.getAttribute("aria-disabled") === "true";
 }
 
 function place(node) {
@@ -184,19 +188,23 @@ function routineName(argument) {
 
 function routineFold(routine, names) {
   if (!names.length) return [];
-  const says = `Also sent: ${names.join(", ")}`;
-  const open = make("button", {
-    type: "button",
-    class: "mew-routine",
+  return [foldButton(`Also sent: ${names.join(", ")}`, () => !(routine.hidden = !routine.hidden))];
+}
+
+// A button that shows or hides something: `turn()` does it, and returns whether it is shown now.
+/** @type {(text: string, turn: () => boolean, more?: string) => HTMLButtonElement} */
+export function foldButton(text, turn, more = "") {
+  const button = make("button", {
+    class: `mew-routine ${more}`.trim(),
     "aria-expanded": "false",
-    text: `${says} ▸`,
+    text: `${text} ▸`,
     onclick: () => {
-      routine.hidden = !routine.hidden;
-      open.setAttribute("aria-expanded", String(!routine.hidden));
-      write(open, `${says} ${routine.hidden ? "▸" : "▾"}`);
+      const on = turn();
+      button.setAttribute("aria-expanded", String(on));
+      write(button, `${text} ${on ? "▾" : "▸"}`);
     },
   });
-  return [open];
+  return button;
 }
 
 // The reason why the button is not armed yet; it describes the button for screen readers.
@@ -260,9 +268,9 @@ function describeUnseen(face) {
 
 function describeClosed(face) {
   const names = [...face.closed].map((index) => face.cells.get(index)?.name).filter(Boolean);
-  const name = names[0] ?? "what is cut",
+  const what = names.length ? `“${shorten(names[0], 24)}”` : "what is cut",
     more = face.closed.size + (face.card.top?.closed.size ?? 0) - 1;
-  return `Expand “${shorten(name, 24)}”${more > 0 ? ` and ${more} more` : ""} to approve`;
+  return `Expand ${what}${more > 0 ? ` and ${more} more` : ""} to approve`;
 }
 
 // The place of the approving button, and whether it is in sight.
@@ -286,16 +294,14 @@ export function arm(face, { here, seen } = locateButton(face)) {
     left = Math.max(still_, (base.ready ?? 0) - now);
   let hint = "",
     still = "";
-  if (card.desk?.isOff()) hint = "The kernel does not answer";
+  if (card.desk?.isOff()) hint = hostWords.off;
   else if (card.spoilt) hint = "Cannot be decided here";
-  else if (card.sent)
-    hint = now - card.sent < 3000 ? "Sending…" : "Sent; waiting for the kernel (a cell is running)";
+  else if (card.sent) hint = now - card.sent < 3000 ? "Sending…" : hostWords.sent;
   else if (card.data?.refusal) hint = "Cannot be approved";
   else if (card.data?.cancelled) hint = "Cancelled by its client";
   else if (face.closed.size || card.top?.closed.size) hint = describeClosed(face);
   else if ((still = face.needs?.() || describeUnseen(face))) hint = still;
-  else if (left > 0 && !base.since && base.reported && now - base.reported > 1000)
-    hint = "Waiting for the kernel to confirm that this is shown";
+  else if (left > 0 && !base.since && base.reported && now - base.reported > 1000) hint = hostWords.confirms;
   write(face.hint, hint);
   face.hint.title = hint;
   fill(face, hint ? 0 : left, now);
@@ -303,8 +309,8 @@ export function arm(face, { here, seen } = locateButton(face)) {
   if (still !== face.said && holdsFocus(card.node)) card.desk.announce(still || "All of it was in sight.");
   face.said = still;
   for (const button of face.others)
-    toggle(button, still_ > 0 || card.sent || card.spoilt || card.desk?.isOff());
-  toggle(face.primary, hint !== "" || left > 0);
+    turnOff(button, still_ > 0 || card.sent || card.spoilt || card.desk?.isOff());
+  turnOff(face.primary, hint !== "" || left > 0);
 }
 
 // The button fills while it arms; its tooltip tells a longer time.
@@ -330,13 +336,7 @@ export function rearm(face) {
 // A button that decides. It needs a real press while it is armed, and must not have moved since the press began.
 export function decider(face, text, run, attributes) {
   const { key, ...rest } = attributes;
-  const button = make("button", {
-    type: "button",
-    text,
-    "aria-disabled": "true",
-    "aria-describedby": face.hint.id,
-    ...rest,
-  });
+  const button = make("button", { text, "aria-disabled": "true", "aria-describedby": face.hint.id, ...rest });
   if (key) button.append(" ", make("kbd", { "aria-hidden": true, "data-key": key }));
   let pressed = null;
   button.addEventListener("pointerdown", () => {
@@ -376,62 +376,65 @@ function unask(face) {
   if (face.asked) face.forgetAsked();
 }
 
-// The usual reasons as a menu, which opens once the button is armed; "Other…" asks for words in `place`. `run` gets the reason.
+// A form for the reason: a field with the focus, and the usual reasons beneath it. Enter, or a press on a reason, rejects at
+// once; the second press of a double click does not. A click opens it once the button is armed, the key at any time: what is
+// typed next must not be taken for keys that decide. `run` gets the reason.
 export function rejecter(face, text, reasons, run, attributes) {
   const field = make("input", {
     type: "text",
     maxlength: 500,
-    placeholder: "Why it is rejected",
-    "aria-label": "Reason in your own words",
+    placeholder: "Why, or what to do instead",
+    "aria-label": "Why it is rejected, or what to do instead",
   });
+  const reject = (event, reason) => {
+    if (event.isTrusted && !isBarred()) run(reason);
+  };
+  const isBarred = () => Boolean(face.card.sent || face.card.spoilt || face.card.desk.isOff());
   const send = make("button", {
-    type: "button",
     class: "mew-danger mew-reject-words",
     text: "Reject",
-    "aria-disabled": "true",
-    onclick: (event) => {
-      arm(face);
-      if (event.isTrusted && !isOff(send)) run(field.value.trim() || "other");
-    },
+    onclick: (event) => !isOff(send) && reject(event, field.value.trim() || UNSAID),
   });
-  const cancel = make("button", {
-    type: "button",
-    class: "mew-quiet",
-    text: "Cancel",
-    onclick: () => {
-      place.hidden = true;
-      button.focus();
-    },
-  });
-  const place = make("div", { class: "mew-words", hidden: true }, field, send, cancel);
-  field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.repeat) send.focus();
-  });
-  const ready = (run_) => (event) => {
-    arm(face);
-    if (event.isTrusted && !isOff(button)) run_();
+  const turn = (on) => {
+    place.hidden = !on;
+    button.setAttribute("aria-expanded", String(on));
+    (on ? field : button).focus();
   };
-  const items = () => [
-    ...describeReasons(reasons()).map(({ code, text, about }) => ({
-      text,
-      about,
-      run: ready(() => run(code)),
-    })),
-    {
-      text: "Other…",
-      run: ready(() => {
-        place.hidden = false;
-        field.focus();
-      }),
-    },
-  ];
-  const button = menuButton(text, items, {
+  const chips = make("div", { class: "mew-chips", role: "group", "aria-label": "Usual reasons" });
+  const cancel = make("button", { class: "mew-quiet", text: "Cancel", onclick: () => turn(false) });
+  const place = make("div", { class: "mew-words", hidden: true }, field, send, cancel, chips);
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.repeat || event.isComposing) return;
+    event.preventDefault();
+    reject(event, field.value.trim() || UNSAID);
+  });
+  onEscape(place, () => turn(false));
+  const open = () => {
+    if (isBarred()) return;
+    turnOff(send, true);
+    setTimeout(() => turnOff(send, false), ARMING);
+    chips.replaceChildren(
+      ...describeReasons(reasons()).map(({ code, text, about }) =>
+        sureDoer(text, (event) => reject(event, code), { title: about }),
+      ),
+    );
+    turn(true);
+  };
+  const button = make("button", {
+    text,
     "aria-disabled": "true",
+    "aria-expanded": "false",
     "aria-describedby": face.hint.id,
     ...attributes,
+    onclick: (event) => {
+      arm(face);
+      if (!event.isTrusted) return;
+      if (!place.hidden) turn(false);
+      else if (!isOff(button)) open();
+    },
   });
-  button.append(" ▾ ", make("kbd", { "aria-hidden": true, "data-key": "R" }));
-  return { button, send, place, open: () => openMenu(button, items()) };
+  button.append("…", make("kbd", { "aria-hidden": true, "data-key": "R" }));
+  return { button, place, open };
 }
 
 // The usual reasons in words, each with its meaning.
@@ -457,16 +460,34 @@ export function warnings(list, go) {
         ? sentence
         : make(
             "button",
-            {
-              type: "button",
-              class: "mew-goto",
-              title: "Show the place in the text",
-              onclick: () => go(warning),
-            },
+            { class: "mew-goto", title: "Show the place in the text", onclick: () => go(warning) },
             sentence,
           );
     return make("div", { class: "mew-warning" }, make("span", { "aria-hidden": true, text: "⚠ " }), what);
   });
+}
+
+// The gravest warning as a box that leads to its place, and all others as one line, which opens.
+export function warningBox(face, list) {
+  const go = goIn(face),
+    [box] = warnings(list.slice(0, 1), go),
+    more = list.slice(1);
+  if (!box) return [];
+  watchNode(face, box);
+  if (!more.length) return [box];
+  const kinds = [...new Set(more.map(({ kind }) => kind))].join(", "),
+    lines = make(
+      "div",
+      { hidden: true },
+      ...warnings(more, go).map((line) => {
+        line.className = "mew-hintline";
+        line.firstChild.remove();
+        return line;
+      }),
+    ),
+    opener = foldButton(`${countOf(more.length, "hint")}: ${kinds}`, () => !(lines.hidden = !lines.hidden));
+  watchNode(face, opener);
+  return [box, make("div", { class: "mew-hints" }, opener, lines)];
 }
 
 export function spot(cell, warning) {
@@ -501,6 +522,22 @@ export function nameCell(face, name) {
   );
 }
 
+// The button that asks for all of a folded value.
+/** @type {(argument: Argument, ask: () => void) => HTMLButtonElement} */
+export function expandButton(argument, ask) {
+  const text = `Expand all ${argument.folded} to approve`;
+  const button = make("button", {
+    class: "mew-open",
+    text,
+    "aria-label": `${text}: ${shorten(argument.name)}`,
+    onclick: () => {
+      button.textContent = "Loading…";
+      ask();
+    },
+  });
+  return button;
+}
+
 // The value of an argument. A folded value is requested when the reader opens it, which an approval requires.
 function valueParts(face, argument, index, routine = isRoutine(argument)) {
   const text = make("div", { class: "mew-text", text: argument.text });
@@ -508,16 +545,9 @@ function valueParts(face, argument, index, routine = isRoutine(argument)) {
   const parts = [text];
   if (argument.folded) {
     face.closed.add(index);
-    cell.open = make("button", {
-      type: "button",
-      class: "mew-open",
-      text: `Expand all ${argument.folded} to approve`,
-      "aria-label": `Expand all ${argument.folded} to approve: ${shorten(argument.name)}`,
-      onclick: () => {
-        cell.open.textContent = "Loading…";
-        face.card.desk.link.send({ t: "value", id: face.card.data.id, digest: face.digest, index });
-      },
-    });
+    cell.open = expandButton(argument, () =>
+      face.card.desk.link.send({ t: "value", id: face.card.data.id, digest: face.digest, index }),
+    );
     parts.push(cell.open);
   } else if (!routine) watchNode(face, text);
   face.cells.set(index, cell);
@@ -545,7 +575,6 @@ export function showWhole(face, text, whole, open, name) {
 // The buttons under a long text: the next part that was not in sight yet, and the view at full height.
 export function readerBar(text, read) {
   const tall = make("button", {
-    type: "button",
     class: "mew-height",
     "aria-expanded": "false",
     text: "Open full view",
@@ -556,16 +585,11 @@ export function readerBar(text, read) {
       text.scrollIntoView({ block: "nearest" });
     },
   });
-  const next = make("button", {
-      type: "button",
-      class: "mew-next",
-      text: "Next unseen part",
-      onclick: () => read.next(),
-    }),
+  const next = make("button", { class: "mew-next", text: "Next unseen part", onclick: () => read.next() }),
     count = make("span", { class: "mew-num" });
   read.onProgress = (text, done) => {
     write(count, text);
-    toggle(next, done);
+    turnOff(next, done);
   };
   return make(
     "div",
@@ -614,16 +638,25 @@ function frontFace(card) {
       usual ? routineName(argument) : nameCell(face, argument.name),
       make("td", { class: "mew-value mew-code", dir: "ltr" }, ...valueParts(face, argument, index, usual)),
     );
+    if (argument.inside)
+      row.lastChild.append(
+        make("span", {
+          class: "mew-inside",
+          title: "A folder that you gave to its server",
+          text: argument.inside,
+        }),
+      );
     if (argument.last) row.append(lastValueCell(argument));
     (usual ? routine : body).append(row);
   });
-  face.node.append(...warnings(data.warnings, goIn(face)).map((warning) => watchNode(face, warning)));
+  face.node.append(...warningBox(face, data.warnings));
   if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body));
   for (const gone of data.gone)
     face.node.append(
       make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })),
     );
+  if (data.file) face.node.append(fileNode(card, face));
   if (data.why)
     face.node.append(
       watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))),
@@ -639,10 +672,9 @@ function frontFace(card) {
     key: "A",
     "aria-label": `Approve: ${card.says}`,
   });
-  face.others = reject ? [reject.button, reject.send] : [];
+  face.others = reject ? [reject.button] : [];
   const leave = () =>
     make("button", {
-      type: "button",
       class: "mew-leave",
       text: "Leave it rejected",
       "aria-label": `Leave it rejected: ${card.says}`,
@@ -652,7 +684,6 @@ function frontFace(card) {
   if (desk.more())
     line.append(
       make("button", {
-        type: "button",
         class: "mew-edit mew-quiet",
         text: "Edit",
         "aria-label": `Edit before approving: ${card.says}`,
@@ -665,7 +696,8 @@ function frontFace(card) {
       "aria-label": "Who runs it",
       onchange: () => rearm(face),
     });
-    face.needs = () => (card.picker.value ? "" : "Choose who runs it");
+    const needs = face.needs;
+    face.needs = () => (card.picker.value ? (needs?.() ?? "") : "Choose who runs it");
     desk.offer(card.picker);
   }
   line.append(make("span", { class: "mew-gap" }));
@@ -683,6 +715,98 @@ function frontFace(card) {
   line.append(split);
   face.node.append(detailsOf(card, routine, face.hint), ...(reject ? [reject.place] : []), line);
   return face;
+}
+
+const LINES = { "-": "del", "+": "ins", "…": "i" };
+
+// What the call would change in a file. It is asked for when the card is first shown in full, and anew when the file was
+// changed since; nothing of it is kept. The value that it shows whole need not be opened.
+function fileNode(card, face) {
+  const { path, why } = card.data.file,
+    head = make("div", { class: "mew-filehead" }, "writes ", make("bdi", { class: "mew-code", text: path })),
+    node = make("div", { class: "mew-file", role: "group", "aria-label": "The file" }, head);
+  if (why) {
+    head.append(make("span", { class: "mew-dim", text: ` · ${why}` }));
+    watchNode(face, head);
+    return node;
+  }
+  let state = "new",
+    watched = [];
+  const body = make("div", { class: "mew-filebody" });
+  node.append(body);
+  const tell = (text, ...more) => body.replaceChildren(make("span", { class: "mew-dim", text }), ...more);
+  const watch = (part) => {
+    face.watch.push(part);
+    watched.push(part);
+  };
+  tell("Its content is not compared yet.");
+  face.needs = () => (state === "done" ? "" : "Wait for what would change in the file");
+  face.file = {
+    async ask() {
+      if (state !== "new") return;
+      state = "asked";
+      tell("Comparing with the file as it is now…");
+      const { id, digest } = card.data,
+        answer = await card.desk.act(card, "old_file", { id, digest, view: card.desk.link.view });
+      if (card.front !== face || state !== "asked") return;
+      if (!answer) {
+        tell(
+          "It was not compared. ",
+          doer("Compare again", () => face.file.renew(), { class: "mew-compare" }),
+        );
+        state = "failed";
+      } else draw(answer.value);
+      rearm(face);
+    },
+    renew() {
+      face.watch = face.watch.filter((part) => !watched.includes(part));
+      watched = [];
+      state = "new";
+      return face.file.ask();
+    },
+  };
+  function draw({ place, counts, rows, why, covers, about }) {
+    state = "done";
+    const line = make(
+      "div",
+      { class: "mew-filehead" },
+      "writes ",
+      make("bdi", { class: "mew-code", text: place }),
+      ...counts.map((text) => make("b", { class: "mew-num", text })),
+    );
+    node.firstChild.replaceWith(line);
+    watch(partOf(line));
+    body.replaceChildren();
+    const same = counts.length && !rows.length && !why ? "Nothing would change in it." : why;
+    if (same) {
+      body.append(make("div", { class: "mew-filewhy", text: capitalize(same) }));
+      watch(partOf(body.lastChild));
+    }
+    if (rows.length) {
+      const text = make("div", {
+          class: "mew-text mew-code mew-whole mew-filediff",
+          dir: "ltr",
+          tabindex: 0,
+          role: "region",
+          "aria-label": `What would change in ${shorten(place)}`,
+        }),
+        lines = rows.map(([sign, line]) => `${sign} ${line}`).join("\n"),
+        read = readerOf(text, place, lines, (sign) => LINES[sign] ?? "span");
+      read.cut();
+      body.append(text);
+      if (rows.length > 16) text.after(readerBar(text, read));
+      watch(read);
+      for (const index of covers) {
+        face.closed.delete(index);
+        const open = face.cells.get(index)?.open;
+        if (open) write(open, open.textContent.replace(/ to approve$/, ""));
+      }
+    }
+    const lock = make("div", { class: "mew-filelock", text: capitalize(about) });
+    body.append(lock);
+    watch(partOf(lock));
+  }
+  return node;
 }
 
 // Ways to approve that also allow later requests. Each shows first what it would allow.
@@ -725,12 +849,14 @@ function detailsOf(card, routine, hint) {
     });
   const go = (part, target, text) =>
     make("button", {
-      type: "button",
       class: "mew-quiet mew-link-to",
       text,
       onclick: async () => {
         if (!(await openIn(card.node.closest(".mew"), part, target)))
-          card.desk.say(card, `No view in this page shows it. Run %mew ${part} in a cell.`);
+          card.desk.say(
+            card,
+            `No view in this page shows it. When no cell waits, %mew ${part} in a new one does.`,
+          );
       },
     });
   const also = routine.childNodes.length
@@ -765,17 +891,7 @@ function detailsOf(card, routine, hint) {
       go("reasoning", { id: data.id }, "Show its reasoning"),
     ),
   );
-  const open = make("button", {
-    type: "button",
-    class: "mew-routine mew-details-open",
-    "aria-expanded": "false",
-    text: "Details ▸",
-    onclick: () => {
-      body.hidden = !body.hidden;
-      open.setAttribute("aria-expanded", String(!body.hidden));
-      write(open, body.hidden ? "Details ▸" : "Details ▾");
-    },
-  });
+  const open = foldButton("Details", () => !(body.hidden = !body.hidden), "mew-details-open");
   return make("div", { class: "mew-more" }, open, hint, body);
 }
 
@@ -805,12 +921,7 @@ function addHeading(face, text, ...more) {
 }
 
 function back(card) {
-  return make("button", {
-    type: "button",
-    class: "mew-back",
-    text: "Back",
-    onclick: () => show(card, card.front),
-  });
+  return make("button", { class: "mew-back", text: "Back", onclick: () => show(card, card.front) });
 }
 
 function requireRunner(card) {
@@ -841,7 +952,6 @@ async function editFace(card) {
     area.value = field.text;
     const argument = { index, isText: field.isText, area, was: area.value, removed: false };
     const drop = make("button", {
-      type: "button",
       text: "Remove",
       "aria-label": `Remove ${field.name}`,
       onclick: () => {
@@ -875,7 +985,6 @@ async function editFace(card) {
   }
   const added = [];
   const add = make("button", {
-    type: "button",
     class: "mew-add",
     text: "Add an argument",
     onclick: () => {
@@ -960,7 +1069,7 @@ function reviewFace(card, made, form) {
       text: `digest ${made.short}`,
     }),
   );
-  face.node.append(...warnings(made.warnings, goIn(face)).map((warning) => watchNode(face, warning)));
+  face.node.append(...warningBox(face, made.warnings));
   const words = { same: "as proposed", added: "added", removed: "removed", changed: "changed" };
   for (const line of made.lines) {
     const value = make("td", { class: "mew-value mew-code", dir: "ltr" });
@@ -1018,7 +1127,7 @@ function reviewFace(card, made, form) {
     () => card.desk.decide(card, "approve", { digest: made.digest }),
     { class: "mew-confirm mew-primary", "aria-label": `Approve as edited: ${card.says}` },
   );
-  const again = make("button", { type: "button", text: "Change again", onclick: () => show(card, form) });
+  const again = make("button", { text: "Change again", onclick: () => show(card, form) });
   face.node.append(make("div", { class: "mew-buttons" }, back(card), again, face.hint, face.primary));
   show(card, face);
 }
@@ -1095,7 +1204,7 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
     offer = made.value;
     // An offer with a question cannot be taken: the press on the question asks for one that can.
     const question = offer.ask
-      ? [make("button", { type: "button", class: "mew-aware", text: offer.ask, onclick: () => ask(true) })]
+      ? [make("button", { class: "mew-aware", text: offer.ask, onclick: () => ask(true) })]
       : [];
     const does = offer.here
       ? ` may have these calls approved in this lab (${offer.limit}):`
@@ -1132,7 +1241,11 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
   for (const argument of card.data.arguments.keys())
     if (card.front.closed.has(argument)) face.closed.add(argument);
   face.needs = () =>
-    !offer ? "Wait for what this would allow" : offer.ask ? `Confirm first: ${offer.ask}` : "";
+    !offer
+      ? "Wait for what this would allow"
+      : offer.ask
+        ? `Confirm first: ${offer.ask}`
+        : (card.front.needs?.() ?? "");
   face.primary = decider(
     face,
     "Approve and allow",
@@ -1170,7 +1283,9 @@ export function unfold(card) {
   card.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
   card.briefLine = briefLine(card);
   card.told = make("div", { class: "mew-told", role: "status" });
+  card.review = make("div", { class: "mew-reviewers" });
   tellNotices(card);
+  tellReview(card);
   card.front = card.face = frontFace(card);
   const line = make("div", { class: "mew-line" }, titleOf(data)),
     about = aboutOf(data, card.age);
@@ -1187,6 +1302,7 @@ export function unfold(card) {
     line,
     about,
     card.told,
+    card.review,
     ...titleFolds(data, card.top),
     card.front.node,
     card.notice,
@@ -1194,10 +1310,19 @@ export function unfold(card) {
   settle(card, data.state === "deciding");
 }
 
+// Whether two states are of one card.
+export const isSame = (a, b) => a.seq === b.seq && a.unmet === b.unmet;
+
 // Shows the notices of an open card, which may change.
 export function tellNotices(card) {
   card.told.hidden = !card.data.notices.length;
   card.told.replaceChildren(...card.data.notices.map((text) => make("div", {}, make("bdi", { text }))));
+}
+
+// Says who else looks at an open card and who said yes. Its changes arm nothing anew: others make them as they please.
+export function tellReview(card) {
+  card.review.hidden = !card.data.review;
+  card.review.replaceChildren(make("bdi", { text: card.data.review }));
 }
 
 // After a change of its notices a card is shown anew before it may be approved.
@@ -1206,6 +1331,7 @@ export function showAnew(card) {
   // What somebody rejected is approved alone, without a permission.
   if (card.front.allow) card.front.allow.hidden = Boolean(card.data.rejected);
   if (card.data.rejected && card.face.name === "grant") show(card, card.front);
+  card.front.file?.renew();
   for (const face of new Set([card.front, card.face])) {
     unask(face);
     face.reported = face.since = null;
@@ -1245,7 +1371,6 @@ export function briefLineOf(data, text, risks, review, card) {
   if (risks) line.append(make("span", { class: "mew-brief-warning", text: countOf(risks, "warning") }));
   line.append(
     make("button", {
-      type: "button",
       class: "mew-review-open",
       text: review,
       "aria-label": `Review: ${card.says}`,
@@ -1275,6 +1400,7 @@ function resultOf(data) {
   if (data.failed) return `tool failed: ${data.outcome}`;
   if (data.state === "unknown") return `not known whether it took effect: ${data.outcome}`;
   if (data.state === "done") return data.outcome ? `ran: ${data.outcome}` : "ran";
+  if (data.state === "fulfilled") return data.outcome || "runs";
   return data.outcome;
 }
 
@@ -1285,6 +1411,23 @@ export function againButton(card) {
     "aria-label": `${ALL_THE_SAME}…: ${card.says}`,
     title: `${capitalize(card.data.rejected)}. Shows it in full once more.`,
   });
+}
+
+// For some seconds after a person's own rejection: asks the proposer to propose it once more.
+function askAgain(card) {
+  const { proposer } = card.data;
+  return doer(
+    "Ask the proposer again",
+    async () => {
+      const done = await card.desk.act(card, "ask_again", { id: card.data.id, digest: card.data.digest });
+      if (done) card.desk.asked(card, done.said);
+    },
+    {
+      class: "mew-ask-again",
+      "aria-label": `Ask ${shorten(proposer)} again: ${card.says}`,
+      title: `Sends ${shorten(proposer)} a chat message with the digest, and asks for the proposal once more`,
+    },
+  );
 }
 
 // A decided card is one line: the call, the decision and its author, and the result, which is another thing.
@@ -1337,7 +1480,16 @@ export function collapse(card) {
     }),
     ...(found ? [found] : []),
     ...(data.kept ? [card.desk.kept(data)] : []),
-    ...(again ? [make("span", { class: "mew-past-rejection" }, again)] : []),
+    ...(again || card.askable
+      ? [
+          make(
+            "span",
+            { class: "mew-past-rejection" },
+            ...(card.askable ? [askAgain(card)] : []),
+            ...(again ? [again] : []),
+          ),
+        ]
+      : []),
   );
   card.top =
     card.head =
@@ -1347,6 +1499,7 @@ export function collapse(card) {
     card.picker =
     card.age =
     card.told =
+    card.review =
     card.notice =
     card.briefLine =
     card.rejecter =

@@ -1,11 +1,10 @@
 // The button of a decided card whose outcome is unknown, and its form, in which a person says what became of the call.
 
-import { atHand, doer, make } from "../ui/elements.js";
+import { atHand, doer, make, onEscape } from "../ui/elements.js";
 
 // `run(happened, note)` records it in the kernel, which then changes the line of the card.
 export function foundOut(label, run) {
   const opener = make("button", {
-    type: "button",
     "aria-expanded": "false",
     "aria-label": label,
     text: "What happened?",
@@ -36,11 +35,6 @@ export function foundOut(label, run) {
     opener.setAttribute("aria-expanded", "false");
     if (focused) opener.focus({ preventScroll: true });
   }
-  form.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    event.preventDefault();
-    event.stopPropagation();
-    close();
-  });
+  onEscape(form, close);
   return make("span", { class: "mew-found" }, opener, form);
 }

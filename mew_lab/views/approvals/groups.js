@@ -1,8 +1,9 @@
-// Open cards that differ only in values, as one table: each row is a proposal, decided by its own digest. Later proposals
-// do not join. A row can be unticked: then it is not decided and need not be read. The button arms when every cell of the
-// ticked rows was in sight, and every folded value was opened and wholly in sight.
+// Open cards that differ only in values and proposers, as one table: each row is a proposal, decided by its own digest. What
+// has a warning, or writes a file, stays a card. Later proposals do not join. A row can be unticked: then it is not decided and
+// need not be read. The button arms when every cell of the ticked rows was in sight, and every folded value was opened and
+// wholly in sight.
 
-import { make, write } from "../ui/elements.js";
+import { isOff, make, write } from "../ui/elements.js";
 import { countOf, shorten } from "../ui/text.js";
 import {
   aboutOf,
@@ -10,10 +11,10 @@ import {
   arm,
   briefLineOf,
   decider,
+  expandButton,
   faceOf,
-  goIn,
+  foldButton,
   insists,
-  isOff,
   isOpen,
   isRoutine,
   lookAt,
@@ -21,19 +22,28 @@ import {
   rearm,
   rejecter,
   showWhole,
-  spot,
   titleFolds,
   titleOf,
-  warnings,
   watchNode,
+  whomOf,
 } from "./cards.js";
 
 const ALIKE = 3;
 
+// What differs, in few words: `litres 10 – 43`, `bed: 3 values`.
+/** @type {(argument: Pick<import("./cards.js").Argument, "name" | "text" | "key">[]) => string} */
+export function describeRange(values) {
+  const name = shorten(values[0].name, 24);
+  if (!values.every(({ text }) => NUMBER.test(text)))
+    return `${name}: ${countOf(new Set(values.map(({ key }) => key)).size, "value")}`;
+  const sorted = values.map(({ text }) => text).sort((a, b) => Number(a) - Number(b));
+  return `${name} ${sorted[0]} – ${sorted.at(-1)}`;
+}
+const NUMBER = /^-?\d{1,15}(\.\d{1,15})?$/;
+const RANGES = 3; // that are told of
+
 export function groupOf(cards, desk) {
-  const sorted = [...cards].sort(
-    (a, b) => b.data.warnings.length - a.data.warnings.length || a.data.seq - b.data.seq,
-  );
+  const sorted = [...cards].sort((a, b) => a.data.seq - b.data.seq);
   const first = sorted[0],
     valuesOf = (card) => new Map(card.data.arguments.map((argument) => [argument.pointer, argument]));
   // An argument is left out only where it is routine in all of them.
@@ -43,7 +53,14 @@ export function groupOf(cards, desk) {
   const differ = names.filter((at) => new Set(sorted.map((card) => valuesOf(card).get(at).key)).size > 1);
   const equal = names.filter((at) => !differ.includes(at));
   const nameOf = (at) => valuesOf(first).get(at).name;
-  const says = `${sorted.length} similar requests: ${first.says}`;
+  const proposers = new Set(sorted.map((card) => card.data.from)).size,
+    tool = first.data.tool || first.data.method,
+    ranges = differ.slice(0, RANGES).map((at) => describeRange(sorted.map((card) => valuesOf(card).get(at)))),
+    among = [`${proposers} participants`, ...ranges].join(", ");
+  const says =
+    proposers > 1
+      ? `${tool} ×${sorted.length} on ${whomOf(first.data)}, ${among}`
+      : `${sorted.length} similar requests: ${first.says}`;
   const node = make("li", { class: "mew-card mew-group", tabindex: 0, "aria-label": says });
   const group = { node, says, rows: new Map(), data: first.data, desk, sent: null };
   const face = faceOf({ node, desk, top: { watch: [], closed: new Set() } }, "group", "");
@@ -54,11 +71,20 @@ export function groupOf(cards, desk) {
   };
 
   const count = make("span", { class: "mew-tool" });
-  const toBe = watchNode(face, make("div", { class: "mew-line" }, count, titleOf(first.data))),
+  const title =
+    proposers > 1
+      ? make("bdi", { class: "mew-says", text: among })
+      : make(
+          "span",
+          { class: "mew-says" },
+          titleOf(first.data),
+          make("bdi", { class: "mew-dim", text: ranges.map((text) => ` · ${text}`).join("") }),
+        );
+  const toBe = watchNode(face, make("div", { class: "mew-line" }, count, title)),
     about = watchNode(face, aboutOf(first.data));
   const same = make("tbody");
   const table = make("table", {
-    class: sorted.some((card) => card.data.warnings.length || card.data.rejected)
+    class: sorted.some((card) => card.data.notices.length || card.data.why)
       ? "mew-arguments mew-rows"
       : "mew-arguments mew-rows mew-nowarning",
     "aria-label": "Proposals",
@@ -68,6 +94,7 @@ export function groupOf(cards, desk) {
     {},
     make("th", { scope: "col", "aria-label": "Included" }),
     make("th", { scope: "col", text: "#" }),
+    ...(proposers > 1 ? [make("th", { scope: "col", text: "From" })] : []),
     ...differ.map((at) =>
       make(
         "th",
@@ -75,7 +102,7 @@ export function groupOf(cards, desk) {
         watchNode(face, make("span", { class: "mew-name", text: nameOf(at) })),
       ),
     ),
-    make("th", { scope: "col", class: "mew-rowwarnings", text: "Warnings" }),
+    make("th", { scope: "col", class: "mew-rowwarnings", text: "Notes" }),
     make("th", { scope: "col", class: "mew-rowdigest", text: "Digest" }),
   );
   const body = make("tbody");
@@ -88,24 +115,11 @@ export function groupOf(cards, desk) {
     const argument = valuesOf(members[0]).get(at);
     const text = make("div", { class: "mew-text", text: argument.text }),
       parts = [text];
-    const part = { text, open: null, reader: null, goal: null };
+    const part = { open: null, reader: null };
     if (argument.folded) {
-      part.open = make("button", {
-        type: "button",
-        class: "mew-open",
-        text: `Expand all ${argument.folded} to approve`,
-        "aria-label": `Expand all ${argument.folded} to approve: ${shorten(argument.name)}`,
-        onclick: () => {
-          part.open.textContent = "Loading…";
-          for (const card of members)
-            if (isOpen(card.data))
-              desk.link.send({
-                t: "value",
-                id: card.data.id,
-                digest: card.data.digest,
-                index: indexOf(card, at),
-              });
-        },
+      part.open = expandButton(argument, () => {
+        for (const { data } of members.filter(({ data }) => isOpen(data)))
+          desk.link.send({ t: "value", id: data.id, digest: data.digest, index: indexOf({ data }, at) });
       });
       parts.push(part.open);
       unshown.add(members);
@@ -114,15 +128,11 @@ export function groupOf(cards, desk) {
         if (part.reader) return;
         part.reader = showWhole(row ?? face, text, whole, part.open, argument.name);
         part.open = null;
-        if (part.goal) spot(part, part.goal);
       };
       for (const card of members) card.whole = [...(card.whole ?? []), { index: indexOf(card, at), show }];
     } else watchNode(row ?? face, text);
-    for (const card of members) cells.set(`${card.data.id} ${indexOf(card, at)}`, part);
     return parts;
   }
-  const cells = new Map();
-  const goOf = (card) => goIn({ cells: { get: (index) => cells.get(`${card.data.id} ${index}`) } });
   const indexOf = (card, at) => card.data.arguments.findIndex((argument) => argument.pointer === at);
 
   for (const at of equal)
@@ -154,13 +164,22 @@ export function groupOf(cards, desk) {
     if (rowsByValue.has(values))
       number.append(make("div", { class: "mew-same", text: `same as ${rowsByValue.get(values)}` }));
     else rowsByValue.set(values, n + 1);
+    if (proposers > 1) {
+      const who = make(
+        "td",
+        { class: "mew-from" },
+        make("bdi", { class: "mew-who", text: card.top.closed.size ? card.data.from : card.data.proposer }),
+      );
+      line.append(who);
+      watchNode(row, who.firstChild);
+    }
     for (const at of differ)
       line.append(make("td", { class: "mew-value mew-code", dir: "ltr" }, ...cell([card], at, row)));
-    const state = (row.state = make(
-      "td",
-      { class: "mew-rowwarnings" },
-      ...warnings(card.data.warnings, goOf(card)).map((warning) => watchNode(row, warning)),
-    ));
+    const state = (row.state = make("td", { class: "mew-rowwarnings" }));
+    if (card.data.why)
+      state.append(
+        watchNode(row, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: card.data.why }))),
+      );
     watchNode(row, number);
     tellRow(card, row);
     line.append(
@@ -186,34 +205,22 @@ export function groupOf(cards, desk) {
   face.primary = decider(face, "", () => send("approve"), { class: "mew-approve-all mew-primary", key: "A" });
   const approveText = document.createTextNode("");
   face.primary.prepend(approveText);
-  face.others = [reject, rejecting.send];
+  face.others = [reject];
   const unfold = make("button", {
-    type: "button",
     class: "mew-unfold mew-quiet",
     text: "Show as cards",
     onclick: () => desk.unfold(group),
   });
-  const details = make("button", {
-    type: "button",
-    class: "mew-routine mew-details-open",
-    "aria-expanded": "false",
-    text: "Details ▸",
-    onclick: () => {
-      const on = table.classList.toggle("mew-digests");
-      details.setAttribute("aria-expanded", String(on));
-      write(details, on ? "Details ▾" : "Details ▸");
-    },
-  });
+  const details = foldButton("Details", () => table.classList.toggle("mew-digests"), "mew-details-open");
   group.notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
-  const risks = sorted.reduce((sum, card) => sum + card.data.warnings.length, 0);
   group.briefLine = briefLineOf(
-    first.data,
-    `${first.data.tool || first.data.method} ×${sorted.length} similar`,
-    risks,
+    proposers > 1 ? { ...first.data, proposer: `${proposers} participants` } : first.data,
+    [`${tool} ×${sorted.length} similar`, ...ranges].join(", "),
+    0,
     `Review ${sorted.length}`,
     group,
   );
-  node.append(group.briefLine, toBe, about, ...titleFolds(first.data, face.card.top));
+  node.append(group.briefLine, toBe, about, ...(proposers > 1 ? [] : titleFolds(first.data, face.card.top)));
   if (equal.length)
     node.append(make("table", { class: "mew-arguments", "aria-label": "What is equal in all" }, same));
   node.append(
@@ -319,7 +326,7 @@ export function groupOf(cards, desk) {
   group.showAnew = (card) => {
     unask();
     tellRow(card, group.rows.get(card));
-    if (card.data.rejected) table.classList.remove("mew-nowarning");
+    if (card.data.notices.length) table.classList.remove("mew-nowarning");
     rearm(face);
   };
   // A row that is shown as a card once more leaves the table.
@@ -340,8 +347,8 @@ export function groupOf(cards, desk) {
     row.told?.remove();
     row.watch = row.watch.filter((part) => part !== row.toldPart);
     row.told = row.toldPart = null;
-    const { rejected, notices } = card.data;
-    if (!rejected) return;
+    const { notices } = card.data;
+    if (!notices.length) return;
     row.told = make(
       "div",
       { class: "mew-rowtold" },
@@ -354,7 +361,7 @@ export function groupOf(cards, desk) {
   function retitle() {
     const left = open().length,
       chosen = ticked().length;
-    write(count, `${left} similar:`);
+    write(count, proposers > 1 ? `${tool} ×${left},` : `${left} similar:`);
     approveText.data = chosen === left ? `Approve all ${left}` : `Approve ${chosen}`;
     rejectText.data = chosen === left ? `Reject all ${left}` : `Reject ${chosen}`;
   }
@@ -368,6 +375,7 @@ export function findAlike(cards) {
   for (const card of cards) {
     if (!isOpen(card.data) || card.data.decided || card.group || card.picker || card.face !== card.front)
       continue;
+    if (card.data.warnings.length || card.data.file) continue; // a file is compared by itself
     const key = card.data.shape;
     shapes.set(key, [...(shapes.get(key) ?? []), card]);
   }

@@ -21,8 +21,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from mew_lab.lab.decisions.cards import FOLD_LINES, LONG_NAME, POLICY, Card, is_folded, lines_of, whole
-from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.bridge.written_files import FileDiff
+from mew_lab.lab.decisions.cards import (
+    FOLD_LINES,
+    LONG_NAME,
+    MAX_PATH,
+    POLICY,
+    Card,
+    is_folded,
+    lines_of,
+    whole,
+)
+from mew_lab.lab.decisions.risks import kind_of, rank_warnings
+from mew_lab.protocol.visible import middle, one_line, visible, visible_lines
 from mew_lab.sdk.request_rows import ID, is_routine, routine_word, row_name
 from mew_lab.views.ui.kept import pack_kept
 from mew_lab.views.ui.pictures import clock_time
@@ -32,6 +43,7 @@ __all__ = [
     "card_data",
     "compare_lines",
     "decision_words",
+    "diff_data",
     "mark",
     "outcome_line",
     "place_warnings",
@@ -96,9 +108,14 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
             for pointer, value in card.last
             if pointer not in pointers
         ]
+    inside = dict(card.inside)
+    for (pointer, _), row in zip(card.arguments, arguments, strict=False):
+        if pointer in inside:
+            row["inside"] = f"inside {one_line(inside[pointer], 60)}/"
     return {
         "id": card.id,
         "seq": card.seq,
+        "unmet": card.unmet,
         "digest": card.digest,
         "short": short(card.digest),
         "name": middle(card.id, 28),
@@ -112,7 +129,7 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         "gone": absent[:20],
         "shape": sha256(repr(card.shape).encode("utf-8", "replace")).hexdigest()[:24],
         "warnings": place_warnings(
-            (*filter(None, [card.repeats]), *card.warnings, *filter(None, [card.refusal])),
+            (*filter(None, [card.refusal, card.repeats]), *rank_warnings(card.warnings)),
             card.arguments if card.is_open else (),
         ),
         "refusal": visible(card.refusal),
@@ -121,8 +138,11 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         ]
         if card.is_open
         else [],
+        "review": visible(card.review) if card.is_open else "",
         "cancelled": card.is_open and card.caller == "cancelled",
         "rejected": visible(card.rejected) if card.is_open or card.can_be_approved else "",
+        # The difference itself is no part of this: a page asks for it when it shows the card.
+        "file": file_data(card) if card.is_open and card.file is not None else None,
         "why": visible(card.why),
         "since": card.since,
         "state": card.state,
@@ -139,6 +159,28 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         "sent": card.sent,
         "call": "" if card.is_open else one_line(card.call, 400),
         "kept": None if card.is_open or card.kept is None else pack_kept(card.kept),
+    }
+
+
+NO_LOCK = "nothing locks the file: it is compared once more when you approve, and may change after that"
+
+
+def file_data(card: Card) -> dict[str, Any]:
+    """What a page gets at first of the file that a call would write: its path, and why the old content is not known."""
+    assert card.file is not None
+    return {"path": one_line(card.file.path, MAX_PATH), "why": "" if card.file.is_known else card.file.why}
+
+
+def diff_data(diff: FileDiff, path: str, *, at: float, covers: Sequence[int]) -> dict[str, Any]:
+    """The difference of a file, for a page that shows it at once; `covers` are the rows that it shows whole."""
+    counts = [] if diff.is_new or diff.added is None else [f"+{diff.added:,} −{diff.removed or 0:,}"]
+    return {
+        "place": one_line(diff.place or path, MAX_PATH),
+        "counts": counts,
+        "rows": [[sign, visible_lines(text)] for sign, text in diff.rows],
+        "why": visible(diff.why),
+        "covers": list(covers),
+        "about": f"as it was at {clock_time(at)}; {NO_LOCK}",
     }
 
 
@@ -234,7 +276,10 @@ def place_warnings(warnings: Sequence[str], arguments: Sequence[tuple[str, str]]
     `start` and `end` count units of UTF-16, as a page does. `row` is missing where no row matches.
     """
     texts = [(row_name(pointer), whole(pointer, value)) for pointer, value in arguments] if warnings else []
-    return [{"text": visible(warning)} | _place(visible(warning), texts) for warning in warnings]
+    return [
+        {"text": visible(warning), "kind": visible(kind_of(warning))} | _place(visible(warning), texts)
+        for warning in warnings
+    ]
 
 
 def _place(warning: str, texts: Sequence[tuple[str, str]]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 // a person's hand: while the pointer or the focus is in the list, what stands down to there keeps its place.
 
 const MOST_FULL = 3;
+const MOST_WARNED = 12; // in full; a flood of them would make the page too long to be used
 
 /** @typedef {{ warnings: number, seq: number, brief?: boolean }} Entry a card, or a table of cards */
 
@@ -19,14 +20,16 @@ export function placeEntries(now, wanted, held) {
   return [...fixed, ...wanted.filter((node) => !fixed.includes(node))];
 }
 
-// Which entries are shown in full: all of a few, else one, the first, and those that were opened before. `brief` of an entry
-// is undefined while it is new. `mayGrow(entry)` says whether showing it in full moves nothing that is held.
+// Which entries are shown in full: those with warnings, all of a few, else one, the first, and those that were opened before.
+// The entries are in order. `brief` of one is undefined while it is new. `mayGrow(entry)` says whether showing it in full moves nothing that is held.
 /** @type {<E extends Entry>(entries: E[], mayGrow?: (entry: E) => boolean) => Set<E>} */
 export function chooseFull(entries, mayGrow = () => true) {
   const few = entries.length <= MOST_FULL;
   const full = new Set(
     entries.filter(
-      (entry) => entry.brief === false || (few && (entry.brief === undefined || mayGrow(entry))),
+      (entry, n) =>
+        entry.brief === false ||
+        ((few || (entry.warnings && n < MOST_WARNED)) && (entry.brief === undefined || mayGrow(entry))),
     ),
   );
   if (!full.size && entries.length) full.add(entries.find(mayGrow) ?? entries[0]);

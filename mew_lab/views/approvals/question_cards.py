@@ -17,7 +17,7 @@ from mew_lab.lab.decisions.questions import Question, Questions, more_of, sent_t
 from mew_lab.protocol.envelope import compact, read_strict
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.tools.schema_form import plan
-from mew_lab.views.ui.acts import Act, ActResult
+from mew_lab.views.ui.acts import ANEW, Act, ActResult
 
 __all__ = ["QuestionCards", "question_data"]
 
@@ -99,16 +99,12 @@ class QuestionCards:
     def _named(self, view: str, id: str, digest: str) -> Question:
         """The open question that the page means and shows."""
         if not view:
-            raise MewError(
-                "The page did not say which view was clicked, so nothing was sent. Run its cell again."
-            )
+            raise MewError(f"The page did not say which view was clicked, so nothing was sent. {ANEW}")
         question = next((one for one in self.open() if one.id == id), None)
         if question is None:
             raise MewError("That question is not open any more, so nothing was sent.")
         if digest != question.digest:
-            raise MewError(
-                "What was shown is not what is asked, so nothing was sent. Run the cell of this view again."
-            )
+            raise MewError(f"What was shown is not what is asked, so nothing was sent. {ANEW}")
         return question
 
 

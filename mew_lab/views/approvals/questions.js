@@ -2,10 +2,10 @@
 // a face like those of cards.js, so that one gate arms both: when all of it was in sight, each text of its form too, and the
 // kernel has confirmed since when. Nothing is opened by itself: an address is text.
 
-import { holdsFocus, make, write } from "../ui/elements.js";
+import { holdsFocus, isOff, make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
 import { shorten } from "../ui/text.js";
-import { arm, decider, faceOf, isOff, lookAt, readerBar, rearm, watchNode } from "./cards.js";
+import { arm, decider, faceOf, lookAt, readerBar, rearm, watchNode } from "./cards.js";
 import { readerOf } from "./reading.js";
 
 const LONG = { lines: 16, characters: 1500 }; // above which a text has a scroller of its own
@@ -158,7 +158,6 @@ function questionOf(data, link, announce) {
   const notice = make("div", { class: "mew-notice", role: "alert", hidden: true });
   const other = (action, label, kind) => {
     const button = make("button", {
-      type: "button",
       class: kind,
       text: label,
       "aria-disabled": "true",

@@ -170,8 +170,9 @@ function blocksOf(parts) {
   return blocks;
 }
 
-// A text of which all must be seen; `name` is its name in the sentence about the unseen rest.
-export function readerOf(node, name, text = node.textContent) {
+// A text of which all must be seen; `name` is its name in the sentence about the unseen rest. `tagOf` gives the element for a
+// line by its first character.
+export function readerOf(node, name, text = node.textContent, tagOf = (_) => "span") {
   const rows = text.split("\n").length;
   let parts = null,
     first = 0;
@@ -189,12 +190,16 @@ export function readerOf(node, name, text = node.textContent) {
     node,
     done: false,
     cut() {
-      parts = pieces(text).map((piece) =>
-        Object.assign(partOf(make("span", { text: piece.text }), node), {
+      let tag = "span",
+        begins = true;
+      parts = pieces(text).map((piece) => {
+        if (begins) tag = tagOf(piece.text[0]);
+        begins = piece.text.endsWith("\n");
+        return Object.assign(partOf(make(tag, { text: piece.text }), node), {
           lines: piece.lines,
           size: piece.text.length,
-        }),
-      );
+        });
+      });
       node.replaceChildren(...blocksOf(parts));
     },
     look(known, around) {

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.questions import Question, question_lines
+from mew_lab.lab.decisions.risks import kind_of, rank_warnings
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line
 from mew_lab.sdk.request_rows import is_routine, row_name
@@ -40,17 +41,18 @@ def draw_cards(
     me: str = "",
     decided: int = MOST_LINES,
     titled: bool = True,
+    told: Sequence[str] = (),
 ) -> str:
     """The cards and questions as HTML without script and links; of decided ones at most the newest `decided`.
 
-    `me` decides here.
+    `me` decides here. `told` are lines above them.
     """
     asked = [question for question in questions if question.is_open]
     waiting = sorted((card for card in cards if card.is_open), key=lambda card: (not card.warnings, card.seq))
     past = sorted(
         (card for card in cards if not card.is_open), key=lambda card: (card.decided_at or 0.0, card.seq)
     )[::-1]
-    if not cards and not questions:
+    if not cards and not questions and not told:
         return picture("Approvals", (), (), notes=["Nothing to approve. Requests that need you appear here."])
     title = box(
         f"Approvals: {len(waiting) + len(asked)} open, {len(past)} decided",
@@ -58,6 +60,7 @@ def draw_cards(
         "div",
     )
     parts = [title] if titled else []
+    parts += [box(one_line(line, 300), _LINE, "div") for line in told]
     parts += [_question(question) for question in asked]
     parts += [_card(card, me) for card in waiting[:MOST_OPEN]]
     # Without anything open the last decisions are what was seen last.
@@ -111,15 +114,17 @@ def _card(card: Card, me: str) -> str:
     last = dict(card.last) if card.last is not None else None
     shown = "".join(_row(pointer, value, last) for pointer, value in rows[:MOST_ROWS])
     parts = [title, box(about, _META, "div")]
-    parts += [
-        box(f"⚠ {one_line(text[:1].upper() + text[1:], 300)}", _WARNING, "div")
-        for text in (*card.warnings, card.refusal)
-        if text
-    ]
+    warned = [*filter(None, [card.refusal, card.repeats]), *rank_warnings(card.warnings)]
+    parts += [box(f"⚠ {one_line(text[:1].upper() + text[1:], 300)}", _WARNING, "div") for text in warned[:1]]
+    if warned[1:]:
+        kinds = ", ".join(dict.fromkeys(map(kind_of, warned[1:])))
+        parts.append(box(f"{count_of(len(warned) - 1, 'hint')}: {one_line(kinds, 200)}", _META, "div"))
     if shown:
         parts.append(element("table", element("tbody", shown), style="border-collapse:collapse"))
     if len(rows) > MOST_ROWS:
         parts.append(box(count_of(len(rows) - MOST_ROWS, "more argument"), _META, "div"))
+    if card.writes:
+        parts.append(box(f"W{card.writes[1:]}", _META, "div"))
     if card.why:
         parts.append(box(f"Why: {one_line(card.why, 300)}", _META, "div"))
     waits = "Waiting" if card.is_read else "Being read"

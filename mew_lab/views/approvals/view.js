@@ -2,12 +2,26 @@
 // is opened; the open cards scroll above it. The content of a card never changes. A decision is sent
 // with the id and the digest of the shown content, and the nonce of the live kernel; never with a payload.
 
+import { hostWords } from "../ui/adapter.js";
+import { attention, isInSight, setDesktop } from "../ui/attention.js";
 import { connect } from "../ui/connection.js";
-import { activeOf, announcer, goBack, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import {
+  activeOf,
+  announcer,
+  goBack,
+  holdsFocus,
+  isOff,
+  keepKeys,
+  make,
+  setOptions,
+  ticker,
+  write,
+} from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { keptResults } from "../ui/kept.js";
 import { onOpen } from "../ui/links.js";
+import { makeTable, placeNodes } from "../ui/tables.js";
 import { clockHover, clockTime, countOf, elapsedTime, groupDigits, shorten } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 import {
@@ -16,14 +30,15 @@ import {
   collapse,
   expandValue,
   insists,
-  isOff,
   isOpen,
+  isSame,
   locateButton,
   lookAt,
   setBrief,
   sentence,
   settle,
   showAnew,
+  tellReview,
   unfold,
   whomOf,
 } from "./cards.js";
@@ -31,28 +46,28 @@ import { findAlike, groupOf } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { questionList } from "./questions.js";
 import { frameWatch } from "./reading.js";
-import { runningList } from "./running.js";
+import { runningList, runningNote } from "./running.js";
 
 const KEPT = 200;
 const RECENT = 5;
 const SETTLE = 300;
+const ASKABLE = 10_000; // milliseconds after a rejection in which its row offers to ask for the proposal again
 const UNTOLD = "its outcome was lost";
 const KEYS = [
   ["A", "Approve the focused card, once its button is armed"],
-  ["R", "Reject the focused card: opens the reasons"],
+  ["R", "Reject the focused card: a field for the reason, which Enter sends"],
   ["J", "Next open card or question"],
   ["K", "Previous open card or question"],
   ["Enter", "Review the focused card in full"],
   ["Esc", "Back to the card"],
 ];
 
-function render({ model, el }) {
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-approvals", "aria-label": "Approvals" });
   const header = makeHeader({ title: "Approvals", keys: KEYS });
   const counts = make("span", { class: "mew-counts" });
-  const risky = make("button", { type: "button", class: "mew-risky", hidden: true, onclick: () => jump() });
+  const risky = make("button", { class: "mew-risky", hidden: true, onclick: () => jump() });
   const together = make("button", {
-    type: "button",
     class: "mew-together",
     hidden: true,
     onclick: (event) => {
@@ -60,7 +75,6 @@ function render({ model, el }) {
     },
   });
   const past = make("button", {
-    type: "button",
     class: "mew-history mew-quiet",
     "aria-expanded": "false",
     hidden: true,
@@ -83,16 +97,12 @@ function render({ model, el }) {
     hidden: true,
   });
   const empty = emptyState("Nothing to approve. Requests that need you appear here.");
-  const all = make("button", {
-    type: "button",
-    class: "mew-earlier mew-quiet",
-    onclick: () => toggleHistory(true),
-  });
+  const all = make("button", { class: "mew-earlier mew-quiet", onclick: () => toggleHistory(true) });
   const decided = make("ul", { class: "mew-decided", role: "list", "aria-label": "Recent decisions" });
   const latest = make("span", { class: "mew-past mew-latest" });
   const toggle = make(
     "button",
-    { type: "button", class: "mew-recent-toggle mew-quiet", onclick: () => showDecided(!showRecent) },
+    { class: "mew-recent-toggle mew-quiet", onclick: () => showDecided(!showRecent) },
     make("b", { text: "Recent" }),
     counts,
     latest,
@@ -111,9 +121,18 @@ function render({ model, el }) {
     text: "Click or Tab here for keys",
     onclick: () => reveal({ first: true }),
   });
-  const waits = make("div", { class: "mew-waits", hidden: true }, state, keys);
+  const seconds = make("span", { class: "mew-num" }); // beside the status, which would be read aloud each second
+  const waits = make("div", { class: "mew-waits", hidden: true }, make("span", {}, state, seconds), keys);
+  const notify = make("button", {
+    class: "mew-notify mew-quiet",
+    "aria-pressed": "false",
+    text: "Notify me",
+    title:
+      "Also tells by a notification of the desktop that something waits, while another window is in front",
+    onclick: (event) => event.isTrusted && setDesktop(link, notify.getAttribute("aria-pressed") !== "true"),
+  });
   header.filter.append(risky, together);
-  header.actions.append(past);
+  header.actions.append(notify, past);
   const body = make("div", { class: "mew-body" }, waits, banner, hurry, list, readings, empty);
   root.append(header.node, body, recent, notices);
   el.replaceChildren(root);
@@ -127,32 +146,32 @@ function render({ model, el }) {
     unread = new Map();
   let nonce = null,
     known = { targets: [], reasons: [], limits: [], closed: true, more: 0 },
-    offset = 0,
     inLedger = [],
     showHistory = false,
     showRecent = !root.closest(".mew-panel"),
-    watch = null,
-    ticks = null,
-    pings = null,
+    runs = [],
     looks = 0,
     later = null,
     moves = false;
 
   const frame = frameWatch(root);
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => 0,
     off: () => {
       if (holdsFocus(root)) /** @type {HTMLElement | null} */ (activeOf(root).closest(".mew-card"))?.focus();
       kept.off();
       tidy();
     },
-    item(item) {
-      if (item.t === "snapshot") {
+    settings(values) {
+      called.desktop(Boolean(values.desktop));
+      notify.setAttribute("aria-pressed", String(Boolean(values.desktop)));
+    },
+    items: {
+      snapshot(item) {
         nonce = item.nonce;
-        offset = item.now - Date.now() / 1000;
         head(item);
         for (const card of item.cards) put(card);
-        running.put(item.running);
+        runs = item.running;
         for (const question of item.questions) questions.put(question);
         questions.keep(new Set(item.questions.map((question) => question.id)));
         const ids = new Set(item.cards.map((card) => card.id));
@@ -164,26 +183,35 @@ function render({ model, el }) {
               ...data,
               state: "lapsed",
               decision: "Expired",
-              at: item.now,
+              at: link.now(),
               by: "",
               onScreen: null,
               outcome: UNTOLD,
               failed: false,
               call: "",
             });
-      } else if (item.t === "card") put(item.card);
-      else if (item.t === "question") questions.put(item.question);
-      else if (item.t === "running") running.put(item.calls);
-      else if (item.t === "head") head(item);
-      else if (item.t === "value") openValue(item);
-      else if (item.t === "shown") confirmShown(item);
-      else if (item.t === "granted" && item.view === link.view) granted(item);
-      else if (item.t === "notice") notice(item);
-      else if (item.t === "loading") kept.item(item);
+      },
+      card: ({ card }) => put(card),
+      question: ({ question }) => questions.put(question),
+      running({ calls }) {
+        runs = calls;
+      },
+      head,
+      value: openValue,
+      shown: confirmShown,
+      granted,
+      notice,
+      loading: (item) => kept.item(item),
     },
     done: tidy,
   });
   const kept = keptResults(link);
+  const called = attention({
+    root,
+    group: link.kernel,
+    shown: () => [...questions.nodes, ...entriesOf().map((entry) => entry.node)].some(isInSight),
+    show: () => reveal({ first: true }),
+  });
 
   const questions = questionList({
     link,
@@ -194,7 +222,7 @@ function render({ model, el }) {
   const running = runningList({
     link,
     toast,
-    now: () => Date.now() / 1000 + offset,
+    now: link.now,
     isHeld: mayBePressed,
     moveOn: () => moveOn(null, null),
   });
@@ -215,16 +243,7 @@ function render({ model, el }) {
     more: () => known.limits.length > 0,
     act: (card, name, choices) =>
       link.act(name, choices, (text) => (isOpen(card.data) ? say(card, text) : link.notice(text))),
-    offer(picker) {
-      const wanted = ["", ...known.targets.map((pair) => pair[0])];
-      if (Array.from(picker.options, (option) => option.value).join("\n") === wanted.join("\n")) return;
-      const chosen = picker.value;
-      picker.replaceChildren(
-        make("option", { value: "", text: "Choose who runs it" }),
-        ...known.targets.map(([id, shown]) => make("option", { value: id, text: shown })),
-      );
-      picker.value = wanted.includes(chosen) ? chosen : "";
-    },
+    offer: (picker) => setOptions(picker, [["", "Choose who runs it"], ...known.targets]),
     // The kernel measures from the message that a face is shown; without that message a face decides nothing.
     saw(card, face) {
       card.seen = true;
@@ -277,6 +296,11 @@ function render({ model, el }) {
       card.node.scrollIntoView({ block: "nearest" });
       announce(`${card.says}, shown once more`);
     },
+    asked(card, said) {
+      endAsking(card);
+      announce(said);
+      toast(said);
+    },
     leave(card) {
       put(card.data.decided);
       tidy();
@@ -297,6 +321,14 @@ function render({ model, el }) {
       first.node.focus();
     },
   };
+  const ping = () => link.send({ t: "ping", view: link.view });
+  const pingEachSecond = ticker(ping),
+    lookOften = ticker(look, 100),
+    ageEachSecond = ticker(() => {
+      for (const card of cards.values()) if (isOpen(card.data)) age(card);
+    });
+  const storyEachSecond = ticker(tellStory),
+    tellRunsEachSecond = ticker(tellRuns);
   const endLink = onOpen(root, "approvals", reveal);
 
   function head(item) {
@@ -305,20 +337,36 @@ function render({ model, el }) {
     root.classList.toggle("mew-one", Boolean(item.only));
     header.node.hidden = Boolean(item.only);
     for (const card of cards.values()) if (card.picker) desk.offer(card.picker);
-    clearInterval(pings);
-    pings = item.waiting ? setInterval(() => link.send({ t: "ping", view: link.view }), 1000) : null;
-    if (item.waiting) link.send({ t: "ping", view: link.view });
+    tellStory();
+    storyEachSecond(item.story?.text && !item.story.over);
+    pingEachSecond(item.waiting);
+    if (item.waiting) ping();
+  }
+
+  // What a cell waits for: an approval before all else.
+  function tellStory() {
+    if (link.isOff()) return;
+    const open = [...cards.values()].some(({ data }) => isOpen(data) && !data.decided),
+      { text = "", time = 0, over = false } = known.story ?? {};
+    write(
+      state,
+      open
+        ? "Waiting for approval."
+        : unread.size
+          ? "Being read before you can approve it."
+          : text && `${over ? "✓" : "◌"} ${text}`,
+    );
+    const told = state.textContent.endsWith(text) && text;
+    write(seconds, told ? `, ${elapsedTime(over ? time : link.now() - time)}` : "");
   }
 
   // A proposal whose id was taken by another one gets another id; its card keeps its place.
   function moveCard(data) {
-    const old = [...cards.values()].find(
-      (card) => card.data.seq === data.seq && card.data.digest === data.digest,
-    );
-    if (!old) return undefined;
-    cards.delete(old.data.id);
-    cards.set(data.id, old);
-    return old;
+    const found = [...cards].find(([, card]) => isSame(card.data, data) && card.data.digest === data.digest);
+    if (!found) return undefined;
+    cards.delete(found[0]);
+    cards.set(data.id, found[1]);
+    return found[1];
   }
 
   function put(data) {
@@ -357,7 +405,14 @@ function render({ model, el }) {
   }
 
   function putRead(data) {
-    let old = cards.get(data.id) ?? moveCard(data);
+    let old = cards.get(data.id);
+    if (old && old.data.seq === data.seq && !isSame(old.data, data)) {
+      // its executor refused it for lack of a quorum, and it is asked for again: the line of before gets another id
+      cards.delete(data.id);
+      cards.set(`${data.id} ${old.data.unmet}`, old);
+      old = undefined;
+    }
+    old ??= moveCard(data);
     if (old && !old.data.digest && data.digest) {
       // it ended while it was being read, and was read since
       old.node.remove();
@@ -370,7 +425,7 @@ function render({ model, el }) {
       return;
     }
     if (old.data.digest !== data.digest || old.data.seq !== data.seq) {
-      say(old, "The kernel now shows other content under this id. Run the cell of this view again.");
+      say(old, `There is other content under this id now. ${hostWords.again}`);
       old.spoilt = true;
       return;
     }
@@ -387,6 +442,7 @@ function render({ model, el }) {
       showAnew(old);
       announce(`${old.says}: ${data.notices.join("; ") || "its client asks again"}`);
     }
+    if (isOpen(data) && data.review !== was.review) tellReview(old);
     if (isOpen(data)) return settle(old, data.state === "deciding");
     if (isOpen(was)) finish(old);
     else collapse(old);
@@ -403,14 +459,28 @@ function render({ model, el }) {
       height = node.getBoundingClientRect().height;
     moves ||= Boolean((group ?? card).own);
     const next = focused && !stays ? (node.nextElementSibling ?? node.previousElementSibling) : null;
+    const isOwn = card.data.state === "rejected" && (group ?? card).own === "reject";
+    if (isOwn) offerToAsk(card);
     collapse(card);
     announce(`${card.says}: ${card.past}`);
-    if (card.data.state === "rejected" && (group ?? card).own === "reject") {
+    if (isOwn) {
       const who = shorten(card.data.proposer);
       toast(
         card.data.rejected
           ? `Rejected. Its line can approve it all the same until ${who} withdraws it.`
           : `Rejected. This cannot be undone, but ${who} may propose it again.`,
+        {
+          // Its row offers this, where that is in sight.
+          action: !showRecent && {
+            text: "Ask the proposer again",
+            run: async () => {
+              const { id, digest } = card.data,
+                done = await link.act("ask_again", { id, digest });
+              if (done) desk.asked(card, done.said);
+            },
+          },
+          seconds: ASKABLE / 1000,
+        },
       );
     }
     const ends = group && !group.changed(card);
@@ -427,6 +497,20 @@ function render({ model, el }) {
       decided.prepend(card.node);
       if (focused) moveOn(next, card);
     }
+  }
+
+  function offerToAsk(card) {
+    card.askable = true;
+    setTimeout(() => endAsking(card), ASKABLE);
+  }
+
+  function endAsking(card) {
+    card.askable = false;
+    const button = card.node.querySelector(".mew-ask-again");
+    if (button && holdsFocus(button)) card.node.focus({ preventScroll: true });
+    const around = button?.parentElement;
+    button?.remove();
+    if (around && !around.childElementCount) around.remove();
   }
 
   // The keyboard goes on to what is open; after the last of it back to the notebook, which can be run on. Elsewhere it goes
@@ -505,10 +589,7 @@ function render({ model, el }) {
     const order = placeEntries(now, wanted, held);
     // A text that moves in the page would lose the place to which it is scrolled.
     const scrolled = [...list.querySelectorAll(".mew-whole")].map((node) => [node, node.scrollTop]);
-    for (const node of now) if (!order.includes(node)) node.remove();
-    order.forEach((node, n) => {
-      if (list.children[n] !== node) list.insertBefore(node, list.children[n] ?? null);
-    });
+    placeNodes(list, order);
     for (const [node, top] of scrolled) if (node.scrollTop !== top) node.scrollTop = top;
     const at = held ? order.indexOf(held) : -1,
       full = chooseFull(entries, (entry) => order.indexOf(entry.node) >= at);
@@ -591,7 +672,7 @@ function render({ model, el }) {
 
   function confirmShown(item) {
     const card = cards.get(item.id);
-    if (item.view !== link.view || !card?.front) return;
+    if (!card?.front) return;
     for (const face of new Set([card.front, card.face])) {
       if (face.digest !== item.digest) continue;
       face.since ??= performance.now();
@@ -618,7 +699,7 @@ function render({ model, el }) {
   }
 
   function age(card) {
-    if (card.age) write(card.age, `waiting ${elapsedTime(Date.now() / 1000 + offset - card.data.since)}`);
+    if (card.age) write(card.age, `waiting ${elapsedTime(link.now() - card.data.since)}`);
   }
 
   // Cards that were not seen yet are grouped at once, others on request, so that nothing moves by itself.
@@ -700,7 +781,6 @@ function render({ model, el }) {
     // The way to the line of a card that has a button.
     const opener = (card) =>
       make("button", {
-        type: "button",
         class: "mew-to-line mew-quiet",
         text: "Open…",
         "aria-label": `Open: ${card.says}`,
@@ -743,12 +823,7 @@ function render({ model, el }) {
         ),
       );
     ledger.replaceChildren(
-      make(
-        "table",
-        { class: "mew-arguments", "aria-label": "Decisions" },
-        make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col", text: name })))),
-        make("tbody", {}, ...body),
-      ),
+      makeTable(columns, make("tbody", {}, ...body), { class: "mew-arguments", "aria-label": "Decisions" }),
     );
   }
 
@@ -766,6 +841,37 @@ function render({ model, el }) {
       cards.delete(card.data.id);
       card.node.remove();
     }
+  }
+
+  // A call that runs is told in the line of its card, where that is to be seen, else above the cards.
+  function placeRuns() {
+    const lines = new Map();
+    for (const call of runs) {
+      const card = (call.fulfils ?? []).map((id) => cards.get(id)).find((card) => card && !isOpen(card.data));
+      if (card && showRecent && !card.group && !call.end) lines.set(card, call);
+    }
+    for (const card of cards.values()) {
+      const call = lines.get(card);
+      if (call && card.run?.call.id === call.id) card.run.put(call);
+      else if (call) {
+        card.run?.node.remove();
+        card.run = runningNote(link, call, toast);
+      } else if (card.run) {
+        const focused = holdsFocus(card.run.node);
+        card.run.node.remove();
+        card.run = null;
+        if (focused) moveOn(null, card);
+      }
+      if (card.run && !card.node.contains(card.run.node))
+        card.node.insertBefore(card.run.node, card.node.querySelector(".mew-when"));
+    }
+    tellRuns();
+    tellRunsEachSecond(lines.size);
+    running.put(runs.filter((call) => ![...lines.values()].includes(call)));
+  }
+  function tellRuns() {
+    if (link.isOff()) return;
+    for (const { run } of cards.values()) run?.tell(link.now());
   }
 
   function tidy() {
@@ -786,33 +892,27 @@ function render({ model, el }) {
     ]);
     write(counts, known.shares || (done.length ? `${done.length} decided` : ""));
     risky.hidden = !dangerous;
-    write(risky, `${countOf(dangerous, "warning", "with warnings")} · Next`);
+    write(risky, `${countOf(dangerous, "with a warning", "with warnings")} · Next`);
     past.hidden = !done.length;
     recent.classList.toggle("mew-none", !done.length);
     history();
     empty.hidden = shown.length > 0 || unread.size > 0 || questions.open > 0 || known.only;
     waits.hidden = !known.only;
-    write(
-      state,
-      open.length ? "Waiting for approval." : unread.size ? "Being read before you can approve it." : "",
-    );
+    tellStory();
     keys.hidden = !shown.length;
+    placeRuns();
     const last = done.reverse();
     last.forEach((card, n) => {
       card.node.hidden =
-        Boolean(card.group) || (n >= RECENT && !card.asked && !card.kept && !holdsFocus(card.node));
+        Boolean(card.group) ||
+        (n >= RECENT && !card.asked && !card.kept && !card.run && !holdsFocus(card.node));
       if (!card.kept && !card.group && decided.children[n] !== card.node && !holdsFocus(card.node))
         decided.insertBefore(card.node, decided.children[n] ?? null);
     });
     root.dataset.open = open.length;
+    called.set(link.isOff() ? 0 : open.length + (known.more || 0) + questions.open, known.space ?? "");
     for (const card of shown) if (card.age && !card.age.textContent) age(card);
-    if (link.isOff()) stop();
-    else if ((shown.length || questions.open) && !watch) {
-      watch = setInterval(look, 100);
-      ticks = setInterval(() => {
-        for (const card of cards.values()) if (isOpen(card.data)) age(card);
-      }, 1000);
-    } else if (!shown.length && !questions.open) stop();
+    for (const run of [lookOften, ageEachSecond]) run(!link.isOff() && (shown.length || questions.open));
   }
 
   function look() {
@@ -820,27 +920,22 @@ function render({ model, el }) {
     // All cards are measured before anything is written: a new layout for each card would block the page.
     looks += 1;
     /** @type {Map<unknown, any>} */
-    const known = new Map();
-    known.set("pane", frame.pane());
-    known.set("no", looks);
+    const measured = new Map();
+    measured.set("pane", frame.pane());
+    measured.set("no", looks);
     const items = [];
     for (const card of cards.values()) {
       if (!isOpen(card.data) || card.group || card.brief) continue;
-      lookAt(card.face, known);
+      card.front.file?.ask();
+      lookAt(card.face, measured);
       items.push([card, locateButton(card.face)]);
     }
     for (const [card, seen] of items) {
       if (card.head.done) desk.saw(card, card.face.primary && !card.face.base ? card.face : card.front);
       arm(card.face, seen);
     }
-    for (const group of groups) group.arm(known);
-    questions.look(known);
-  }
-
-  function stop() {
-    clearInterval(watch);
-    clearInterval(ticks);
-    watch = ticks = null;
+    for (const group of groups) group.arm(measured);
+    questions.look(measured);
   }
 
   // A held key decides nothing: it may have been pressed for something else.
@@ -869,11 +964,16 @@ function render({ model, el }) {
     const decision = { a: "approve", r: "reject" }[event.key];
     if (!decision || event.ctrlKey || event.metaKey || event.altKey || !event.isTrusted) return;
     const group = [...groups].find((group) => group.node === event.target);
-    if (group) group.press(decision);
+    if (group) {
+      event.preventDefault();
+      if (group.brief) desk.review(group);
+      group.press(decision);
+    }
     const card = [...cards.values()].find((card) => card.node === event.target);
     if (!card || !isOpen(card.data) || card.face !== card.front) return;
     event.preventDefault();
     arm(card.front);
+    if (decision === "reject" && card.brief) desk.review(card);
     if (decision === "reject") card.rejecter?.open();
     else if (!isOff(card.front.primary)) desk.decide(card, decision);
   });
@@ -884,11 +984,12 @@ function render({ model, el }) {
 
   tidy();
   return () => {
-    stop();
-    clearInterval(pings);
+    for (const run of [lookOften, ageEachSecond, pingEachSecond, storyEachSecond, tellRunsEachSecond])
+      run(false);
     clearTimeout(later);
     endLink();
     frame.end();
+    called.end();
     kept.end();
     running.end();
     link.end();

@@ -26,38 +26,37 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.cards import REASONS, Card, Click, whole
+from mew_lab.lab.decisions.cards import Card, Click, whole
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.decisions.old_files import covered_rows
 from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.decisions.running_calls import RunningCalls
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.text import count_of
+from mew_lab.protocol.payloads.mcp import REASON_CODES
+from mew_lab.protocol.text import count_of, elapsed
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.kept_results import KeptResults
 from mew_lab.views.approvals.card_forms import CardForms, limits
-from mew_lab.views.approvals.model import card_data, outcome_line
+from mew_lab.views.approvals.model import card_data, diff_data, outcome_line
 from mew_lab.views.approvals.question_cards import QuestionCards
 from mew_lab.views.approvals.stored import draw_cards
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import ANEW, Act, ActingView, ActResult, Submit
 from mew_lab.views.ui.kept import KeptLoads
 from mew_lab.views.ui.live import count_while
 from mew_lab.views.ui.running import RunningList
 
 __all__ = ["ApprovalsView", "view_of"]
 
-_ESM, _CSS = front_end("approvals")
-
 KEPT = 200
 OPEN = 200
 WHOLE_CHARACTERS = 2_000_000
 MOST_FACES = 1000
 WAITING = "Waiting for approval."
-NOT_OURS = "This view does not belong to the running kernel, so nothing was decided. Run its cell again."
+NOT_OURS = f"This view does not belong to the running kernel, so nothing was decided. {ANEW}"
 Decision = Literal["approve", "reject"]
 Despite = Literal["", "rejected"]
 
@@ -84,21 +83,21 @@ def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> App
         me=session.me.participant.client.id,
         running=session.decisions.running,
         only=only,
+        space=session.space,
     )
 
 
-class ApprovalsView(ActingWidget):
+class ApprovalsView(ActingView):
     """The cards of one participant. It may be shown several times; all views show the same state.
 
     Without `forms` a card can only be approved or rejected. `questions` are those of servers to this person. `me` is the
-    participant that decides, for the statistics. `results` loads results that were too large for a message, `running`
-    are the calls that run, and `submit` runs a load or a cancel on the loop.
+    participant that decides, for the statistics, and `space` the name of its space. `results` loads results that were
+    too large for a message, `running` are the calls that run, and `submit` runs a load or a cancel on the loop.
     With `only` it shows the card of that proposal, and the questions to which that proposal or call has led; and the
     same of those that it follows later.
     """
 
-    _esm = _ESM
-    _css = _CSS
+    part = "approvals"
     title = "approvals"
     beats = True
 
@@ -113,12 +112,14 @@ class ApprovalsView(ActingWidget):
         me: str = "",
         running: RunningCalls | None = None,
         only: str = "",
-        **traits: Any,
+        space: str = "",
+        **settings: Any,
     ) -> None:
         self._decisions = decisions
         self._loads = KeptLoads(results, post=self.post) if results is not None else None
         self._forms = forms
         self._me = me
+        self._space = space
         self._only = {only} if only else set[str]()  # empty: all
         # Guards the tables below: cards change on the loop's thread, messages arrive on the kernel's.
         self._book = threading.Lock()
@@ -132,9 +133,10 @@ class ApprovalsView(ActingWidget):
         self._faces: BoundedDict[tuple[str, str, str], None] = BoundedDict(MOST_FACES)
         self._is_paced = False  # whether a decision has changed these times
         self._waiting = 0
+        self._story: tuple[str, float, bool] = ("", 0.0, False)
         self._questions: QuestionCards | None = None
         self._running: RunningList | None = None
-        super().__init__(submit=submit, **traits)
+        super().__init__(submit=submit, **settings)
         self.on_close(decisions.subscribe(self._on_change))
         if running is not None:
             self._running = RunningList(running, wake=self.wake, only=self._only)
@@ -170,6 +172,18 @@ class ApprovalsView(ActingWidget):
         """A context in which a cell waits for a decision: meanwhile the live views send a ping each second."""
         return count_while(self._count)
 
+    def tell_story(self, text: str, *, since: float, over: bool = False) -> None:
+        """Tells what the cell waits for where nothing needs a decision, or, where it is `over`, how that ended.
+
+        Args:
+            since: When it began; epoch, seconds. It is told how long that was, or has been.
+        """
+        now = self.clock().timestamp()
+        story = (visible(text), now - since if over else since, over) if text else ("", 0.0, False)
+        if story != self._story:
+            self._story = story
+            self.wake()
+
     def unheard_for(self) -> float | None:
         """Seconds since the last message of a view; None when no view ever sent one."""
         return None if self.last_ping is None else time.monotonic() - self.last_ping
@@ -184,7 +198,8 @@ class ApprovalsView(ActingWidget):
             return
         with self._book:
             was = self._cards.get(card.id)
-            is_replaced = was is not None and was.seq != card.seq  # another proposal has taken the id
+            # Another proposal has taken the id, or this one is asked for again (R39).
+            is_replaced = was is not None and (was.seq, was.unmet) != (card.seq, card.unmet)
             if is_replaced:
                 del self._cards[card.id]
                 self._past.pop(card.id, None)
@@ -263,13 +278,15 @@ class ApprovalsView(ActingWidget):
         with self._book:
             more = sum(1 for id, card in self._cards.items() if card.is_open and id not in self._out)
         return {
+            "space": visible(self._space),
             "banner": visible(self._decisions.banner()),
             "targets": [[name, middle(name, 40)] for name in self._decisions.targets()],
-            "reasons": [list(pair) for pair in REASONS.items()],
+            "reasons": [list(pair) for pair in REASON_CODES.items()],
             "waiting": self._waiting > 0,
             "limits": limits() if self._forms else [],
             "closed": self._forms is not None and self._forms.knows_closed,
             "only": bool(self._only),
+            "story": dict(zip(("text", "time", "over"), self._story, strict=True)),
             "shares": describe_shares(decided, me=self._me) if self._me and not self._only else "",
             "hurry": describe_hurry(decided, me=self._me) if self._me else "",
             "more": more,
@@ -291,7 +308,12 @@ class ApprovalsView(ActingWidget):
 
     def _acts(self) -> Mapping[str, Act]:
         more = (part.acts() for part in (self._forms, self._questions) if part is not None)
-        own: dict[str, Act] = {"decide_all": self._decide_all, "again": self._show_again}
+        own: dict[str, Act] = {
+            "decide_all": self._decide_all,
+            "again": self._show_again,
+            "ask_again": self._ask_again,
+            "old_file": self._compare_file,
+        }
         if self._loads:
             own |= {"load": self._load, "stop_load": self._loads.stop}
         if self._running:
@@ -391,6 +413,22 @@ class ApprovalsView(ActingWidget):
             raise MewError("That proposal can no longer be approved, so its card is not shown again.")
         return ActResult("Shown again.", card_data(replace(card, state="open"), me=self._me))
 
+    async def _ask_again(self, id: str, digest: str) -> str:
+        return await self._decisions.ask_again(id, digest=digest)
+
+    async def _compare_file(self, id: str, digest: str, view: str) -> ActResult:
+        """What the call would change in a file, for the page that shows it now; it goes to no other place."""
+        if not view:
+            raise MewError(f"The page did not say which view shows the file. {ANEW}")
+        diff, write = await self._decisions.compare_file(id, digest=digest, view=view)
+        rows = self._decisions.rows(id, digest) or ()
+        shown = covered_rows(diff, write)
+        covers = [index for index, (pointer, _) in enumerate(rows) if pointer in shown]
+        for index in covers:
+            self._decisions.record_opened(id, digest, index)
+        at = self.clock().timestamp()
+        return ActResult("Compared.", diff_data(diff, write.path, at=at, covers=covers))
+
     def _decide_all(
         self,
         view: str,
@@ -446,7 +484,7 @@ class ApprovalsView(ActingWidget):
         if choice.offer and self._forms is None:
             return "The view sent a malformed decision, so nothing was decided."
         if not click.view:
-            return "Nothing was decided: the page did not say which view was clicked. Run its cell again."
+            return f"Nothing was decided: the page did not say which view was clicked. {ANEW}"
         if choice.decision == "reject" and (choice.target or choice.offer):
             return "A rejection has no target and gives no permission, so nothing was decided."
         return self._decisions.refusal(
@@ -519,12 +557,22 @@ class ApprovalsView(ActingWidget):
         if asked:
             return f"{count_of(len(asked), 'question')} to you, first: {asked[0].request}"
         if self._only:
-            return WAITING if waiting else "; ".join(outcome_line(card, me=self._me) for card in cards)
+            lines = [*self._told_lines(), *(outcome_line(card, me=self._me) for card in cards)]
+            return WAITING if waiting else "; ".join(lines)
         first = f", first: {waiting[0].request}" if waiting else ""
         return f"Approvals: {len(waiting)} open, {len(cards) - len(waiting)} decided{first}"
 
     def _static_html(self) -> str:
-        return self._drawn(titled=not self._only)
+        return self._drawn(titled=not self._only, told=self._told_lines())
+
+    def _told_lines(self) -> list[str]:
+        """What a cell was told beside its cards: how long the answer took, and the ends of calls."""
+        text, took, over = self._story
+        ended = self._running.ended() if self._running else []
+        return [
+            *([f"{text}, {elapsed(took)}"] if over else []),
+            *(f"{call} {end.text}" for call, end in ended),
+        ]
 
     def _brief_html(self) -> str:
         return self._drawn(decided=3)

@@ -38,8 +38,6 @@ MAX_CLAIMS = 5  # cancellations of one message by participants other than its au
 MAX_TO = 200
 MAX_CONTEXT = 300
 SHORT = 1000  # characters of an envelope in which nothing needs to be cut
-MAX_LABEL = 80
-MAX_SAY = 256 * 1024  # characters of a message that is sent from here
 
 # The statuses of an acknowledgement, with their meanings. Spec: §3.4.1.
 STATUSES = {"received": "it has arrived", "read": "it was read"}
@@ -161,17 +159,13 @@ class ChatModel:
         """Sends a chat message to all participants, or to those in `to`; returns once the gateway has accepted it.
 
         Raises:
-            MewError: the text is blank, or longer than 256 Ki characters.
+            MewError: the text is blank.
             CapabilityViolation, Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
 
         Spec: §3.4.
         """
         if not text.strip():
             raise MewError("Cannot send an empty message: write its text first")
-        if len(text) > MAX_SAY:
-            raise MewError(
-                f"Cannot send a message of more than {MAX_SAY} characters: share a file, or send it in parts"
-            )
         payload = {"text": text, "format": "markdown"} if markdown else {"text": text}
         await self._me.sender.say_accepted("chat", payload, to=tuple(to))
         return f"Sent to {', '.join(to) if to else 'everybody'}."
@@ -377,8 +371,6 @@ class ChatModel:
 
 
 def _check_label(label: str, field: str) -> str:
-    if not label.strip() or len(label) > MAX_LABEL:
-        raise MewError(
-            f"A {field} has 1 to {MAX_LABEL} characters; choose one of the list, or write a shorter one"
-        )
+    if not label.strip():
+        raise MewError(f"A {field} is a word or a few: choose one of the list, or write one")
     return label.strip()

@@ -2,11 +2,12 @@
 // arrives as a tree that Python made; only elements of MARKS are made of it.
 
 import { connect } from "../ui/connection.js";
-import { announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import { announcer, atHand, doer, holdsFocus, keepKeys, make, newId, ticker, write } from "../ui/elements.js";
 import { copyButton } from "../ui/copy.js";
 import { emptyState } from "../ui/empty.js";
 import { follower } from "../ui/follower.js";
 import { makeHeader } from "../ui/header.js";
+import { keyedRows } from "../ui/tables.js";
 import { onOpen, openIn } from "../ui/links.js";
 import { menuButton } from "../ui/menu.js";
 import { whyForm } from "../ui/reason_form.js";
@@ -82,10 +83,10 @@ const CHAT_KEYS = [
   ["Enter, Shift+Enter", "Next and previous match, in the search"],
 ];
 
-function render({ model, el }) {
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-chat", "aria-label": "Chat" });
   const header = makeHeader({ title: "Chat", keys: CHAT_KEYS });
-  const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
+  const follow = make("button", { class: "mew-follow", hidden: true });
   const all = doer(
     "Mark all as read",
     () => perform("acknowledge all", { status: "received", until: last }),
@@ -125,11 +126,9 @@ function render({ model, el }) {
   let behind = false;
   let last = 0,
     head = null,
-    offset = 0,
     reasons = [],
     statuses = [],
     found = -1,
-    ticks = null,
     noEarlier = false;
 
   // What was in sight is acknowledged as read. What could not be sent is not tried again, and stays unread.
@@ -149,20 +148,20 @@ function render({ model, el }) {
   const compose = composer();
   root.append(compose.node);
 
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     rests: true,
     from: () => last,
-    item(item) {
-      if (item.t === "snapshot") {
+    items: {
+      snapshot(item) {
         reasons = item.reasons;
-        offset = item.now - Date.now() / 1000;
         statuses = item.statuses;
         if (item.last !== last || !messages.size) restart(item.messages, item.last);
         else setStates(item.messages);
         setHead(item);
-      } else if (item.t === "said") append(item);
-      else if (item.t === "states") setStates(item.states);
-      else if (item.t === "head") setHead(item);
+      },
+      said: append,
+      states: ({ states }) => setStates(states),
+      head: setHead,
     },
     done: tidy,
   });
@@ -284,14 +283,7 @@ function render({ model, el }) {
       const text = answered
         ? `answers ${answered.mine ? "you" : answered.from}`
         : "answers an earlier message";
-      line.append(
-        make("button", {
-          type: "button",
-          class: "mew-link",
-          text: `⇠ ${text}`,
-          onclick: () => go(data.answers),
-        }),
-      );
+      line.append(make("button", { class: "mew-link", text: `⇠ ${text}`, onclick: () => go(data.answers) }));
     }
     if (data.context)
       line.append(
@@ -401,7 +393,6 @@ function render({ model, el }) {
       tail.hold();
     };
     const button = make("button", {
-      type: "button",
       class: "mew-link",
       "aria-expanded": "false",
       text: `▸ show ${lines}`,
@@ -497,7 +488,7 @@ function render({ model, el }) {
 
   function drawAge(node) {
     const t = Number(node.dataset.t),
-      since = Date.now() / 1000 + offset - t;
+      since = link.now() - t;
     write(
       node,
       `${node.dataset.text} · ${since < 60 ? `${Math.max(0, Math.floor(since))} s` : clockTime(t)}`,
@@ -548,10 +539,12 @@ function render({ model, el }) {
     ]);
     all.hidden = head.waiting === 0 || !head.may["chat/acknowledge"];
     tail.settle();
-    ticks ??= setInterval(() => {
-      if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) drawAge(node);
-    }, 1000);
+    tickEachSecond(true);
   }
+
+  const tickEachSecond = ticker(() => {
+    if (root.clientHeight) for (const node of list.querySelectorAll(".mew-young")) drawAge(node);
+  });
 
   // Search in what the list holds.
 
@@ -595,12 +588,11 @@ function render({ model, el }) {
       may = true,
       active = -1,
       sending = false;
-    const id = `mew-${Math.random().toString(36).slice(2)}`;
+    const id = newId();
     const text = make("textarea", {
       rows: 2,
       "aria-label": "Message",
       placeholder: "Message (@ to mention)",
-      maxlength: 262144,
       dir: "auto",
       "aria-autocomplete": "list",
       "aria-controls": `${id}-names`,
@@ -612,13 +604,16 @@ function render({ model, el }) {
       "aria-label": "Participants",
       hidden: true,
     });
+    const ticks = make("div", { class: "mew-ticks" }),
+      nobody = make("span", { class: "mew-dim", text: "No other participant is here." });
     const boxes = make(
       "fieldset",
       { class: "mew-recipients", id: `${id}-to`, hidden: true },
       make("legend", { text: "Recipients (none selected: everybody)" }),
+      ticks,
+      nobody,
     );
     const whom = make("button", {
-      type: "button",
       class: "mew-whom",
       "aria-expanded": "false",
       "aria-controls": `${id}-to`,
@@ -657,36 +652,27 @@ function render({ model, el }) {
       if (done && text.value === written) text.value = "";
     }
 
-    // One check box for each participant, in their order. A box that stays is the same element, for it may have the focus.
-    function drawBoxes() {
-      const before = new Map([...boxes.querySelectorAll("input")].map((box) => [box.value, box.parentNode]));
-      boxes.querySelector(".mew-nobody")?.remove();
-      if (!people.length)
-        boxes.append(make("span", { class: "mew-dim mew-nobody", text: "No other participant is here." }));
-      let place = boxes.firstChild;
-      for (const [id, shown] of people) {
-        const label =
-          before.get(id) ??
-          make(
-            "label",
-            {},
-            make("input", {
-              type: "checkbox",
-              value: id,
-              onchange: (event) => {
-                if (event.target.checked) chosen.add(id);
-                else chosen.delete(id);
-                drawLabels();
-              },
-            }),
-            " ",
-            make("bdi", { class: "mew-code", dir: "ltr", text: shown }),
-          );
-        if (!before.delete(id)) place.after(label);
-        place = label;
-      }
-      for (const label of before.values()) label.remove();
-    }
+    // One check box for each participant, in their order.
+    const labels = keyedRows(ticks, {
+      keyOf: ([id]) => id,
+      build: ([id, shown]) => ({
+        node: make(
+          "label",
+          {},
+          make("input", {
+            type: "checkbox",
+            value: id,
+            onchange: (event) => {
+              if (event.target.checked) chosen.add(id);
+              else chosen.delete(id);
+              drawLabels();
+            },
+          }),
+          " ",
+          make("bdi", { class: "mew-code", dir: "ltr", text: shown }),
+        ),
+      }),
+    });
 
     function drawLabels() {
       const shown = [...chosen].map(
@@ -783,7 +769,8 @@ function render({ model, el }) {
         if (boxes.dataset.people !== wanted) {
           boxes.dataset.people = wanted;
           people = item.people;
-          drawBoxes();
+          labels.show(people);
+          nobody.hidden = people.length > 0;
         }
         drawLabels();
       },
@@ -791,7 +778,7 @@ function render({ model, el }) {
   }
 
   return () => {
-    clearInterval(ticks);
+    tickEachSecond(false);
     tail.stop();
     reader.end();
     leave();

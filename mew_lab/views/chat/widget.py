@@ -10,7 +10,6 @@ Spec: §3.4, §3.4.1, §3.4.2.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,14 +21,12 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.chat.links import link_addresses
 from mew_lab.views.chat.model import REASONS, STATUSES, ChatModel, ChatRow
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import Act, ActingView, ActResult, Submit
 from mew_lab.views.ui.markdown import plain, tree
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.sent_rows import ChangedKeys
 
 __all__ = ["ChatView", "view_of"]
-
-_ESM, _CSS = front_end("chat")
 
 PAGE = 200
 NEWS = 40  # messages in one turn of the writer: nobody reads more, and the others are sent on request
@@ -54,11 +51,10 @@ def view_of(session: Session, rows: Rows) -> ChatView:
     return view
 
 
-class ChatView(ActingWidget):
+class ChatView(ActingView):
     """The chat of one seat. Show it as often as you like: all views show the same messages."""
 
-    _esm = _ESM
-    _css = _CSS
+    part = "chat"
     title = "chat"
     interval = 0.2
 
@@ -68,23 +64,19 @@ class ChatView(ActingWidget):
         *,
         submit: Submit,
         raw: Callable[[int], str] = lambda seq: "",
-        **traits: Any,
+        **settings: Any,
     ) -> None:
         self._talk = talk
         self._raw = raw
-        # Guards the numbers of changed messages: the loop's thread adds, the writer takes.
-        self._book = threading.Lock()
-        self._fresh: dict[int, None] = {}
+        self._fresh: ChangedKeys[int] = ChangedKeys()
         self._sent = 0
-        super().__init__(submit=submit, **traits)
+        super().__init__(submit=submit, **settings)
         talk.on_change = self._on_change
 
     def _on_change(self, n: int) -> None:
-        if not self.has_view:
-            return  # a view that opens gets a snapshot
-        with self._book:
-            self._fresh[n] = None
-        self.wake()
+        if self.has_view:  # else a view that opens gets a snapshot
+            self._fresh.add(n)
+            self.wake()
 
     # Messages to the views.
 
@@ -98,7 +90,6 @@ class ChatView(ActingWidget):
             "last": last,
             "statuses": list(STATUSES.items()),
             "reasons": list(REASONS.items()),
-            "now": self.clock().timestamp(),
         }
 
     def _newest(self, after: int, most: int) -> list[ChatRow]:
@@ -111,20 +102,17 @@ class ChatView(ActingWidget):
         return messages
 
     def _news(self) -> list[dict[str, Any]]:
-        with self._book:
-            fresh, self._fresh = self._fresh, {}
+        known = [n for n in self._fresh.take(2 * PAGE) if 0 < n <= self._sent]
         items: list[dict[str, Any]] = []
-        known = [n for n in fresh if 0 < n <= self._sent]
         if messages := self._newest(self._sent, NEWS):
             after, self._sent = self._sent, messages[-1].n
             skipped = messages[0].n - after - 1
             self.interval = FLOODED if skipped else type(self).interval
             items.append({"t": "said", "after": after, "skipped": skipped, "messages": _pack_page(messages)})
-        for n in known[2 * PAGE :]:
-            self._on_change(n)
-        changed = [row for n in known[: 2 * PAGE] if (row := self._talk.message(n)) is not None]
-        if changed:
+        if changed := [row for n in known if (row := self._talk.message(n)) is not None]:
             items.append({"t": "states", "states": [_pack_state(row) for row in changed]})
+        if self._fresh:
+            self.wake()
         return items
 
     def _heading(self) -> dict[str, Any]:
@@ -132,7 +120,6 @@ class ChatView(ActingWidget):
         people = talk.people
         waiting = talk.queue
         return {
-            "me": visible(talk.me),
             "people": [[name, middle(name, 40)] for name in people[:MOST_PEOPLE]],
             "others": max(0, len(people) - MOST_PEOPLE),
             "waiting": len(waiting),
@@ -202,7 +189,6 @@ class ChatView(ActingWidget):
             f"Not shown: {count_of(last - len(messages), 'earlier message')}."
             if last > len(messages)
             else "",
-            "" if messages else 'No messages yet. lab.chat("hello") sends one.',
             "Long messages are cut; lab.log.df has their whole text." if messages else "",
         ]
         title = f"Chat: {count_of(last, 'message')}, {len(self._talk.queue)} unread"
@@ -210,7 +196,8 @@ class ChatView(ActingWidget):
             title,
             ("time", "from", "to", "message", "read by"),
             rows,
-            notes=filter(None, notes),
+            notes=notes,
+            empty='No messages yet. lab.chat("hello") sends one.',
             code=("from", "to"),
         )
 

@@ -7,7 +7,6 @@ feed reads single values, and takes the changes from a queue.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
 from mew_lab.lab.subscribers import Subscribers
@@ -45,7 +44,7 @@ class CallStates:
         self._states: BoundedDict[int, CallState] = BoundedDict(MOST_STATES)
         self._waiting: BoundedDict[str, int] = BoundedDict(MOST_STATES)  # the rows of requests, by their ids
         self._changed: deque[int] = deque(maxlen=MOST_STATES)
-        self._subscribers: Subscribers[()] = Subscribers()
+        self.changed: Subscribers[()] = Subscribers()
 
     def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
         """Takes the changes of calls by one message."""
@@ -53,7 +52,7 @@ class CallStates:
             if isinstance(change, Change):
                 self._take_change(change)
         if changes:
-            self._subscribers.tell()
+            self.changed.tell()
 
     def _take_change(self, change: Change) -> None:
         call, what = change.call, change.what
@@ -91,6 +90,8 @@ class CallStates:
                 state = state._replace(seconds=since)
         elif what == "forgotten":
             state = CallState("")
+        elif what == "reopened":  # a quorum was missing, so its approval used nothing up (R39)
+            state = CallState(call.state if call.decided or call.state == "rejected" else "waiting")
         else:
             return
         self._put(call.seq, state)
@@ -101,10 +102,6 @@ class CallStates:
     def _put(self, seq: int, state: CallState) -> None:
         self._states[seq] = state
         self._changed.append(seq)
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` after changes, on the loop's thread; returns the function that ends it."""
-        return self._subscribers.add(on_change)
 
     # --- for the writer ---
 

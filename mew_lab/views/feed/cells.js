@@ -2,11 +2,12 @@
 
 import { make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
+import { markText } from "../ui/mark.js";
 import { clockTime, countOf, duration, groupDigits } from "../ui/text.js";
 
 const NARROW = 800;
 const LEAST_WHAT = 144;
-const LEAST_ROUTE = 72;
+const LEAST_ROUTE = 96; // twelve letters
 // The space beside a number, the width of a digit, and the characters that are shown of a number: a tooltip has all.
 const PADDING = 18;
 const DIGIT = 8;
@@ -35,7 +36,7 @@ export const [SEQ, TIME, FROM, TO, KIND, WHAT, CONTEXT, ANSWERS, VERDICT, SIZE, 
  */
 /**
  * What the text of a cell depends on besides its row.
- * @typedef {{ followed: Map<number, number[]>, began: number, me: string, you: (name: string) => string, needle: string, sign: string,
+ * @typedef {{ followed: Map<number, number[]>, began: number, me: string, you: (name: string) => string, words: string[], sign: string,
  *   stop: (seq: number) => HTMLElement | null }} CellContext `stop` returns the button that cancels the call of a row, where it runs
  */
 
@@ -191,24 +192,6 @@ export function fitting(columns, room, { widths = {}, longest = 0 } = {}) {
   };
 }
 
-// The text with the places of `needle` marked; `needle` is in lower case.
-/** @type {<N extends HTMLElement>(node: N, text: string, needle: string) => N} */
-export function markText(node, text, needle) {
-  const lower = text.toLowerCase();
-  if (!needle || lower.length !== text.length || !lower.includes(needle)) {
-    node.textContent = text;
-    return node;
-  }
-  let at = 0;
-  for (let hit = lower.indexOf(needle); hit >= 0; hit = lower.indexOf(needle, at)) {
-    if (hit > at) node.append(text.slice(at, hit));
-    node.append(make("mark", { text: text.slice(hit, hit + needle.length) }));
-    at = hit + needle.length;
-  }
-  if (at < text.length) node.append(text.slice(at));
-  return node;
-}
-
 // `followed` maps the number of a row to those of its answers; `jump(seq)` goes to a row; `look()` returns what the cells
 // depend on besides.
 /** @param {{ followed: Map<number, number[]>, jump: (seq: number) => void, look: () => Omit<CellContext, "followed"> }} on */
@@ -220,7 +203,6 @@ export function cellsOf({ followed, jump, look }) {
       cell.querySelector("button") ??
       cell.appendChild(
         make("button", {
-          type: "button",
           class: "mew-link",
           tabindex: -1,
           onclick: (event) => {
@@ -255,12 +237,11 @@ export function cellsOf({ followed, jump, look }) {
       const prefix = prefixOf(row, about.me),
         sentence = make("span", { class: "mew-sentence" });
       if (prefix) sentence.append(make("bdi", { class: "mew-prefix", text: prefix }), " · ");
-      sentence.append(markText(make("bdi", { class: "mew-text" }), row[WHAT], about.needle));
+      sentence.append(markText(make("bdi", { class: "mew-text" }), row[WHAT], about.words));
       line.append(sentence);
       for (const seq of answersOf(row).slice(0, 3))
         line.append(
           make("button", {
-            type: "button",
             class: "mew-link mew-answered",
             tabindex: -1,
             text: `⇠${about.sign}${seq}`,
@@ -276,10 +257,16 @@ export function cellsOf({ followed, jump, look }) {
       if (stop) line.append(stop);
       cell.append(line);
     },
-    route: (cell, row, about) => markText(cell, routeText(row, about.you), about.needle),
-    from: (cell, row, about) => markText(cell, row[FROM], about.needle),
-    to: (cell, row, about) => markText(cell, row[TO], about.needle),
-    kind: (cell, row, about) => markText(cell, row[KIND], about.needle),
+    route(cell, row, about) {
+      const sender = about.you(row[FROM]);
+      cell.append(
+        markText(make("span", { class: row[TO] ? "mew-sender" : null }), sender, about.words),
+        markText(make("span"), routeText(row, about.you).slice(sender.length), about.words),
+      );
+    },
+    from: (cell, row, about) => markText(cell, row[FROM], about.words),
+    to: (cell, row, about) => markText(cell, row[TO], about.words),
+    kind: (cell, row, about) => markText(cell, row[KIND], about.words),
     took(cell, row) {
       cell.textContent = tookText(row);
       cell.classList.toggle("mew-waiting", row[CALL]?.[0] === "waiting");
@@ -291,13 +278,19 @@ export function cellsOf({ followed, jump, look }) {
     follows: (cell, row) => fillFollows(cell, row[SEQ]),
   };
 
-  /** @type {(cell: HTMLElement, column: Column, row: Row) => void} */
-  function fillCell(cell, column, row) {
+  /** @type {(cell: HTMLElement, column: Column, row: Row, list: Column[]) => void} */
+  function fillCell(cell, column, row, list) {
     const about = { followed, ...look() };
     const hover = column.hover ? (HOVERS[column.hover] ?? VALUES[column.hover])(row, about) : "";
     if (hover) cell.title = hover;
     if (FILL[column.name]) FILL[column.name](cell, row, about);
     else cell.textContent = VALUES[column.name](row, about);
+    const found = VALUES.finding(row, about);
+    // Without a column of its own a finding is a sign before the sentence.
+    if (column.name === "what" && found && !list.some((other) => other.name === "finding"))
+      cell.firstElementChild?.prepend(
+        make("span", { class: `mew-severity mew-at-${found}`, role: "img", "aria-label": found }),
+      );
   }
 
   return {
@@ -308,7 +301,7 @@ export function cellsOf({ followed, jump, look }) {
         const cell = make("td", {
           class: `mew-${column.name}${column.align === "right" ? " mew-num" : ""}${column.code ? " mew-code" : ""}`,
         });
-        fillCell(cell, column, row);
+        fillCell(cell, column, row, list);
         line.append(cell);
       }
     },
@@ -319,7 +312,7 @@ export function cellsOf({ followed, jump, look }) {
         if (!["took", "what", "finding"].includes(column.name)) return;
         const cell = /** @type {HTMLElement} */ (line.children[n]);
         cell.replaceChildren();
-        fillCell(cell, column, row);
+        fillCell(cell, column, row, list);
       });
     },
   };

@@ -146,7 +146,6 @@ export function columnSet({ table, room, longest, changed, keep, empty }) {
     const sort = make(
       "button",
       {
-        type: "button",
         class: "mew-sort",
         title: `Sort by ${column.title}`,
         onclick: () => {

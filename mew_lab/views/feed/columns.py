@@ -48,20 +48,21 @@ COLUMNS: Mapping[str, FeedColumn] = {
     column.name: column
     for column in (
         FeedColumn("seq", "#", 56, "right", "seq", narrow=44, least=352, about="The number of the message"),
-        FeedColumn("time", "Time", 80, "left", "moment", narrow=72, least=520, about="When it was received"),
+        FeedColumn("time", "Time", 80, "left", "moment", narrow=72, least=544, about="When it was received"),
         FeedColumn("elapsed", "+s", 72, "right", "moment", about="Seconds since the first message"),
         FeedColumn("route", "From → To", 196, hover="route", about="The sender and the addressees"),
         FeedColumn("from", "From", 120, hover="from", code=True, about="The sender alone"),
         FeedColumn("to", "To", 120, hover="to", code=True, about="The addressees alone"),
         FeedColumn("kind", "Kind", 160, hover="kind", code=True, about="The kind, as in the protocol"),
         FeedColumn("what", "What", 0, hover="what", about="What the message says"),
-        FeedColumn("took", "Took", 76, hover="took", narrow=60, about="Time to the answer or the decision"),
+        FeedColumn(
+            "took", "Took", 76, hover="took", narrow=72, least=400, about="Time to the answer or the decision"
+        ),
         FeedColumn(
             "finding",
             "Finding",
             80,
-            narrow=72,
-            least=640,
+            least=800,
             about="Faults and oddities that the diagnosis finds",
         ),
         FeedColumn("context", "Context", 96, hover="context", code=True, about="The context of a reasoning"),

@@ -1,6 +1,6 @@
 // Shows an opened row: the reason of its verdict, its causes and effects, its exact text and its layout.
 
-import { doer, holdsFocus, make } from "../ui/elements.js";
+import { choiceRow, doer, holdsFocus, make } from "../ui/elements.js";
 import { family } from "../ui/families.js";
 import { keptLine } from "../ui/kept.js";
 import { countOf, groupDigits, seconds } from "../ui/text.js";
@@ -41,7 +41,6 @@ export function detailPane(on) {
       ["raw", "Raw", exact],
     ].map(([name, text, body]) => {
       const button = make("button", {
-        type: "button",
         role: "tab",
         class: "mew-tab",
         text,
@@ -56,20 +55,13 @@ export function detailPane(on) {
       list.append(button);
       return { name, button, body };
     });
-    function choose(name) {
-      for (const one of tabs) {
-        one.button.setAttribute("aria-selected", String(one.name === name));
-        one.button.tabIndex = one.name === name ? 0 : -1;
-        one.body.hidden = one.name !== name;
+    const mark = choiceRow(list, "aria-selected");
+    function choose(wanted) {
+      for (const { name, button, body } of tabs) {
+        if (name === wanted) mark(button);
+        body.hidden = name !== wanted;
       }
     }
-    list.addEventListener("keydown", (event) => {
-      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-      event.preventDefault();
-      tab = exact.hidden ? "raw" : "pretty";
-      choose(tab);
-      tabs.find(({ name }) => name === tab).button.focus();
-    });
     choose(first);
     return list;
   }
@@ -93,7 +85,6 @@ export function detailPane(on) {
         here
           ? make("b", { class: "mew-num", text: on.nameOf(seq) })
           : make("button", {
-              type: "button",
               class: "mew-link",
               "data-seq": seq,
               text: on.nameOf(seq),
@@ -191,11 +182,11 @@ export function detailPane(on) {
       make("span", { class: "mew-gap" }),
       make("span", { class: "mew-stop-place" }, ...stopOf(item.seq)),
       ...elsewhere(item.row).map(([text, part, target]) =>
-        make("button", { type: "button", class: "mew-quiet", text, onclick: () => on.open(part, target) }),
+        make("button", { class: "mew-quiet", text, onclick: () => on.open(part, target) }),
       ),
       doer("Copy as JSON", () => copy("json")),
       doer("Copy as Python", () => copy("python")),
-      make("button", { type: "button", class: "mew-quiet", text: "Close", onclick: on.shut }),
+      make("button", { class: "mew-quiet", text: "Close", onclick: on.shut }),
     );
     const why = make("div", { class: "mew-why" }, make("span", { text: item.why }));
     if (item.pattern) why.append(" ", make("bdi", { class: "mew-code mew-pattern", text: item.pattern }));
@@ -217,7 +208,6 @@ export function detailPane(on) {
     const rest = item.more
       ? [
           make("button", {
-            type: "button",
             class: "mew-rest",
             text: `Show the rest, ${countOf(item.more, "character")}`,
             onclick: () => {

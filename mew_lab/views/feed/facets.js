@@ -66,7 +66,6 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
   const buttons = new Map();
   const group = make("div", { class: "mew-chips", role: "group", "aria-label": label });
   const more = make("button", {
-    type: "button",
     class: "mew-more",
     "aria-expanded": "false",
     hidden: true,
@@ -106,7 +105,6 @@ export function facet({ label, key, all = false, order = null, look, changed }) 
     if (button) return button;
     const { text, css } = look(name);
     button = make("button", {
-      type: "button",
       class: `mew-chip ${css}`,
       "data-value": name,
       "aria-pressed": String(chosen.has(name)),

@@ -25,6 +25,7 @@ from mew_lab.log.filter.fields import Facts
 from mew_lab.log.reading import Vantage
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.space.events import Record
+from mew_lab.views.ui.sent_rows import ChangedKeys
 
 __all__ = ["FileFindings", "GrowingLog", "LiveFindings", "RowFindings", "rank_of"]
 
@@ -52,7 +53,7 @@ class RowFindings(ABC):
 
     def __init__(self, *, ring: int, vantage: Vantage) -> None:
         self._vantage = vantage
-        self._changed: dict[int, None] = {}
+        self._changed: ChangedKeys[int] = ChangedKeys()
         self._found: BoundedDict[int, tuple[LogFinding, ...]] = BoundedDict(ring)
         self._begin_pass()
 
@@ -78,12 +79,11 @@ class RowFindings(ABC):
         known = self._found.get(row, ())
         if len(known) < MOST_OF_ONE:
             self._found[row] = (*known, finding)
-            self._changed[row] = None
+            self._changed.add(row)
 
     def take(self) -> list[int]:
         """The rows whose findings have changed since the last time."""
-        changed, self._changed = self._changed, {}
-        return list(changed)
+        return self._changed.take()
 
     def get(self, row: int) -> tuple[LogFinding, ...]:
         """The findings about a row, in the order in which they were found."""
@@ -131,7 +131,7 @@ class LiveFindings(RowFindings):
         self._most_behind = len(held) - start + self._ring
         for row in self.between(self._last + 1, rows.last_seq):  # these are judged again
             del self._found[row]
-            self._changed[row] = None
+            self._changed.add(row)
         self._begun, self._finished = True, False
         for record in held[:start]:
             if record.event == "joined":

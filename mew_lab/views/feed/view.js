@@ -4,7 +4,16 @@
 
 import { cancelButton } from "../ui/cancel.js";
 import { connect } from "../ui/connection.js";
-import { activeOf, announcer, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import {
+  activeOf,
+  announcer,
+  doer,
+  holdsFocus,
+  keepKeys,
+  make,
+  setAttribute,
+  write,
+} from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { family, familyLabel } from "../ui/families.js";
 import { FAMILIES } from "../ui/family_table.js";
@@ -13,7 +22,7 @@ import { keptResults } from "../ui/kept.js";
 import { onOpen, openIn } from "../ui/links.js";
 import { menuButton, openMenu } from "../ui/menu.js";
 import { showPopover } from "../ui/popover.js";
-import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
+import { clockHover, clockTime, countOf, groupDigits, rateText } from "../ui/text.js";
 import {
   ANSWERS,
   CALL,
@@ -43,7 +52,6 @@ import { findRows, nextMatch } from "./search.js";
 
 const HEIGHTS = { comfortable: 28, compact: 24 };
 const AROUND = 6;
-const MOST_SELECTED = 2000;
 const STILL = 500; // milliseconds
 const KEYS = [
   ["/", "Filter"],
@@ -65,11 +73,10 @@ const COPIES = [
 ];
 const PART_NAMES = { timeline: "timeline", approvals: "card", reasoning: "reasoning" };
 
-function render({ model, el }) {
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-feed", "aria-label": "Messages" });
   const header = makeHeader({ title: "Messages", keys: KEYS });
   const pause = make("button", {
-    type: "button",
     class: "mew-quiet",
     "aria-pressed": "false",
     text: "Pause",
@@ -85,7 +92,6 @@ function render({ model, el }) {
     { class: "mew-quiet", title: "Writes the whole log to a file in the kernel's folder" },
   );
   const follow = make("button", {
-    type: "button",
     class: "mew-follow",
     text: "Newest ▾",
     onclick: () => {
@@ -111,7 +117,6 @@ function render({ model, el }) {
   });
   const known = make("datalist");
   const clear = make("button", {
-    type: "button",
     class: "mew-clear mew-quiet",
     text: "Clear",
     title: "Shows every message again",
@@ -136,7 +141,6 @@ function render({ model, el }) {
     ["›", "Next match", false],
   ].map(([text, label, back]) =>
     make("button", {
-      type: "button",
       class: "mew-quiet",
       text,
       title: label,
@@ -146,7 +150,6 @@ function render({ model, el }) {
   );
   const findBox = make("span", { class: "mew-find" }, find, findCount, previous, next);
   const plumbing = make("button", {
-    type: "button",
     class: "mew-plumbing",
     "aria-pressed": "true",
     title:
@@ -252,7 +255,6 @@ function render({ model, el }) {
     moved = 0,
     asking = 0,
     oldest = 1,
-    offset = 0,
     height = HEIGHTS.comfortable;
   let selected = 0,
     wanted = 0,
@@ -285,20 +287,23 @@ function render({ model, el }) {
   const arrivals = [];
   /** @type {Map<number, import("../ui/cancel.js").RunningData>} */
   const running = new Map();
-  const cells = cellsOf({ followed, jump, look: () => ({ began, me, you, needle, sign, stop: stopInRow }) });
+  const cells = cellsOf({
+    followed,
+    jump,
+    look: () => ({ began, me, you, words: needle ? [needle] : [], sign, stop: stopInRow }),
+  });
 
   const sizes = new ResizeObserver(() => paintSoon());
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => last,
-    item(item) {
-      if (item.t === "snapshot") {
+    items: {
+      snapshot(item) {
         asking = 0;
         ring = item.ring;
         log = item.log ?? log;
         // Nothing arrives in a log of files, and it is saved already.
         for (const button of [pause, save]) button.hidden = item.live === false;
         began = item.began ?? began;
-        offset = item.now - Date.now() / 1000;
         head = item;
         me = item.me;
         fields = item.fields;
@@ -320,26 +325,27 @@ function render({ model, el }) {
           refilter();
         }
         if (wanted && wanted !== pane.seq) ask(wanted);
-      } else if (item.t === "rows") take(item);
-      else if (item.t === "earlier") precede(item);
-      else if (item.t === "calls") takeCalls(item.calls);
-      else if (item.t === "findings") takeFindings(item.findings);
-      else if (item.t === "running") takeRunning(item.calls);
-      else if (item.t === "head") head = item;
-      else if (item.t === "columns") columns.take(item);
-      else if (item.t === "loading") kept.item(item);
-      else if (item.view !== link.view) return;
-      else if (item.t === "raw") showDetail(item);
-      else if (item.t === "passed" && item.n === expression) takePassed(item);
-      else if (item.t === "unfit" && item.n === expression) refuseFilter(item);
-      else if (item.t === "suggested" && item.n === expression)
-        known.replaceChildren(...item.texts.map((value) => make("option", { value })));
-      else if (item.t === "finding")
-        for (const node of lines.get(item.seq)?.querySelectorAll(".mew-severity") ?? [])
-          node.setAttribute("title", item.text);
-      else if (item.t === "why")
-        for (const node of lines.get(item.seq)?.querySelectorAll(".mew-verdict, .mew-prefix") ?? [])
-          node.setAttribute("title", item.text);
+      },
+      rows: take,
+      earlier: precede,
+      calls: ({ calls }) => takeCalls(calls),
+      findings: ({ findings }) => takeFindings(findings),
+      running: ({ calls }) => takeRunning(calls),
+      head: (item) => (head = item),
+      columns: (item) => columns.take(item),
+      loading: (item) => kept.item(item),
+      raw: showDetail,
+      passed(item) {
+        if (item.n === expression) takePassed(item);
+      },
+      unfit(item) {
+        if (item.n === expression) refuseFilter(item);
+      },
+      suggested({ n, texts }) {
+        if (n === expression) known.replaceChildren(...texts.map((value) => make("option", { value })));
+      },
+      finding: (item) => explain(item, ".mew-severity"),
+      why: (item) => explain(item, ".mew-verdict, .mew-prefix"),
     },
     settings(settings) {
       const tall = HEIGHTS[settings.density] ?? HEIGHTS.comfortable;
@@ -373,6 +379,11 @@ function render({ model, el }) {
   known.id = `${link.view}-known`;
   filter.setAttribute("list", known.id);
 
+  // Gives the parts of a row that `parts` selects their tooltip.
+  function explain({ seq, text }, parts) {
+    for (const node of lines.get(seq)?.querySelectorAll(parts) ?? []) node.setAttribute("title", text);
+  }
+
   // A button that names the chosen values of a facet, and shows all of them above the list.
   function opener(name, group) {
     const panel = make("div", { class: "mew-facet-panel", role: "dialog", "aria-label": name }, group.group);
@@ -380,7 +391,6 @@ function render({ model, el }) {
     const button = make(
       "button",
       {
-        type: "button",
         class: "mew-opener",
         "aria-label": `${name}: all`,
         "aria-haspopup": "dialog",
@@ -423,11 +433,7 @@ function render({ model, el }) {
   }
 
   function slotNow() {
-    return Math.floor(now() / SLOT);
-  }
-
-  function now() {
-    return Date.now() / 1000 + offset;
+    return Math.floor(link.now() / SLOT);
   }
 
   function restart(at) {
@@ -720,7 +726,9 @@ function render({ model, el }) {
     if (isExpression(text, fields)) return express(text);
     endExpression();
     try {
-      meant = text ? compileFilter(text, { now: now(), zone: -60 * new Date().getTimezoneOffset() }) : null;
+      meant = text
+        ? compileFilter(text, { now: link.now(), zone: -60 * new Date().getTimezoneOffset() })
+        : null;
     } catch (error) {
       meant = null;
       reasonText = `${error.message} Nothing is filtered by it.`;
@@ -829,7 +837,6 @@ function render({ model, el }) {
     const text = `${clockTime(chosen.since)} – ${clockTime(chosen.until)}`;
     span.append(
       make("button", {
-        type: "button",
         class: "mew-chip mew-is-plain",
         text: `${text} ×`,
         title: `${clockHover(chosen.since)} – ${clockHover(chosen.until)}`,
@@ -909,7 +916,7 @@ function render({ model, el }) {
   function paintSlowly() {
     // The last minute passes even without arrivals.
     quiet =
-      rate() || (rows.length && now() - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT)
+      rate() || (rows.length && link.now() - rows.at(-1)[TIME] < (SLOTS + 1) * SLOT)
         ? setTimeout(paintSlowly, 1000)
         : null;
     paintHead();
@@ -983,8 +990,7 @@ function render({ model, el }) {
         line = draw(row);
         lines.set(row[SEQ], line);
       }
-      const index = String(n + 2);
-      if (line.getAttribute("aria-rowindex") !== index) line.setAttribute("aria-rowindex", index);
+      setAttribute(line, "aria-rowindex", n + 2);
       if (line === next) next = next.nextSibling;
       else body.insertBefore(line, next);
     }
@@ -995,8 +1001,7 @@ function render({ model, el }) {
   }
 
   function paintFacets() {
-    const now = slotNow();
-    for (const { facet: group, panel } of openers) if (panel.isConnected) group.paint(now);
+    for (const { facet: group, panel } of openers) if (panel.isConnected) group.paint(slotNow());
   }
 
   let emptiness = "";
@@ -1033,17 +1038,11 @@ function render({ model, el }) {
   }
 
   function paintHead() {
-    const perSecond = rate();
     header.setCounts([
       { text: head.space },
       { text: countOf(head.members, "participant") },
       { text: countOf(total, "message") },
-      {
-        text: perSecond
-          ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`
-          : "",
-        hover: "Messages per second",
-      },
+      { text: rateText(rate()), hover: "Messages per second" },
     ]);
     const waiting = paused ? held.length : unseen;
     follow.classList.toggle("mew-away", following && !paused);
@@ -1096,13 +1095,6 @@ function render({ model, el }) {
       picked = new Set([seq]);
       anchor = seq;
     }
-    if (picked.size > MOST_SELECTED) {
-      picked = new Set([...picked].slice(0, MOST_SELECTED));
-      link.notice(
-        `At most ${groupDigits(MOST_SELECTED)} messages can be selected: the first of them are.`,
-        "status",
-      );
-    }
     lines.get(selected)?.classList.remove("mew-active");
     selected = seq;
     lines.get(selected)?.classList.add("mew-active");
@@ -1153,7 +1145,6 @@ function render({ model, el }) {
     if (does)
       hint.append(
         make("button", {
-          type: "button",
           text: does,
           onclick: () => {
             act();

@@ -43,22 +43,18 @@ from mew_lab.views.feed.detail import detail, kept_of, why
 from mew_lab.views.feed.extract import as_python, save_log
 from mew_lab.views.feed.findings import FileFindings, LiveFindings, RowFindings, rank_of
 from mew_lab.views.feed.row_filter import EXPRESSION_FIELDS, RowFilter, condition_of, suggest_filters
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import ANEW, Act, ActingView, ActResult, Submit
 from mew_lab.views.ui.kept import KeptLoads
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.running import RunningList
 
 __all__ = ["Desk", "FeedView", "view_of", "view_of_log"]
 
-_ESM, _CSS = front_end("feed")
-
 RING = 20_000
 CHUNK = 2_000
 MOST_EVENTS = 4 * RING  # of a log from files that are judged beside its messages
 MAX_EXACT = 2**53 - 1  # the greatest number that is exact in a page
 FIRST = 400  # rows that a view gets at once: more than any screen shows
-MOST_SELECTED = 2_000
 MOST_BRIEF = 12  # rows in the stored picture of a page with other views
 MOST_COPIED = 4_000_000
 COPIES = {"jsonl": "JSONL", "markdown": "Markdown", "mermaid": "Mermaid", "python": "Python"}
@@ -138,14 +134,13 @@ def view_of_log(log: Log) -> FeedView:
     return FeedView(rows, calls=calls, findings=findings, log="log", clock=lambda: end)
 
 
-class FeedView(ActingWidget):
+class FeedView(ActingView):
     """The live table of one log. Show it as often as you like.
 
     A view holds the newest 20 000 rows; older ones are in `lab.log.df`.
     """
 
-    _esm = _ESM
-    _css = _CSS
+    part = "feed"
     title = "feed"
     interval = 0.05
 
@@ -158,7 +153,7 @@ class FeedView(ActingWidget):
         findings: RowFindings | None = None,
         me: str = "",
         log: str = LIVE,
-        **traits: Any,
+        **settings: Any,
     ) -> None:
         self._log_name = log  # the name by which a reader finds what this view does not hold
         self._source = source
@@ -182,9 +177,9 @@ class FeedView(ActingWidget):
         self._columns = select_columns(DEFAULT)
         self._chosen = False  # whether code has chosen the columns
         self._selected: tuple[int, ...] = ()
-        super().__init__(**traits)
-        for rows in (source, self._calls):
-            self.on_close(rows.subscribe(self.wake))
+        super().__init__(**settings)
+        self.on_close(source.subscribe(self.wake))
+        self.on_close(self._calls.changed.add(self.wake))
 
     # The interface for code in the notebook.
 
@@ -263,7 +258,6 @@ class FeedView(ActingWidget):
             "log": self._log_name,
             "live": self._log_name == LIVE,
             "began": round(first[0].t, 3) if first else None,
-            "now": self.clock().timestamp(),
             "me": visible(self._me),
             "fields": EXPRESSION_FIELDS,
             # The rows that the view holds may have been answered in a message that it missed.
@@ -420,7 +414,7 @@ class FeedView(ActingWidget):
         return f"{self._source.sign}{seq}"
 
     def _select(self, view: str, seqs: list[int]) -> None:
-        if len(seqs) <= MOST_SELECTED and all(map(self._is_row, seqs)):
+        if all(map(self._is_row, seqs)):
             self._selected = tuple(sorted(set(seqs)))
 
     def _take_filter(self, view: str, n: int, text: str, zone: int = 0) -> None:
@@ -457,7 +451,7 @@ class FeedView(ActingWidget):
         return ActResult(f"{self._name(seq)} is copied as a line of Python.", as_python(raw, as_id=as_id))
 
     def _copy_selected(self, form: str, seqs: list[int]) -> ActResult:
-        if form not in COPIES or not 0 < len(seqs) <= MOST_SELECTED:
+        if form not in COPIES or not seqs:
             raise MewError("The view asked for a copy of no messages. Select some, and choose a form.")
         numbers = sorted(set(filter(self._is_row, seqs)))
         held = {seq: record for seq in numbers if (record := self._source.record(seq)) is not None}
@@ -479,7 +473,7 @@ class FeedView(ActingWidget):
 
     def _make_condition(self, seq: int, column: str) -> ActResult:
         if not self._is_row(seq):
-            raise MewError("The view asked for the filter of no row. Run its cell again.")
+            raise MewError(f"The view asked for the filter of no row. {ANEW}")
         condition = condition_of(self._source, seq, column, self._findings)
         return ActResult("The filter was taken from the message.", condition)
 
@@ -543,11 +537,11 @@ class FeedView(ActingWidget):
             if before
             else "",
             f"Plumbing is not shown: {count_of(left_out, 'message')}." if left_out else "",
-            "" if last else NO_MESSAGES if self._log_name == LIVE else "There is no message in this log.",
         ]
         titles = ["Time" if column.name == "elapsed" else visible(column.title) for column in columns]
         code = [title for title, column in zip(titles, columns, strict=True) if column.code]
-        return picture(title, titles, cells, notes=filter(None, notes), code=code)
+        empty = "" if last else NO_MESSAGES if self._log_name == LIVE else "There is no message in this log."
+        return picture(title, titles, cells, notes=notes, empty=empty, code=code)
 
 
 def _pack_call(seq: int, call: CallState) -> list[Any]:

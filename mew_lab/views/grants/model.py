@@ -12,7 +12,7 @@ Spec: §3.6.1, §3.6.2, §3.6.8, ruling R13.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,6 @@ from mew_lab.lab.standing import HeldRight, ParticipantStanding, logical, standi
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
-from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.grants.probe import find_grant_obstacle, read_pattern
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["Granted", "Holding", "Holdings"]
 
 MOST_ROWS = 2000
-MOST_REVOKED = 100
 CHANGING = ("capability/", "space/", "system/")  # prefixes of the kinds that change capabilities
 GATHERED = 0.05  # seconds; changes within this time cause one refresh
 
@@ -81,17 +79,13 @@ class Holdings:
         self._session = session
         self._granting = granting
         self._ledger = Ledger()  # that of the feed, once an envelope has come
-        self._revoked: BoundedDict[str, Holding] = BoundedDict(MOST_REVOKED)  # here, and can be granted again
-        self._subscribers: Subscribers[()] = Subscribers()
+        self._revoked: dict[str, Holding] = {}  # here, and can be granted again
+        self.changed: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
         self._leave = (
             granting.on_change.add(self._on_grant_change),
             granting.on_tool_change.add(lambda: self._soon.within(GATHERED)),
         )
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` on the loop's thread after `rows` were replaced; returns the function that ends it."""
-        return self._subscribers.add(on_change)
 
     # --- actions of the human, on the loop ---
 
@@ -209,7 +203,7 @@ class Holdings:
         held, holders = tuple(rows[:MOST_ROWS]), tuple(standing.name for standing in all_standings)
         if (held, holders) != (self.rows, self.holders):
             self.rows, self.holders = held, holders
-            self._subscribers.tell()
+            self.changed.tell()
 
     def _row(self, standing: ParticipantStanding, right: HeldRight, ends: str, against: str) -> Holding:
         text, since = compact(right.pattern), self._ledger.grants.given_at(right.grant)

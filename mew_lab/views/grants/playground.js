@@ -1,7 +1,7 @@
 // A form that supposes other permissions of a participant, and lists the messages so far that would have been allowed or
 // denied instead. It gives no permission: "Grant…" opens the form that does.
 
-import { make } from "../ui/elements.js";
+import { make, onEscape, optionsOf, turnOff } from "../ui/elements.js";
 import { clockHover, clockTime, countOf } from "../ui/text.js";
 
 const OTHER_PATTERN = "a pattern besides";
@@ -12,12 +12,10 @@ const SUPPOSE_PAUSE = 300;
 /** @param {{ holders: [string, string][], profiles: string[], ask: (choices: object) => Promise<import("../ui/connection.js").Answer | null>,
  *   show: (id: string) => void, grant: (to: string, pattern: string) => void, close: () => void, announce: (text: string) => void }} on */
 export function makePlayground(on) {
-  const option = ([value, text]) => make("option", { value, text });
   const who = make(
     "select",
     { "aria-label": "Whose permissions", onchange: () => ask(0) },
-    option(["", "participant"]),
-    ...on.holders.map(option),
+    ...optionsOf([["", "participant"], ...on.holders]),
   );
   const what = make(
     "select",
@@ -25,9 +23,9 @@ export function makePlayground(on) {
     make(
       "optgroup",
       { label: "Instead of its configuration" },
-      ...on.profiles.map((name) => option([name, `the profile ${name}`])),
+      ...optionsOf(on.profiles.map((name) => [name, `the profile ${name}`])),
     ),
-    option([OTHER_PATTERN, OTHER_PATTERN]),
+    ...optionsOf([[OTHER_PATTERN, OTHER_PATTERN]]),
   );
   const text = make("textarea", {
     rows: 2,
@@ -39,7 +37,6 @@ export function makePlayground(on) {
     oninput: () => ask(SUPPOSE_PAUSE),
   });
   const grant = make("button", {
-    type: "button",
     text: "Grant…",
     title: "Opens the form that grants this pattern",
     onclick: () => on.grant(who.value, text.value),
@@ -66,14 +63,10 @@ export function makePlayground(on) {
       make("span", { class: "mew-dim", text: "Nothing is granted here." }),
       make("span", { class: "mew-gap" }),
       grant,
-      make("button", { type: "button", text: "Close", onclick: on.close }),
+      make("button", { text: "Close", onclick: on.close }),
     ),
   );
-  node.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    event.preventDefault();
-    on.close();
-  });
+  onEscape(node, on.close);
   let asked = 0,
     timer = null;
   choose();
@@ -87,7 +80,7 @@ export function makePlayground(on) {
   function ask(after) {
     clearTimeout(timer);
     asked += 1;
-    grant.setAttribute("aria-disabled", "true");
+    turnOff(grant, true);
     if (!who.value || (what.value === OTHER_PATTERN && !text.value.trim()))
       return void answer.replaceChildren(start);
     timer = setTimeout(send, after);
@@ -110,7 +103,7 @@ export function makePlayground(on) {
     if (mine !== asked || !done?.value) return;
     answer.setAttribute("aria-busy", "false");
     draw(done.value);
-    grant.setAttribute("aria-disabled", String(Boolean(done.value.fault)));
+    turnOff(grant, done.value.fault);
   }
 
   function draw(told) {
@@ -153,7 +146,6 @@ export function makePlayground(on) {
                 title: clockHover(time),
               }),
               make("button", {
-                type: "button",
                 class: "mew-to-message mew-code",
                 text: kind || "unreadable",
                 title: `Show message ${id}`,

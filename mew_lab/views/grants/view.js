@@ -1,10 +1,26 @@
 // The capabilities of the participants, and a form for a new grant. The choices in the form become the pattern that it shows.
 
 import { connect } from "../ui/connection.js";
-import { announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import {
+  announcer,
+  atHand,
+  doer,
+  isOff,
+  keepKeys,
+  make,
+  newId,
+  onEscape,
+  optionsOf,
+  setAttribute,
+  setOptions,
+  sureDoer,
+  turnOff,
+  write,
+} from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { openIn } from "../ui/links.js";
+import { keyedRows, makeTable } from "../ui/tables.js";
 import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 import { LIMITS, METHOD_WORDS, composePattern, readLimit, suggestTools } from "./pattern.js";
@@ -23,11 +39,9 @@ const GROUP_WORDS = {
   told: "Held when they joined",
   "": "All",
 };
-const ARMING = 500;
 const PAGE = 200;
 const PAUSE = 250;
 const OWN_PATTERN = "own";
-let MEW_EDITORS = 0;
 
 /**
  * A permission as a row of the table, from model.py. `after` is the key of the row that stands before it.
@@ -54,8 +68,8 @@ let MEW_EDITORS = 0;
  *   drawer: HTMLElement, twist: HTMLElement, may: HTMLButtonElement, cell: HTMLTableCellElement, revoke: HTMLButtonElement | null }} PermissionRow
  */
 
-function render({ model, el }) {
-  const own = `mew-grants-${MEW_EDITORS++}-`;
+function render({ adapter, el }) {
+  const toolsId = newId();
   const root = make("section", { class: "mew mew-grants", "aria-label": "Permissions" });
   const header = makeHeader({
     title: "Permissions",
@@ -64,7 +78,6 @@ function render({ model, el }) {
   const group = make("select", { "aria-label": "Which permissions", onchange: () => narrow() });
   const whose = make("select", { "aria-label": "Whose permissions", onchange: () => narrow() });
   const opener = make("button", {
-    type: "button",
     class: "mew-new",
     text: "Allow…",
     "aria-expanded": "false",
@@ -72,7 +85,6 @@ function render({ model, el }) {
   });
   header.filter.append(group, whose);
   const supposer = make("button", {
-    type: "button",
     class: "mew-quiet mew-suppose",
     text: "What if…",
     title: "Which messages would other permissions have allowed or denied?",
@@ -81,22 +93,9 @@ function render({ model, el }) {
   });
   header.actions.append(supposer, opener);
   const body = make("tbody");
-  const table = make(
-    "table",
-    { "aria-label": "Permissions" },
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        ...["Participant", "May", "From", "Since", "Revoke"].map((text) =>
-          make("th", { scope: "col", text }),
-        ),
-      ),
-    ),
-    body,
-  );
+  const table = makeTable(["Participant", "May", "From", "Since", "Revoke"], body, {
+    "aria-label": "Permissions",
+  });
   const empty = emptyState("You have granted no permission yet.", {
     action: { text: "Allow…", run: () => toggleForm() },
   });
@@ -113,38 +112,39 @@ function render({ model, el }) {
   const announce = announcer(root),
     toast = makeToaster(root);
 
-  /** @type {Map<string, PermissionRow>} */
-  const rows = new Map();
+  const permissions = keyedRows(body, {
+    keyOf: ({ key }) => key,
+    build,
+    fill,
+    left: (row, focused) => focused && opener.focus(),
+  });
+  const rows = permissions.rows;
   let head = { space: "", holders: [], total: 0, groups: [] },
     choices = [],
     profiles = [],
     tools = [],
     probes = 0,
     timer = null,
-    ids = 0,
     looked = false;
   /** @type {ReturnType<typeof makeForm> | null} */
   let form = null;
   /** @type {ReturnType<typeof makePlayground> | null} */
   let playground = null;
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => 0,
-    item(item) {
-      if (item.t === "snapshot") {
+    items: {
+      snapshot(item) {
         choices = item.choices;
         profiles = item.profiles;
         setHead(item);
-        fill(item.rows.filter(fits));
+        permissions.show(item.rows.filter(fits));
         if (whose.value || group.value !== "mine") narrow();
-      } else if (item.t === "rows") change(item);
-      else if (item.t === "head") setHead(item);
+      },
+      rows: change,
+      head: setHead,
     },
     done: paint,
   });
-
-  const set = (node, name, value) => {
-    if (node.getAttribute(name) !== value) node.setAttribute(name, value);
-  };
 
   function setHead(item) {
     head = item;
@@ -161,59 +161,29 @@ function render({ model, el }) {
     if (form) setOptions(form.to, [["", "participant"], ...item.holders]);
   }
 
-  function setOptions(select, options, start = "") {
-    if (
-      Array.from(select.options, (option) => option.value + option.text).join("\n") ===
-      options.map(([value, text]) => value + text).join("\n")
-    )
-      return;
-    const chosen = select.options.length ? select.value : start;
-    select.replaceChildren(...options.map(([value, text]) => make("option", { value, text })));
-    select.value = options.some((option) => option[0] === chosen) ? chosen : start;
-  }
-
   function fits(data) {
     return (!whose.value || whose.value === data.who) && (!group.value || group.value === data.group);
   }
 
   // The table.
 
-  function fill(all) {
-    const kept = new Set(all.map((row) => row.key));
-    for (const key of [...rows.keys()]) if (!kept.has(key)) drop(key);
-    let before = null;
-    for (const data of all) {
-      put(data, before, true);
-      before = rows.get(data.key).node;
-    }
-  }
-
   function change(item) {
-    for (const key of item.gone) drop(key);
+    item.gone.forEach(permissions.drop);
     for (const data of item.rows) {
-      const fit = fits(data),
-        all = !whose.value && !group.value;
-      if (fit || rows.has(data.key))
-        put(data, rows.get(data.after)?.node ?? (all ? null : body.lastChild), rows.size < PAGE && fit);
+      const all = !whose.value && !group.value,
+        before = rows.get(data.after)?.node;
+      if (rows.has(data.key) || (rows.size < PAGE && fits(data)))
+        permissions.put(data, before ? before.nextSibling : all ? body.firstChild : null);
     }
   }
 
-  // Changes the row of a permission; a new one is shown after the row `before` if `admit` is true.
-  /** @type {(data: Permission, before?: ChildNode | null, admit?: boolean) => void} */
-  function put(data, before = null, admit = false) {
-    let row = rows.get(data.key);
-    if (!row && !admit) return;
-    if (!row) {
-      row = build(data);
-      rows.set(data.key, row);
-      if (before) before.after(row.node);
-      else body.prepend(row.node);
-    }
-    row.data = data;
+  /** @type {(row: PermissionRow) => void} */
+  function fill(row) {
+    const { data } = row;
     write(row.holder, data.holder);
     row.holder.title = data.who === data.holder ? "" : data.holder;
     write(row.words, data.phrase);
-    set(row.may, "aria-label", `${data.holder} may ${data.phrase}. Pattern as JSON`);
+    setAttribute(row.may, "aria-label", `${data.holder} may ${data.phrase}. Pattern as JSON`);
     row.may.title = data.pattern;
     write(row.code, data.pattern);
     row.from.replaceChildren(
@@ -233,22 +203,25 @@ function render({ model, el }) {
       data.since === null ? "" : clockTime(data.since),
       data.since === null ? "" : clockHover(data.since),
     );
-    set(row.node, "data-origin", data.origin);
-    set(row.node, "data-who", data.holder);
+    setAttribute(row.node, "data-origin", data.origin);
+    setAttribute(row.node, "data-who", data.holder);
     if (row.revoke) {
-      set(row.revoke, "aria-disabled", data.against ? "true" : "false");
-      set(row.revoke, "aria-label", `Revoke: ${data.holder} may ${data.phrase}`);
-      row.revoke.title =
+      setAttribute(row.revoke, "aria-label", `Revoke: ${data.holder} may ${data.phrase}`);
+      turnOff(
+        row.revoke,
+        data.against,
         data.against ||
-        (data.grant
-          ? "Revokes this permission"
-          : "Revokes all that this pattern matches, until the space ends");
-      set(row.revoke, "aria-description", row.revoke.title);
+          (data.grant
+            ? "Revokes this permission"
+            : "Revokes all that this pattern matches, until the space ends"),
+      );
+      setAttribute(row.revoke, "aria-description", row.revoke.title);
     }
   }
 
-  function build(data) {
-    const id = `${own}${ids++}`;
+  /** @type {(data: Permission) => PermissionRow} */
+  function build() {
+    const id = newId();
     const row = /** @type {PermissionRow} */ ({
       holder: make("bdi", { class: "mew-code" }),
       words: make("bdi"),
@@ -261,13 +234,12 @@ function render({ model, el }) {
     row.may = make(
       "button",
       {
-        type: "button",
         class: "mew-may",
         "aria-expanded": "false",
         "aria-controls": id,
         onclick: () => {
           row.drawer.hidden = !row.drawer.hidden;
-          set(row.may, "aria-expanded", String(!row.drawer.hidden));
+          setAttribute(row.may, "aria-expanded", String(!row.drawer.hidden));
           write(row.twist, row.drawer.hidden ? "▸" : "▾");
         },
       },
@@ -290,10 +262,9 @@ function render({ model, el }) {
 
   function offerRevoke(row) {
     row.revoke = make("button", {
-      type: "button",
       text: "Revoke…",
       onclick: () => {
-        if (row.revoke.getAttribute("aria-disabled") !== "true") confirm(row);
+        if (!isOff(row.revoke)) confirm(row);
       },
     });
     row.cell.replaceChildren(row.revoke);
@@ -303,11 +274,11 @@ function render({ model, el }) {
     const back = () => {
       const focused = atHand(row.cell);
       offerRevoke(row);
-      put(row.data);
+      fill(row);
       if (focused) row.revoke.focus();
     };
-    const keep = make("button", { type: "button", text: "Keep", onclick: back });
-    const sure = doer(
+    const keep = make("button", { text: "Keep", onclick: back });
+    const sure = sureDoer(
       "Revoke",
       async () => {
         const { key, undoable } = row.data,
@@ -316,14 +287,8 @@ function render({ model, el }) {
         if (row.node.isConnected) back();
         else if (atHand(row.node)) opener.focus();
       },
-      {
-        class: "mew-danger",
-        "aria-label": `Revoke now: ${row.data.holder} may ${row.data.phrase}`,
-        "aria-disabled": "true",
-      },
+      { class: "mew-danger", "aria-label": `Revoke now: ${row.data.holder} may ${row.data.phrase}` },
     );
-    sure.setAttribute("aria-disabled", "true");
-    setTimeout(() => sure.setAttribute("aria-disabled", "false"), ARMING);
     row.revoke = null;
     row.cell.replaceChildren(keep, " ", sure);
     row.cell.onkeydown = (event) => {
@@ -334,20 +299,11 @@ function render({ model, el }) {
     keep.focus();
   }
 
-  function drop(key) {
-    const row = rows.get(key);
-    if (!row) return;
-    const focused = holdsFocus(row.node);
-    row.node.remove();
-    rows.delete(key);
-    if (focused) opener.focus();
-  }
-
   async function narrow() {
     const holder = whose.value,
       chosen = group.value;
     const done = await link.act("of", { holder, group: chosen });
-    if (done && holder === whose.value && chosen === group.value) fill(done.value);
+    if (done && holder === whose.value && chosen === group.value) permissions.show(done.value);
     paint();
   }
 
@@ -365,13 +321,12 @@ function render({ model, el }) {
 
   // The parts of the form. `probed` is the permission whose effect is shown; another one is not sent.
   function makeForm() {
-    const option = ([value, text]) => make("option", { value, text });
     const to = make("select", { "aria-label": "Who is allowed", onchange: () => probe(0) });
     setOptions(to, [["", "participant"], ...head.holders]);
     const what = make(
       "select",
       { "aria-label": "What is allowed", onchange: () => choose() },
-      ...METHOD_WORDS.map(option),
+      ...optionsOf(METHOD_WORDS),
       make(
         "optgroup",
         { label: "Other permissions" },
@@ -386,10 +341,10 @@ function render({ model, el }) {
       maxlength: 200,
       "aria-label": "Tool",
       placeholder: "participant/tool, or any",
-      list: `${own}tools`,
+      list: toolsId,
       oninput: () => compose(PAUSE),
     });
-    const known = make("datalist", { id: `${own}tools` });
+    const known = make("datalist", { id: toolsId });
     const look = doer("Refresh", lookUp, {
       class: "mew-quiet",
       title: "Asks every participant for its tools",
@@ -398,9 +353,11 @@ function render({ model, el }) {
     const which = make(
       "select",
       { "aria-label": "Which arguments", onchange: () => compose(0) },
-      option(["any", "any arguments"]),
-      option(["only", "these arguments only"]),
-      option(["these", "these arguments and any others"]),
+      ...optionsOf([
+        ["any", "any arguments"],
+        ["only", "these arguments only"],
+        ["these", "these arguments and any others"],
+      ]),
     );
     const fixed = make("input", {
       type: "text",
@@ -413,7 +370,7 @@ function render({ model, el }) {
       hidden: true,
       oninput: () => compose(PAUSE),
     });
-    const until = make("select", { "aria-label": "For how long" }, ...LIMITS.map(option));
+    const until = make("select", { "aria-label": "For how long" }, ...optionsOf(LIMITS));
     until.value = "u10";
     const text = make("textarea", {
       rows: 3,
@@ -436,7 +393,7 @@ function render({ model, el }) {
       make("span", { class: "mew-dim", text: "Pick a participant and a permission to preview the effect." }),
     );
     const send = doer("Allow", sendGrant, { class: "mew-give mew-primary" });
-    set(send, "aria-disabled", "true");
+    turnOff(send, true);
     const tools = make("span", { class: "mew-piece" }, tool, known, look);
     const args = make("span", { class: "mew-piece" }, "with ", which, fixed);
     const box = make(
@@ -457,15 +414,11 @@ function render({ model, el }) {
         "div",
         { class: "mew-line" },
         make("span", { class: "mew-gap" }),
-        make("button", { type: "button", text: "Cancel", onclick: closeForm }),
+        make("button", { text: "Cancel", onclick: closeForm }),
         send,
       ),
     );
-    box.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
-      event.preventDefault();
-      closeForm();
-    });
+    onEscape(box, closeForm);
     return {
       probed: /** @type {{ to: string, pattern: string } | null} */ (null),
       box,
@@ -510,7 +463,7 @@ function render({ model, el }) {
       },
     });
     place.replaceChildren(playground.node);
-    set(supposer, "aria-expanded", "true");
+    setAttribute(supposer, "aria-expanded", "true");
     paint();
     playground.focus();
   }
@@ -521,7 +474,7 @@ function render({ model, el }) {
     playground = null;
     const focused = atHand(place);
     place.replaceChildren();
-    set(supposer, "aria-expanded", "false");
+    setAttribute(supposer, "aria-expanded", "false");
     paint();
     if (focused) supposer.focus();
   }
@@ -534,7 +487,7 @@ function render({ model, el }) {
     setTools();
     showChoices();
     compose(0);
-    set(opener, "aria-expanded", "true");
+    setAttribute(opener, "aria-expanded", "true");
     paint();
     form.to.focus();
     if (!looked) lookUp();
@@ -546,7 +499,7 @@ function render({ model, el }) {
     probes += 1;
     const focused = atHand(place);
     place.replaceChildren();
-    set(opener, "aria-expanded", "false");
+    setAttribute(opener, "aria-expanded", "false");
     paint();
     if (focused) opener.focus();
   }
@@ -596,14 +549,12 @@ function render({ model, el }) {
   }
 
   function setTools() {
-    form.known.replaceChildren(
-      ...suggestTools(tools, head.holders).map(([value, text]) => make("option", { value, text })),
-    );
+    form.known.replaceChildren(...optionsOf(suggestTools(tools, head.holders)));
   }
 
   function probe(after) {
     clearTimeout(timer);
-    set(form.send, "aria-disabled", "true");
+    turnOff(form.send, true);
     form.probed = null;
     probes += 1;
     if (!form.to.value || !form.text.value.trim()) return;
@@ -677,8 +628,7 @@ function render({ model, el }) {
     }
     form.answer.replaceChildren(...parts);
     form.probed = probe.fault || probe.barred ? null : { to, pattern };
-    set(form.send, "aria-disabled", form.probed ? "false" : "true");
-    form.send.title = probe.barred ?? "";
+    turnOff(form.send, !form.probed, probe.barred ?? "");
   }
 
   async function sendGrant() {

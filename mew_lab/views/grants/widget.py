@@ -25,15 +25,12 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.playground import Playground, pack_answer, read_supposition
 from mew_lab.views.grants.probe import Probe, describe_effect, probe
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import Act, ActingView, ActResult
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.sent_rows import SentRows
 from mew_lab.views.ui.space_model import follow_space
 
 __all__ = ["GrantsView", "view_of"]
-
-_ESM, _CSS = front_end("grants")
 
 PATTERN = 2000
 MOST_HOLDERS = 1000
@@ -47,22 +44,21 @@ def view_of(session: Session, granting: LimitedGrants) -> GrantsView:
     return GrantsView(session, Holdings(session, granting))
 
 
-class GrantsView(ActingWidget):
+class GrantsView(ActingView):
     """The grants editor of one space. Show it as often as you like."""
 
-    _esm = _ESM
-    _css = _CSS
+    part = "grants"
     title = "grants"
     interval = 0.1
 
-    def __init__(self, session: Session, holdings: Holdings, **traits: Any) -> None:
+    def __init__(self, session: Session, holdings: Holdings, **settings: Any) -> None:
         self._session = session
         self._holdings = holdings
         self._sent: SentRows[str, Holding] = SentRows()
         self._question = 0
         self._supposed = 0
         self._playground = Playground(session.log)
-        super().__init__(submit=session.loop.submit, **traits)
+        super().__init__(submit=session.loop.submit, **settings)
         self.on_close(follow_space(session, holdings, self.wake))
         self.on_close(holdings.close)
 
@@ -72,8 +68,6 @@ class GrantsView(ActingWidget):
         # What this human granted comes first: a view shows it before anything else is chosen.
         rows = sorted(self._holdings.rows, key=lambda row: not row.mine)[:MOST_ROWS]
         return {
-            "now": self.clock().timestamp(),
-            "me": visible(self._session.me.name),
             "choices": _choices(),
             "profiles": list(PROFILES),
             "rows": [_pack(row) for row in rows],
@@ -175,11 +169,9 @@ class GrantsView(ActingWidget):
         rows = sorted(self._holdings.rows, key=lambda row: bool(row.grant))
         cells = [(row.holder, row.phrase, row.pattern[:PATTERN], _origin(row)) for row in rows]
         title = f"Permissions in {self._session.space}: {len(rows)} in all"
-        notes = [
-            "" if rows else 'No participant holds a permission yet. lab.join("helper") adds a participant.',
-        ]
         columns = ("participant", "may", "pattern", "from")
-        return picture(title, columns, cells, notes=filter(None, notes), code=("participant", "pattern"))
+        empty = 'No participant holds a permission yet. lab.join("helper") adds a participant.'
+        return picture(title, columns, cells, empty=empty, code=("participant", "pattern"))
 
 
 def _choices() -> list[list[Any]]:

@@ -15,8 +15,10 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from mew_lab.ledger.members import MEMBER_KINDS
 from mew_lab.log.entries import RecordedEntry
-from mew_lab.log.moments import MemberAt, Moment, OpenProposals, ProposalAt, RightAt
+from mew_lab.log.moment import MemberAt, Moment, ProposalAt, RightAt
+from mew_lab.log.moments import OpenProposals
 from mew_lab.log.state_replay import ALWAYS
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line
@@ -70,6 +72,7 @@ class LogPlaces:
         self._closed: list[_Span] = []
         self.last = -1
         self.changes: list[int] = []
+        self._has_events = True  # of a gateway of mew_lab; else what it sends tells who comes
 
     def read(self, most: int) -> bool:
         """Reads at most `most` further records; returns whether all have been read."""
@@ -82,6 +85,11 @@ class LogPlaces:
         return not records
 
     def _take(self, record: Record) -> None:
+        if self.last < 0:
+            self._has_events = record.event == "opened"
+        if not self._has_events and record.verdict == "sent" and RecordedEntry(record).kind in MEMBER_KINDS:
+            self.changes.append(record.seq)
+            return
         if record.raw is None:
             if record.event in ALWAYS:
                 self.changes.append(record.seq)
@@ -147,7 +155,7 @@ def tables_of(moment: Moment, proposals: Sequence[ProposalAt] | None, clock: Clo
                 (
                     member.participant,
                     _state(member.participant in here, member),
-                    str(member.rights),
+                    "unknown" if member.rights is None else str(member.rights),
                     member.inviter,
                 )
                 for member in moment.members
@@ -217,7 +225,7 @@ def _state(here: bool, member: MemberAt) -> str:
 
 def _origin(right: RightAt) -> str:
     if not right.grant:
-        return "configuration"
+        return right.giver or "configuration"
     return f"{right.giver or 'invitation'}, {middle(right.grant, 20)}"
 
 

@@ -4,6 +4,7 @@
 import { connect } from "../ui/connection.js";
 import { activeOf, announcer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
 import { makeHeader } from "../ui/header.js";
+import { makeTable } from "../ui/tables.js";
 import { clockHover, clockTime, groupDigits } from "../ui/text.js";
 
 const PAUSE = 80; // milliseconds after which a place that the slider passes is asked for
@@ -16,7 +17,7 @@ const KEYS = [
 
 /** @typedef {{ name: string, title: string, columns: string[], rows: string[][], more: string }} StateTable */
 
-function render({ model, el }) {
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-moments", "aria-label": "Moments" });
   const header = makeHeader({ title: "Moments", keys: KEYS });
   const slider = make("input", {
@@ -44,21 +45,18 @@ function render({ model, el }) {
     onchange: () => goTo(Number(number.value)),
   });
   const previous = make("button", {
-    type: "button",
     text: "‹ Change",
     title: "The last place before this one at which the state changed",
     "aria-label": "Previous change",
     onclick: () => ask(place, "previous"),
   });
   const next = make("button", {
-    type: "button",
     text: "Change ›",
     title: "The next place at which the state changes",
     "aria-label": "Next change",
     onclick: () => ask(place, "next"),
   });
   const newest = make("button", {
-    type: "button",
     class: "mew-quiet",
     text: "Newest",
     title: "The end of the log, as it is now",
@@ -86,15 +84,19 @@ function render({ model, el }) {
     space = "",
     time = null;
 
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => 0,
-    item(item) {
-      if (item.t === "snapshot") {
+    items: {
+      snapshot(item) {
         space = item.space;
         ask(time === null ? null : place);
-      } else if (item.view !== link.view || item.n !== asked) return;
-      else if (item.t === "moment") show(item);
-      else if (item.t === "unfit") refuse(item.sentence);
+      },
+      moment(item) {
+        if (item.n === asked) show(item);
+      },
+      unfit({ n, sentence }) {
+        if (n === asked) refuse(sentence);
+      },
     },
   });
 
@@ -172,14 +174,8 @@ function render({ model, el }) {
           make(
             "div",
             { class: "mew-scroll", tabindex: 0, role: "region", "aria-labelledby": head.id },
-            make(
-              "table",
-              {},
-              make(
-                "thead",
-                {},
-                make("tr", {}, ...table.columns.map((text) => make("th", { scope: "col", text }))),
-              ),
+            makeTable(
+              table.columns,
               make(
                 "tbody",
                 {},

@@ -22,13 +22,10 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.space.events import Record
 from mew_lab.views.moments.model import LogPlaces, StateTable, describe_record, tables_of
-from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.live import LiveView
 from mew_lab.views.ui.pictures import clock_time, picture
 
 __all__ = ["MomentsView", "ViewedLog", "view_of"]
-
-_ESM, _CSS = front_end("moments")
 
 STEP = 2_000  # records that are read in one message
 MOST_VIEWS = 16
@@ -64,15 +61,14 @@ def view_of(log: ViewedLog) -> MomentsView:
     return MomentsView(log)
 
 
-class MomentsView(LiveWidget):
+class MomentsView(LiveView):
     """The state of a space at any place of its log. Show it as often as you like."""
 
-    _esm = _ESM
-    _css = _CSS
+    part = "moments"
     title = "moments"
     interval = 0.05
 
-    def __init__(self, log: ViewedLog, **traits: Any) -> None:
+    def __init__(self, log: ViewedLog, **settings: Any) -> None:
         self._log = log
         # Only the writer uses these.
         self._moments = Moments(log)
@@ -82,7 +78,7 @@ class MomentsView(LiveWidget):
         # The newest request of each view: its number, the place (None: the last one), and where to go from there.
         self._wanted: BoundedDict[str, tuple[int, int | None, str]] = BoundedDict(MOST_VIEWS)
         self._shown: _Shown | None = None
-        super().__init__(**traits)
+        super().__init__(**settings)
 
     # Messages to the views.
 
@@ -136,8 +132,7 @@ class MomentsView(LiveWidget):
         }
 
     def _show(self, seq: int | None, way: str) -> _Shown:
-        history = self._moments.history()
-        first, last = history.first, history.last
+        first, last = self._moments.span()
         self._span = (first, last, len(self._places.changes))
         at = last if seq is None else min(max(seq, first), last)
         if way:
@@ -153,8 +148,8 @@ class MomentsView(LiveWidget):
 
     def _mark(self) -> None:
         """Says that the picture in the notebook has changed."""
-        if self._stored is not None:
-            self._stored.mark()
+        if self._host is not None:
+            self._host.mark()
 
     # Messages from the views.
 
@@ -197,11 +192,11 @@ class MomentsView(LiveWidget):
 def _first_shown(log: ViewedLog) -> _Shown:
     """The last moment of a log, for a picture that is drawn before any view has asked."""
     moments = Moments(log)
-    history = moments.history()
-    moment = moments.at(history.last)
-    record = moments.record(history.last)
+    _, last = moments.span()
+    moment = moments.at(last)
+    record = moments.record(last)
     tables = tables_of(moment, moment.proposals, clock_time)
-    return _Shown(history.last, moment.now, describe_record(record), tables)
+    return _Shown(last, moment.now, describe_record(record), tables)
 
 
 def _code(table: StateTable) -> tuple[str, ...]:

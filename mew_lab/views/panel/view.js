@@ -1,12 +1,12 @@
 // The control room: a header, the participants in a strip, the messages and the other parts in tabs, the approvals at the
 // side. Each part draws itself; this module gives it a place, and the tabs their counts.
 
-import { attention } from "../ui/attention.js";
+import { hostWords } from "../ui/adapter.js";
+import { setDesktop } from "../ui/attention.js";
 import { connect } from "../ui/connection.js";
-import { announcer, doer, make } from "../ui/elements.js";
+import { announcer, choiceRow, doer, make } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
-import { openIn } from "../ui/links.js";
 import { menuButton } from "../ui/menu.js";
 import { makeSplitter } from "../ui/splitter.js";
 import { countOf } from "../ui/text.js";
@@ -18,21 +18,26 @@ const PANEL_KEYS = [
   ["Esc", "Close a menu; end the full-window view"],
 ];
 const REVEAL_WAIT = 5000;
+const TABS_PADDING = 16; // view.css
 
-function render({ model, el, host, signal }) {
+function render({ adapter, el, signal }) {
   const root = make("section", { class: "mew mew-panel", "aria-label": "Control room" });
   const header = makeHeader({ title: "", label: "Control room", keys: PANEL_KEYS });
   const side = make("div", { class: "mew-place mew-place-side" });
   const strip = make("div", { class: "mew-place mew-place-strip" });
   const tabs = make("div", { class: "mew-tabs", role: "tablist", "aria-label": "Parts" });
   const sheets = make("div", { class: "mew-sheets" });
-  const main = make("div", { class: "mew-place mew-place-main" }, tabs, sheets);
+  // Tabs for which there is no room are in a menu at the end of the line.
+  const others = menuButton("More", () => listOthers(), { class: "mew-quiet mew-other-tabs", hidden: true });
+  const line = make("div", { class: "mew-tab-line" }, tabs, others);
+  const main = make("div", { class: "mew-place mew-place-main" }, line, sheets);
   const room = make("div", { class: "mew-room" }, side, strip, main);
   root.append(header.node, room);
   el.replaceChildren(root);
   const announce = announcer(root),
     toast = makeToaster(root);
-  const drawn = new Map(),
+  const markTab = choiceRow(tabs, "aria-selected"),
+    drawn = new Map(),
     tabOf = new Map();
   /** @type {import("../ui/connection.js").Settings} */
   let settings = { splitters: {} };
@@ -68,25 +73,14 @@ function render({ model, el, host, signal }) {
     link.setSetting("splitters", settings.splitters);
   }
 
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => 0,
-    item(item) {
-      if (item.t === "snapshot") build(item);
-      else if (item.t === "head") count(item);
-    },
+    items: { snapshot: build, head: count },
     settings(values) {
       settings = { ...values };
       splitters[0].set(values.splitters?.strip);
       splitters[1].set(values.splitters?.side);
     },
-    off: () => waits.set(link.isOff() ? 0 : counts.waiting),
-  });
-  const waits = attention({
-    shown: () => side.getClientRects().length > 0 && isInSight(side),
-    show: async () => {
-      if (!(await openIn(root, "approvals", { first: true }))) side.scrollIntoView({ block: "nearest" });
-    },
-    toast,
   });
 
   const pause = doer(
@@ -95,7 +89,7 @@ function render({ model, el, host, signal }) {
       const done = await link.act(pause.dataset.paused ? "resume" : "pause");
       if (done) toast(done.said);
     },
-    { class: "mew-pause-all", hidden: true },
+    { class: "mew-pause-all", "data-icon": "pause", hidden: true },
   );
   const report = menuButton(
     "Export",
@@ -107,40 +101,70 @@ function render({ model, el, host, signal }) {
       },
       { text: "Messages as JSON lines", about: "The log, as it is.", run: () => save("save") },
     ],
-    { hidden: true },
+    { "data-icon": "export", title: "Export", hidden: true },
   );
-  const popOut = menuButton("Pop out", () => [
-    {
-      text: root.matches(":popover-open") ? "Back to the notebook" : "Fill the window",
-      about: "Esc ends it.",
-      key: "Esc",
-      run: fillWindow,
-    },
-    {
-      text: "Beside the notebook",
-      about: "Right-click this output, then choose “Create New View for Cell Output”.",
-      run: dock,
-    },
-  ]);
-  const options = menuButton("Settings", () => [
-    {
-      text: "Compact rows",
-      checked: settings.density === "compact",
-      run: () => link.setSetting("density", settings.density === "compact" ? "comfortable" : "compact"),
-    },
-    {
-      text: "Times in UTC",
-      checked: settings.time === "utc",
-      run: () => link.setSetting("time", settings.time === "utc" ? "local" : "utc"),
-    },
-    {
-      text: "Hide plumbing",
-      checked: settings.hidePlumbing,
-      about: "Joins, lists of tools and other messages that keep a space going.",
-      run: () => link.setSetting("hidePlumbing", !settings.hidePlumbing),
-    },
-  ]);
-  header.actions.append(pause, report, popOut, options);
+  const popOut = menuButton(
+    "Pop out",
+    () => [
+      {
+        text: root.matches(":popover-open") ? "Back to the notebook" : "Fill the window",
+        about: "Esc ends it.",
+        key: "Esc",
+        run: fillWindow,
+      },
+      // Another front end has no such command in the menu of an output.
+      ...(root.closest(".jp-LabShell")
+        ? [
+            {
+              text: "Beside the notebook",
+              about: "Opens the menu of this output: choose “Create New View for Cell Output” there.",
+              run: dock,
+            },
+          ]
+        : []),
+    ],
+    { "data-icon": "pop-out", title: "Pop out" },
+  );
+  const options = menuButton(
+    "Settings",
+    () => [
+      {
+        text: "Compact rows",
+        checked: settings.density === "compact",
+        run: () => link.setSetting("density", settings.density === "compact" ? "comfortable" : "compact"),
+      },
+      {
+        text: "Times in UTC",
+        checked: settings.time === "utc",
+        run: () => link.setSetting("time", settings.time === "utc" ? "local" : "utc"),
+      },
+      {
+        text: "Desktop notifications",
+        checked: Boolean(settings.desktop),
+        about: "Tell that something waits while another window is in front: the space and how many.",
+        run: () => setDesktop(link, !settings.desktop),
+      },
+      {
+        text: "Hide plumbing",
+        checked: settings.hidePlumbing,
+        about: "Joins, lists of tools and other messages that keep a space going.",
+        run: () => link.setSetting("hidePlumbing", !settings.hidePlumbing),
+      },
+    ],
+    { "data-icon": "settings", title: "Settings" },
+  );
+  const stop = doer("Stop", () => link.stop(), {
+    class: "mew-danger mew-stop",
+    title: "Stop everything at once: nothing is approved, calls are cancelled, agents paused (Ctrl-.)",
+    hidden: true,
+  });
+  header.actions.append(
+    stop,
+    pause,
+    report,
+    ...(adapter.get("host") === "notebook" ? [popOut] : []),
+    options,
+  );
 
   async function save(act) {
     const done = await link.act(act);
@@ -183,6 +207,7 @@ function render({ model, el, host, signal }) {
     root.setAttribute("aria-label", `Control room of ${item.space}`);
     header.heading.textContent = item.space;
     pause.hidden = !item.acts.includes("pause");
+    stop.hidden = item.stopped === undefined;
     report.hidden = !item.acts.includes("report");
     for (const part of item.parts) {
       if (drawn.has(part.name)) continue;
@@ -197,10 +222,9 @@ function render({ model, el, host, signal }) {
     const box = make("div", { class: "mew-part" });
     place.append(box);
     try {
-      const widget = await host.getWidget(part.ref);
-      await widget.render({ el: box, signal });
+      await adapter.get("parts")[part.name]({ el: box, signal });
     } catch (error) {
-      box.append(emptyState(`“${part.title}” is not in this page. Run the cell of the panel again.`));
+      box.append(emptyState(`“${part.title}” is not in this page. ${hostWords.again}`));
     }
     root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
     return box;
@@ -217,7 +241,6 @@ function render({ model, el, host, signal }) {
     const button = make(
       "button",
       {
-        type: "button",
         role: "tab",
         id: `${link.view}-tab-${part.name}`,
         class: "mew-tab",
@@ -237,12 +260,33 @@ function render({ model, el, host, signal }) {
     sheets.append(sheet);
   }
 
+  const fitTabs = () => {
+    const wanted = [...tabs.children].reduce((sum, tab) => sum + tab.offsetWidth, TABS_PADDING);
+    others.hidden = wanted <= line.clientWidth;
+  };
+
+  function listOthers() {
+    const sight = tabs.getBoundingClientRect();
+    return [...tabOf]
+      .filter(([, { button }]) => {
+        const box = button.getBoundingClientRect();
+        return box.left < sight.left - 1 || box.right > sight.right + 1;
+      })
+      .map(([name, { button, part }]) => ({
+        text: part.title,
+        about: button.lastChild.textContent,
+        run: () => {
+          choose(name);
+          button.focus();
+        },
+      }));
+  }
+
   function choose(name) {
     chosen = name;
+    markTab(tabOf.get(name).button);
     for (const [key, tab] of tabOf) {
       const on = key === name;
-      tab.button.setAttribute("aria-selected", String(on));
-      tab.button.tabIndex = on ? 0 : -1;
       tab.sheet.hidden = !on;
       if (on && !drawn.get(key)) drawn.set(key, draw(tab.part, tab.sheet));
     }
@@ -266,6 +310,7 @@ function render({ model, el, host, signal }) {
       badge.hidden = !text;
       if (badge.textContent !== text) badge.textContent = text;
     }
+    fitTabs();
     const before = counts.waiting;
     counts = item.counts;
     header.setCounts([
@@ -279,31 +324,18 @@ function render({ model, el, host, signal }) {
       },
     ]);
     if (item.paused !== undefined) {
-      pause.textContent = item.paused ? "Resume agents" : "Pause agents";
+      pause.textContent = pause.title = item.paused ? "Resume agents" : "Pause agents";
       if (item.paused) pause.dataset.paused = "1";
       else delete pause.dataset.paused;
     }
     if (counts.waiting > before) announce(`${countOf(counts.waiting, "request")} to approve`);
-    waits.set(link.isOff() ? 0 : counts.waiting);
   }
 
-  tabs.addEventListener("keydown", (event) => {
-    const names = [...tabOf.keys()],
-      now = names.indexOf(chosen),
-      end = names.length - 1;
-    const to = {
-      ArrowRight: now === end ? 0 : now + 1,
-      ArrowLeft: now === 0 ? end : now - 1,
-      Home: 0,
-      End: end,
-    }[event.key];
-    event.stopPropagation();
-    if (to === undefined) return;
-    event.preventDefault();
-    choose(names[to]);
-    tabOf.get(names[to]).button.focus();
-  });
+  tabs.addEventListener("keydown", (event) => event.stopPropagation());
   root.setAttribute("data-lm-suppress-shortcuts", "true");
+
+  const lines = new ResizeObserver(fitTabs);
+  lines.observe(line);
 
   // In a window of its own (a new view of the output) the panel is as high as the window.
   const docked = new ResizeObserver(([{ contentRect }]) =>
@@ -313,15 +345,10 @@ function render({ model, el, host, signal }) {
   if (outer && !el.closest(".jp-Notebook")) docked.observe(outer);
   return () => {
     docked.disconnect();
-    waits.end();
+    lines.disconnect();
     delete root.mewReveal;
     link.end();
   };
-}
-
-function isInSight(node) {
-  const box = node.getBoundingClientRect();
-  return box.bottom > 0 && box.top < innerHeight && !document.hidden;
 }
 
 export default { render };

@@ -1,7 +1,7 @@
 """Shows all parts of a space on one page.
 
 The participants are in a strip at the left, the approvals at the right, always in sight. The messages and the other
-parts are in tabs between them. A narrow page has one column, approvals first. The parts are the widgets of `lab.view`
+parts are in tabs between them. A narrow page has one column, approvals first. The parts are the views of `lab.view`
 themselves, so a part that is shown twice has one state. A part in a tab is drawn when its tab is first chosen.
 
 The panel knows the names, the titles and the places of the parts, and nothing of their content.
@@ -20,14 +20,11 @@ from mew_lab.lab.listing import Note
 from mew_lab.lab.session import Session
 from mew_lab.ledger.entry import Entry
 from mew_lab.views.feed.extract import log_name, save_log
-from mew_lab.views.ui.acts import Act, ActingWidget
-from mew_lab.views.ui.front_end import front_end
-from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.acts import Act, ActingView
+from mew_lab.views.ui.live import LiveView
 from mew_lab.views.ui.pictures import box, element
 
 __all__ = ["PARTS_SHOWN", "PanelView", "PartPlace", "RoomCounts", "view_of"]
-
-_ESM, _CSS = front_end("panel")
 
 # The stored picture: approvals come first in it, and stand at the right where there is room for two columns.
 _FRAME = "border:1px solid rgba(128,128,128,.45);border-radius:4px"
@@ -115,7 +112,7 @@ class _Waker(Follower):
         self._view.wake()
 
 
-class PanelView(ActingWidget):
+class PanelView(ActingView):
     """All parts of one space. It may be shown several times. Closing it closes no part.
 
     Args:
@@ -125,8 +122,7 @@ class PanelView(ActingWidget):
         acts: What the buttons of the header do, by the names that the front end uses; those without an act are hidden.
     """
 
-    _esm = _ESM
-    _css = _CSS
+    part = "panel"
     title = "panel"
     interval = 0.5
     beats = True
@@ -134,19 +130,19 @@ class PanelView(ActingWidget):
     def __init__(
         self,
         space: str,
-        parts: Mapping[str, LiveWidget],
+        parts: Mapping[str, LiveView],
         counts: Callable[[], RoomCounts],
         acts: Mapping[str, Act] | None = None,
         paused: Callable[[], Sequence[str]] = tuple,
-        **traits: Any,
+        **settings: Any,
     ) -> None:
         self._space = space
-        self._parts = parts
+        self.parts = parts
         self._counts = counts
         self._paused = paused
         self._header_acts = dict(acts or {})
         self.waker = _Waker(self)
-        super().__init__(**traits)
+        super().__init__(**settings)
         for part in parts.values():
             part.on_decision.append(self.store_decision)
 
@@ -154,24 +150,19 @@ class PanelView(ActingWidget):
         return self._header_acts
 
     def _snapshot(self, start: int) -> dict[str, Any]:
-        # `ref` is the name of another anywidget for the page.
+        # The host of the page knows how to draw the part of a name.
         parts = [
-            {
-                "name": name,
-                "place": PARTS_SHOWN[name].place,
-                "title": PARTS_SHOWN[name].title,
-                "ref": f"anywidget:{part.model_id}",
-            }
-            for name, part in self._parts.items()
+            {"name": name, "place": PARTS_SHOWN[name].place, "title": PARTS_SHOWN[name].title}
+            for name in self.parts
         ]
         return {"parts": parts, "space": self._space, "acts": sorted(self._header_acts)}
 
     def _heading(self) -> dict[str, Any]:
-        badges = {name: part.badge() for name, part in self._parts.items()}
+        badges = {name: part.badge() for name, part in self.parts.items()}
         return {"badges": badges, "counts": self._counts()._asdict(), "paused": len(self._paused())}
 
     def _static_text(self) -> str:
-        return f"Panel of {self._space}: " + "; ".join(repr(part) for part in self._parts.values())
+        return f"Panel of {self._space}: " + "; ".join(repr(part) for part in self.parts.values())
 
     def _static_html(self) -> str:
         # The room in short: what waits, then what was said last; each part's own picture has the rest.
@@ -182,12 +173,12 @@ class PanelView(ActingWidget):
         ]
         if counts.waiting:
             pills.append(f"{counts.waiting} need{'s' * (counts.waiting == 1)} your approval")
-        titled = [(PARTS_SHOWN[name].title, part.badge()) for name, part in self._parts.items()]
+        titled = [(PARTS_SHOWN[name].title, part.badge()) for name, part in self.parts.items()]
         pills += [f"{title} {badge}" for title, badge in titled[2:] if badge]
         head = element(
             "div", box(self._space, _TITLE), *(box(text, _COUNT) for text in pills), style=f"{_ROOM};{_HEAD}"
         )
-        brief = [part._brief_html() for part in self._parts.values()]
+        brief = [part._brief_html() for part in self.parts.values()]
         columns = [element("div", drawn, style=_COLUMN) for drawn in brief if drawn]
         return element(
             "div", head, element("div", *columns, style=f"{_ROOM};flex-direction:row-reverse"), style=_FRAME

@@ -3,11 +3,22 @@
 
 import { cancelButton } from "../ui/cancel.js";
 import { connect } from "../ui/connection.js";
-import { activeOf, announcer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import {
+  activeOf,
+  announcer,
+  holdsFocus,
+  keepKeys,
+  make,
+  newId,
+  placeByKey,
+  ticker,
+  write,
+} from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { family } from "../ui/families.js";
 import { follower } from "../ui/follower.js";
 import { makeHeader } from "../ui/header.js";
+import { markText, wordsOf } from "../ui/mark.js";
 import { onOpen, openIn } from "../ui/links.js";
 import { whyForm } from "../ui/reason_form.js";
 import { clockHover, clockTime, countOf, groupDigits, timeSpan } from "../ui/text.js";
@@ -43,10 +54,10 @@ const KEYS = [
   ["Enter / Shift+Enter", "Next and previous hit, in the search"],
 ];
 
-function render({ model, el }) {
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-reasoning", "aria-label": "Reasoning" });
   const header = makeHeader({ title: "Reasoning", keys: KEYS });
-  const follow = make("button", { type: "button", class: "mew-follow", hidden: true });
+  const follow = make("button", { class: "mew-follow", hidden: true });
   const lost = make("div", { class: "mew-dim mew-lost", hidden: true });
   const empty = emptyState("Nothing yet. The steps of an agent appear here while it works. Ask one:", {
     code: 'lab.ask("helper", "…")',
@@ -67,7 +78,6 @@ function render({ model, el }) {
   });
   const hitCount = make("span", { class: "mew-num mew-hit-count", role: "status" });
   const previous = make("button", {
-    type: "button",
     class: "mew-quiet",
     text: "‹",
     title: "Previous hit (Shift+Enter)",
@@ -76,7 +86,6 @@ function render({ model, el }) {
     onclick: () => goToHit(-1),
   });
   const next = make("button", {
-    type: "button",
     class: "mew-quiet",
     text: "›",
     title: "Next hit (Enter)",
@@ -84,14 +93,8 @@ function render({ model, el }) {
     hidden: true,
     onclick: () => goToHit(1),
   });
-  const expandAll = make("button", {
-    type: "button",
-    class: "mew-quiet",
-    text: "Expand all",
-    onclick: () => foldAll(true),
-  });
+  const expandAll = make("button", { class: "mew-quiet", text: "Expand all", onclick: () => foldAll(true) });
   const collapseAll = make("button", {
-    type: "button",
     class: "mew-quiet",
     text: "Collapse all",
     onclick: () => foldAll(false),
@@ -106,13 +109,9 @@ function render({ model, el }) {
   const branches = new Map();
   /** @type {Map<string, import("../ui/cancel.js").RunningData>} */
   const running = new Map(); // by the ids under which the steps have them
-  const name = `mew-${Math.random().toString(36).slice(2)}`;
-  let offset = 0,
-    reasons = [],
-    ticks = null,
+  let reasons = [],
     here = null,
-    forgotten = 0,
-    items = 0;
+    forgotten = 0;
   let hits = [],
     hitAt = -1,
     hitWords = [],
@@ -120,12 +119,11 @@ function render({ model, el }) {
     searching = null,
     searches = 0;
 
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     rests: true,
     from: () => 0,
-    item(item) {
-      if (item.t === "snapshot") {
-        offset = item.now - Date.now() / 1000;
+    items: {
+      snapshot(item) {
         reasons = item.reasons;
         const held = new Set(item.sequences.map((sequence) => sequence.key));
         setSequences(
@@ -137,21 +135,21 @@ function render({ model, el }) {
         setRunning(item.running);
         setSteps(item.steps);
         item.streams.forEach(setStream);
-      } else if (item.t === "sequences") setSequences(item.sequences, item.gone, item.forgotten, false);
-      else if (item.t === "steps") setSteps(item.steps);
-      else if (item.t === "running") setRunning(item.calls);
-      else if (item.t === "streams") item.streams.forEach(setStream);
+      },
+      sequences: ({ sequences, gone, forgotten }) => setSequences(sequences, gone, forgotten, false),
+      steps: ({ steps }) => setSteps(steps),
+      running: ({ calls }) => setRunning(calls),
+      streams: ({ streams }) => streams.forEach(setStream),
     },
     done: tidy,
   });
 
-  const now = () => Date.now() / 1000 + offset;
+  const tickOften = ticker(tick, 500);
   const isActive = (branch) => branch.data.state === "active";
 
   // A line of the tree: its row is its accessible name, and the lines below it are its group.
   function makeItem(level, css) {
-    items += 1;
-    const id = `${name}-${items}`;
+    const id = newId();
     const row = make("div", { class: "mew-row", id });
     const node = make(
       "div",
@@ -308,7 +306,6 @@ function render({ model, el }) {
     }
     if (sequence.may && !branch.cancel) {
       branch.cancel = make("button", {
-        type: "button",
         class: "mew-stop",
         text: "Cancel…",
         tabindex: branch.node === here ? 0 : -1,
@@ -346,14 +343,14 @@ function render({ model, el }) {
 
   function showElapsed(branch) {
     const { data: sequence } = branch;
-    const ended = sequence.ended ?? now();
+    const ended = sequence.ended ?? link.now();
     write(branch.time, timeSpan(ended - sequence.started));
     const above = branches.get(sequence.parent)?.data;
     branch.bar.show(
       sequence.started,
       ended,
       above?.started ?? sequence.started,
-      above ? (above.ended ?? now()) : ended,
+      above ? (above.ended ?? link.now()) : ended,
     );
   }
 
@@ -377,11 +374,11 @@ function render({ model, el }) {
   function showBars(branch) {
     branch.stale = false;
     const from = branch.data.started,
-      ended = branch.data.ended ?? now();
+      ended = branch.data.ended ?? link.now();
     let before = null;
     for (const step of branch.steps.values()) {
       if (step.bar) {
-        const { start, end } = stepSpan(step.data, before, from, Math.min(now(), ended));
+        const { start, end } = stepSpan(step.data, before, from, Math.min(link.now(), ended));
         step.bar.show(start, end, from, ended);
       }
       before = step.data.t;
@@ -390,7 +387,6 @@ function render({ model, el }) {
 
   function messageButton(id) {
     return make("button", {
-      type: "button",
       class: "mew-quiet mew-jump",
       tabindex: -1,
       text: "Message",
@@ -505,7 +501,6 @@ function render({ model, el }) {
     if (data.kind === "mcp/proposal" && data.id)
       jumps.append(
         make("button", {
-          type: "button",
           class: "mew-quiet mew-jump",
           tabindex: -1,
           text: "Card",
@@ -587,7 +582,7 @@ function render({ model, el }) {
       step.told.append(make("bdi", { class: "mew-result", dir: "ltr", text: `: ${call.result}` }));
     for (const claim of call.claims)
       step.told.append(make("bdi", { class: "mew-claim", dir: "ltr", text: ` · without effect: ${claim}` }));
-    write(step.since, waits ? `for ${timeSpan(now() - data.t)}` : `in ${timeSpan(call.ended - data.t)}`);
+    write(step.since, waits ? `for ${timeSpan(link.now() - data.t)}` : `in ${timeSpan(call.ended - data.t)}`);
   }
 
   function stopButton(call, node) {
@@ -598,7 +593,6 @@ function render({ model, el }) {
 
   function wholeButton(branch, n, row) {
     const button = make("button", {
-      type: "button",
       class: "mew-link mew-all",
       text: "▸ all",
       tabindex: -1,
@@ -640,7 +634,6 @@ function render({ model, el }) {
       branch.said = make("div", { class: "mew-live", dir: "ltr" });
       branch.saying = make("span");
       const all = make("button", {
-        type: "button",
         class: "mew-link mew-all",
         text: "▸ all",
         tabindex: -1,
@@ -698,7 +691,12 @@ function render({ model, el }) {
       (branch) => isActive(branch) && branch.steps.size && open(branch.node) && isInSight(branch),
     );
     for (const branch of branches.values()) {
-      if (!isActive(branch) && !branch.seen && !document.hidden && now() - branch.data.ended > SEEN_AFTER)
+      if (
+        !isActive(branch) &&
+        !branch.seen &&
+        !document.hidden &&
+        link.now() - branch.data.ended > SEEN_AFTER
+      )
         branch.seen = isInSight(branch);
     }
     // While a sequence is active, all of its bars shrink with its time.
@@ -707,7 +705,7 @@ function render({ model, el }) {
       if (isActive(branch)) showElapsed(branch);
       if (branch.data.open)
         for (const step of branch.steps.values())
-          if (step.data.call?.ended === null) write(step.since, `for ${timeSpan(now() - step.data.t)}`);
+          if (step.data.call?.ended === null) write(step.since, `for ${timeSpan(link.now() - step.data.t)}`);
     }
   }
 
@@ -743,7 +741,7 @@ function render({ model, el }) {
     if (here && !here.isConnected) here = null;
     if (!here && all.length) focusOn(all.at(-1).node, false);
     tail.settle();
-    ticks ??= setInterval(tick, 500);
+    tickOften(true);
   }
 
   // --- all at once, the search, and links from other parts ---
@@ -779,8 +777,6 @@ function render({ model, el }) {
       runSearch();
     }
   });
-
-  const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
 
   async function runSearch() {
     searches += 1;
@@ -819,24 +815,7 @@ function render({ model, el }) {
     hitNode = node;
     node.classList.add("mew-hit");
     const text = node.querySelector(":scope > .mew-row > .mew-what");
-    if (text && hitWords.length) {
-      const said = text.textContent,
-        low = said.toLowerCase();
-      const parts = [];
-      let at = 0;
-      while (at < said.length && low.length === said.length) {
-        let first = -1,
-          length = 0;
-        for (const word of hitWords) {
-          const n = low.indexOf(word, at);
-          if (n >= 0 && (first < 0 || n < first)) [first, length] = [n, word.length];
-        }
-        if (first < 0) break;
-        parts.push(said.slice(at, first), make("mark", { text: said.slice(first, first + length) }));
-        at = first + length;
-      }
-      text.replaceChildren(...parts, said.slice(at));
-    }
+    if (text) markText(text, text.textContent, hitWords);
     node.querySelector(":scope > .mew-row").scrollIntoView({ block: "nearest" });
     tail.hold();
   }
@@ -947,14 +926,12 @@ function render({ model, el }) {
     }
     const all = visibleItems(),
       at = all.indexOf(node),
+      to = placeByKey(event, at, all.length),
       isParent = node.hasAttribute("aria-expanded");
     const above = node.parentNode.closest('[role="treeitem"]');
-    if (event.key === "ArrowDown") focusOn(all[Math.min(at + 1, all.length - 1)]);
-    else if (event.key === "ArrowUp") focusOn(all[Math.max(at - 1, 0)]);
-    else if (event.key === "Home") focusOn(all[0]);
-    else if (event.key === "End") focusOn(all.at(-1));
+    if (to !== undefined) focusOn(all[to] ?? node);
     else if (event.key === "ArrowRight" && isParent && !open(node)) toggle(node);
-    else if (event.key === "ArrowRight" && isParent) focusOn(all[Math.min(at + 1, all.length - 1)]);
+    else if (event.key === "ArrowRight" && isParent) focusOn(all[at + 1] ?? node);
     else if (event.key === "ArrowLeft" && isParent && open(node)) toggle(node);
     else if (event.key === "ArrowLeft" && above) focusOn(above);
     else if ((event.key === "Enter" || event.key === " ") && isParent) toggle(node);
@@ -964,7 +941,7 @@ function render({ model, el }) {
   });
 
   return () => {
-    clearInterval(ticks);
+    tickOften(false);
     clearTimeout(searching);
     endLinks();
     tail.stop();

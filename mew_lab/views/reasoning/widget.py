@@ -11,9 +11,7 @@ Spec: §3.5.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Coroutine, Mapping
-from itertools import islice
 from typing import Any
 
 from mew_lab.errors import MewError
@@ -27,15 +25,13 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.reasoning.model import REASONS, ReasoningModel
 from mew_lab.views.reasoning.rows import CallRow, SequenceRow, StepRow
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import Act, ActingView, ActResult, Submit
 from mew_lab.views.ui.markdown import plain
-from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
+from mew_lab.views.ui.pictures import clock_time, picture
 from mew_lab.views.ui.running import RunningList
+from mew_lab.views.ui.sent_rows import ChangedKeys
 
 __all__ = ["ReasoningView", "view_of"]
-
-_ESM, _CSS = front_end("reasoning")
 
 PAGE = 200  # steps in a snapshot, or in one answer
 MOST_NEWS = 300  # steps in one message
@@ -71,11 +67,10 @@ def view_of(session: Session, rows: Rows) -> ReasoningView:
     return view
 
 
-class ReasoningView(ActingWidget):
+class ReasoningView(ActingView):
     """The published reasoning of one space. Show it as often as you like: all views show the same sequences."""
 
-    _esm = _ESM
-    _css = _CSS
+    part = "reasoning"
     title = "reasoning"
     interval = 0.1
 
@@ -86,17 +81,16 @@ class ReasoningView(ActingWidget):
         submit: Submit,
         raw: Callable[[int], str] = lambda seq: "",
         running: RunningCalls | None = None,
-        **traits: Any,
+        **settings: Any,
     ) -> None:
         self._thoughts = thoughts
         self._raw = raw
-        # Guards the changes: the loop's thread adds, the writer takes.
-        self._book = threading.Lock()
-        self._fresh: dict[int, None] = {}
-        self._fresh_steps: dict[tuple[int, int], None] = {}
-        self._fresh_streams: dict[int, None] = {}
+        self._fresh: ChangedKeys[int] = ChangedKeys()
+        self._fresh_calls: ChangedKeys[tuple[int, int]] = ChangedKeys()
+        self._fresh_steps: ChangedKeys[tuple[int, int]] = ChangedKeys()
+        self._fresh_streams: ChangedKeys[int] = ChangedKeys()
         self._running: RunningList | None = None
-        super().__init__(submit=submit, **traits)
+        super().__init__(submit=submit, **settings)
         thoughts.on_change = self._on_change
         if running is not None:
             self._running = RunningList(running, wake=self.wake, place=_place)
@@ -105,24 +99,15 @@ class ReasoningView(ActingWidget):
     def _on_change(self, key: int, n: int) -> None:
         if not self.has_view:
             return  # a view that opens gets a snapshot
-        with self._book:
-            if n < 0:
-                self._fresh_streams[key] = None
-            elif n == 0:
-                self._fresh[key] = None
-            else:
-                self._fresh_steps[key, n] = None
-                if len(self._fresh_steps) > 4 * MOST_NEWS:
-                    self._leave_one_out()
+        if n < 0:
+            self._fresh_streams.add(key)
+        elif n == 0:
+            self._fresh.add(key)
+        elif (step := self._thoughts.step(key, n)) is not None and step.call is not None:
+            self._fresh_calls.add((key, n))
+        elif len(self._fresh_steps) < 4 * MOST_NEWS:  # a page requests a step that it misses
+            self._fresh_steps.add((key, n))
         self.wake()
-
-    def _leave_one_out(self) -> None:
-        # A view that misses a new step requests it; a missed change of a call would not be noticed.
-        for key, n in islice(self._fresh_steps, MOST_NEWS):
-            step = self._thoughts.step(key, n)
-            if step is None or step.call is None:
-                del self._fresh_steps[key, n]
-                return
 
     # Messages to the views.
 
@@ -138,22 +123,15 @@ class ReasoningView(ActingWidget):
             "steps": steps,
             "streams": [self._stream(row.facts.key) for row in rows if row.facts.streaming][-MOST_STREAMS:],
             "reasons": list(REASONS.items()),
-            "now": self.clock().timestamp(),
             "forgotten": self._thoughts.forgotten,
             "running": self._running.all() if self._running else [],
         }
 
     def _news(self) -> list[dict[str, Any]]:
-        with self._book:
-            keys, self._fresh = self._fresh, {}
-            self.interval = FLOODED if len(keys) > MOST_READ else type(self).interval
-            numbers = list(self._fresh_steps)[:MOST_NEWS]
-            for number in numbers:
-                del self._fresh_steps[number]
-            streams = list(self._fresh_streams)[:MOST_STREAMS]
-            for key in streams:
-                del self._fresh_streams[key]
-            left = bool(self._fresh_steps or self._fresh_streams)
+        keys, streams = self._fresh.take(), self._fresh_streams.take(MOST_STREAMS)
+        self.interval = FLOODED if len(keys) > MOST_READ else type(self).interval
+        numbers = self._fresh_calls.take(MOST_NEWS)
+        numbers += self._fresh_steps.take(MOST_NEWS - len(numbers))
         items: list[dict[str, Any]] = []
         held = [self._thoughts.sequence(key) for key in keys]
         if keys:
@@ -167,7 +145,7 @@ class ReasoningView(ActingWidget):
             items.append({"t": "steps", "steps": steps})
         if streams:
             items.append({"t": "streams", "streams": [self._stream(key) for key in streams]})
-        if left:
+        if self._fresh_calls or self._fresh_steps or self._fresh_streams:
             self.wake()
         return items + (self._running.news() if self._running else [])
 
@@ -216,8 +194,8 @@ class ReasoningView(ActingWidget):
         }
 
     def _cancel(self, key: int, reason: str) -> Coroutine[Any, Any, str]:
-        if not reason.strip() or len(reason) > 80:
-            raise MewError("Nothing was cancelled: a reason has 1 to 80 characters. Choose one of the list.")
+        if not reason.strip():
+            raise MewError("Nothing was cancelled: no reason was given. Choose one of the list.")
         return self._thoughts.cancel(key, reason.strip())
 
     def _send_steps(self, key: int, after: int) -> ActResult:
@@ -300,18 +278,11 @@ class ReasoningView(ActingWidget):
                 sender = step.sender if step.sender != row.facts.owner else ""
                 outcome = _outcome_of(step.call) if step.call is not None else ""
                 lines.append((f"+{step.t - row.facts.started:.1f} s", sender, step.kind, step.text, outcome))
-        notes = [
-            f"Not shown: {count_of(len(lines) - MOST_ROWS, 'earlier line')}."
-            if len(lines) > MOST_ROWS
-            else "",
-            ""
-            if rows
-            else 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.',
-        ]
+        empty = 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.'
         active = sum(row.facts.state == "active" for row in rows)
         title = f"Reasoning: {active} active, {len(rows)} in all"
         columns = ("when", "who", "state", "what", "then")
-        return picture(title, columns, lines[-MOST_ROWS:], notes=filter(None, notes), code=("who", "state"))
+        return picture(title, columns, lines, empty=empty, of="line", code=("who", "state"))
 
 
 def _subject(text: str) -> str:

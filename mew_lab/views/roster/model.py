@@ -148,14 +148,10 @@ class RosterModel:
         self._statuses: BoundedDict[str, MemberStatus] = BoundedDict(MOST_KEPT, refresh=True)
         self._ledger = Ledger()  # that of the feed, once an envelope has come
         self._failures: BoundedDict[str, Activity] = BoundedDict(MOST_KEPT, refresh=True)
-        self._subscribers: Subscribers[()] = Subscribers()
+        self.changed: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
 
     # --- for any thread ---
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` on the loop's thread after `rows` were replaced; returns the function that ends it."""
-        return self._subscribers.add(on_change)
 
     def find(self, name: str) -> MemberRow | None:
         """The row of the participant with that name; None when it is not known."""
@@ -216,7 +212,7 @@ class RosterModel:
         agents = self.steering.agents(everybody)
         if rows != self.rows or agents != self.agents:
             self.rows, self.agents = rows, agents
-            self._subscribers.tell()
+            self.changed.tell()
 
     def _activities(self) -> dict[str, Activity]:
         """What each participant does; what concerns the human first, so a wait goes before a thought."""
@@ -346,7 +342,7 @@ def _failure(call: Request | Proposal, answer: Entry) -> Activity | None:
     """The failure that an answer reports of a call; None where it succeeded."""
     if not call.failed:
         return None
-    what = one_line(describe("mcp/response", answer.payload), 120)
+    what = one_line(describe("mcp/response", answer.payload), 120).removeprefix("Failed: ")
     return Activity("failed", answer.t, f"{one_line(call.tool or call.method, 60)}: {what}")
 
 

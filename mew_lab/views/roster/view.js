@@ -3,18 +3,33 @@
 // press on one opens its row beside it.
 
 import { connect } from "../ui/connection.js";
-import { announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import {
+  announcer,
+  atHand,
+  doer,
+  holdsFocus,
+  isOff,
+  keepKeys,
+  make,
+  newId,
+  onEscape,
+  setAttribute,
+  sureDoer,
+  ticker,
+  turnOff,
+  write,
+} from "../ui/elements.js";
 import { copyButton } from "../ui/copy.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen, openIn } from "../ui/links.js";
 import { menuButton } from "../ui/menu.js";
 import { showPopover } from "../ui/popover.js";
+import { keyedRows } from "../ui/tables.js";
 import { clockHover, clockTime, countOf, groupDigits, elapsedTime } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
-import { KIND_ICONS, KIND_WORDS, describeState, initials, isMoving } from "./person.js";
+import { KIND_ICONS, KIND_WORDS, describeState, hueOf, initials, isMoving } from "./person.js";
 
-const ARMING = 500;
 const PAGE = 200;
 const CHIPS = 3;
 const STRIP = 72;
@@ -37,10 +52,8 @@ const ASKS = {
   shutdown: ["End all activity of", "Shut down"],
   kick: ["Remove, and invalidate its tokens:", "Remove"],
 };
-let MEW_ROSTERS = 0;
 
-function render({ model, el }) {
-  const own = `mew-roster-${MEW_ROSTERS++}-`;
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-roster", "aria-label": "Participants" });
   const header = makeHeader({
     title: "Participants",
@@ -51,7 +64,6 @@ function render({ model, el }) {
   });
   const pauser = doer("Pause agents", () => pauseAgents(), { class: "mew-pause-all", hidden: true });
   const inviter = make("button", {
-    type: "button",
     class: "mew-invite",
     text: "Invite…",
     "aria-expanded": "false",
@@ -63,9 +75,8 @@ function render({ model, el }) {
   const inviting = make("div", { class: "mew-inviting" }, form, invited);
   const list = make("ul", { class: "mew-rows", "aria-label": "Participants" });
   const empty = emptyState("No participants yet.", { code: 'lab.join("helper")' });
-  const more = make("button", { type: "button", class: "mew-more", hidden: true, onclick: () => showMore() });
+  const more = make("button", { class: "mew-more", hidden: true, onclick: () => showMore() });
   const plus = make("button", {
-    type: "button",
     class: "mew-plus",
     text: "+",
     title: "Invite a participant",
@@ -79,34 +90,35 @@ function render({ model, el }) {
   const announce = announcer(root),
     toast = makeToaster(root);
 
-  const rows = new Map(),
-    invitations = new Map();
+  const participants = keyedRows(list, { keyOf: ({ id }) => id, build, fill }),
+    rows = participants.rows;
+  const invitations = keyedRows(invited, {
+    keyOf: ({ id }) => id,
+    build: () => ({ node: make("li", { class: "mew-invitation" }) }),
+    fill: showInvitation,
+  });
   let head = { space: "", counts: [], total: 0, invited: [], agents: [0, 0], may: {} },
     deeds = [],
     profiles = [],
-    offset = 0,
-    ticks = null,
-    ids = 0,
     strip = false,
     small = false;
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => 0,
-    item(item) {
-      if (item.t === "snapshot") {
-        offset = item.now - Date.now() / 1000;
+    items: {
+      snapshot(item) {
         deeds = item.deeds;
         profiles = item.profiles;
-        const kept = new Set(item.rows.map((row) => row.id));
-        for (const [id, row] of rows)
-          if (!kept.has(id)) {
-            row.node.remove();
-            rows.delete(id);
-          }
+        participants.keep(item.rows);
         for (const row of item.rows) put(row);
         setHead(item);
-      } else if (item.t === "rows") for (const row of item.rows) put(row, makeRoom);
-      else if (item.t === "told") for (const [id, status, doing] of item.told) setStatus(id, status, doing);
-      else if (item.t === "head") setHead(item);
+      },
+      rows({ rows }) {
+        for (const row of rows) put(row, makeRoom);
+      },
+      told({ told }) {
+        for (const [id, status, doing] of told) setStatus(id, status, doing);
+      },
+      head: setHead,
     },
     done: paint,
   });
@@ -123,25 +135,14 @@ function render({ model, el }) {
   });
   width.observe(root);
 
-  const now = () => Date.now() / 1000 + offset;
-  const set = (node, name, value) => {
-    if (node.getAttribute(name) !== value) node.setAttribute(name, value);
-  };
+  const tickEachSecond = ticker(tick);
 
   function setHead(item) {
     head = item;
     // What needs a permission that is not held is not offered at all.
     inviter.hidden = plus.hidden = !item.may.invite;
-    for (const button of [inviter, plus]) {
-      set(button, "aria-disabled", item.barred ? "true" : "false");
-      button.title = item.barred || "Invite a participant";
-    }
-    for (const invited of item.invited) showInvitation(invited);
-    for (const [id, node] of invitations)
-      if (!item.invited.some((invited) => invited.id === id)) {
-        node.remove();
-        invitations.delete(id);
-      }
+    for (const button of [inviter, plus]) turnOff(button, item.barred, item.barred || "Invite a participant");
+    invitations.show(item.invited);
     const [running, paused] = item.agents;
     pauser.hidden = !item.may.pause || !(running || paused);
     write(
@@ -171,24 +172,16 @@ function render({ model, el }) {
   function makeRoom(data) {
     if (rows.size < PAGE) return true;
     if (GONE.has(data.presence)) return false;
-    const [id, row] =
-      [...rows].find(
-        ([, row]) => GONE.has(row.data.presence) && !row.place.firstChild && !holdsFocus(row.node),
-      ) ?? [];
-    if (!row) return false;
-    row.node.remove();
-    rows.delete(id);
-    return true;
+    const row = [...rows.values()].find(
+      (row) => GONE.has(row.data.presence) && !row.place.firstChild && !holdsFocus(row.node),
+    );
+    if (row) participants.drop(row.data.id);
+    return Boolean(row);
   }
 
   /** @type {(data: any, admit?: (data: any) => boolean) => void} */
   function put(data, admit = () => true) {
-    const row = rows.get(data.id) ?? (admit(data) ? build(data) : null);
-    if (!row) return;
-    const before = row.data?.presence;
-    row.data = data;
-    if (before && before !== data.presence) announce(`${data.name}: ${data.presence}`);
-    fill(row);
+    if (rows.has(data.id) || admit(data)) participants.put(data);
   }
 
   function setStatus(id, lastStatus, doing) {
@@ -200,14 +193,13 @@ function render({ model, el }) {
     showState(row);
   }
 
-  function build(data) {
-    const row = { node: make("li", { class: "mew-row" }) };
-    const drawer = `${own}${ids++}`;
+  function build() {
+    const row = /** @type {any} */ ({ node: make("li", { class: "mew-row" }) }),
+      drawer = newId();
     row.letters = make("span", { class: "mew-letters", "aria-hidden": "true" });
     row.avatar = make(
       "button",
       {
-        type: "button",
         class: "mew-avatar",
         tabindex: small ? 0 : -1,
         "aria-expanded": "false",
@@ -220,7 +212,6 @@ function render({ model, el }) {
     row.icon = make("span", { class: "mew-kind", role: "img" });
     row.state = make("bdi", { class: "mew-state" });
     row.chips = make("button", {
-      type: "button",
       class: "mew-chips",
       "aria-expanded": "false",
       "aria-controls": drawer,
@@ -256,24 +247,24 @@ function render({ model, el }) {
       row.said,
     );
     row.node.append(row.avatar, row.cells);
-    rows.set(data.id, row);
-    list.append(row.node);
     return row;
   }
 
-  function fill(row) {
+  function fill(row, was) {
     const data = row.data;
-    set(row.node, "data-id", data.name);
-    set(row.node, "data-presence", data.presence);
-    set(row.node, "data-kind", data.kind);
-    set(row.letters, "data-letters", initials(data.name, data.you));
+    if (was && was.presence !== data.presence) announce(`${data.name}: ${data.presence}`);
+    setAttribute(row.node, "data-id", data.name);
+    setAttribute(row.node, "data-presence", data.presence);
+    setAttribute(row.node, "data-kind", data.kind);
+    setAttribute(row.letters, "data-letters", initials(data.name, data.you));
+    setAttribute(row.node, "data-hue", String(hueOf(data.name)));
     write(
       row.name,
       data.name,
       [data.whole, data.what, ...data.ids.map((id) => `connected as ${id}`)].join("\n"),
     );
     write(row.icon, KIND_ICONS[data.kind] ?? "○", KIND_WORDS[data.kind] ?? "");
-    set(row.icon, "aria-label", KIND_WORDS[data.kind] ?? "");
+    setAttribute(row.icon, "aria-label", KIND_WORDS[data.kind] ?? "");
     const rest = data.chips.length - CHIPS;
     row.chips.replaceChildren(
       ...data.chips.slice(0, CHIPS).flatMap((text) => [make("span", { class: "mew-tag", text }), " "]),
@@ -281,20 +272,24 @@ function render({ model, el }) {
       ...(data.chips.length ? [] : [make("span", { class: "mew-dim", text: "No permissions" })]),
     );
     row.chips.title = data.sentence;
-    set(row.chips, "aria-label", `${row.chips.textContent.trim()}: permissions of ${data.name}, details`);
-    set(row.menu, "aria-label", `Actions on ${data.name}`);
+    setAttribute(
+      row.chips,
+      "aria-label",
+      `${row.chips.textContent.trim()}: permissions of ${data.name}, details`,
+    );
+    setAttribute(row.menu, "aria-label", `Actions on ${data.name}`);
     if (!row.details.hidden) showPatterns(row);
     showStatus(row);
     showState(row);
   }
 
   function showState(row) {
-    const state = describeState(row.data, now());
+    const state = describeState(row.data, link.now());
     write(row.state, state.text, state.hover || state.text);
-    set(row.node, "data-tone", state.tone);
+    setAttribute(row.node, "data-tone", state.tone);
     row.moving = isMoving(row.data);
     const whole = [row.data.name, KIND_WORDS[row.data.kind], state.text].join(", ");
-    set(row.avatar, "aria-label", whole);
+    setAttribute(row.avatar, "aria-label", whole);
     row.avatar.title = state.hover ? `${whole}\n${state.hover}` : whole;
     showPause(row);
   }
@@ -323,7 +318,7 @@ function render({ model, el }) {
 
   function toggleDetails(row, open = row.details.hidden) {
     row.details.hidden = !open;
-    for (const button of [row.chips, row.avatar]) set(button, "aria-expanded", String(open));
+    for (const button of [row.chips, row.avatar]) setAttribute(button, "aria-expanded", String(open));
     if (open) showPatterns(row);
   }
 
@@ -405,7 +400,7 @@ function render({ model, el }) {
 
   function showAge(row) {
     if (!row.aged) return;
-    const seconds = Math.max(0, now() - row.data.told.at);
+    const seconds = Math.max(0, link.now() - row.data.told.at);
     write(
       row.aged,
       seconds < 60
@@ -422,7 +417,7 @@ function render({ model, el }) {
     if (!paused) return;
     write(row.why, `by ${paused.by}${paused.reason ? `: ${paused.reason}` : ""}`);
     row.ring.hidden = paused.until === null;
-    const left = paused.until === null ? null : Math.max(0, paused.until - now());
+    const left = paused.until === null ? null : Math.max(0, paused.until - link.now());
     write(row.left, left === null ? "Paused until resumed" : `Resumes in ${elapsedTime(Math.ceil(left))}`);
     row.left.title = paused.until === null ? "" : `until ${clockTime(paused.until)}`;
     if (left !== null && paused.since !== null)
@@ -456,7 +451,6 @@ function render({ model, el }) {
   }
 
   function closePlace(row, back) {
-    clearTimeout(row.arming);
     row.place.replaceChildren();
     if (back) row.menu.focus();
   }
@@ -506,13 +500,13 @@ function render({ model, el }) {
       );
     if (deed !== "forget") field("reason", "reason", { type: "text", maxlength: 300 });
     const [asks, verb] = grave ? ASKS[deed] : [VERBS[deed].replace("…", ""), VERBS[deed].replace("…", "")];
-    const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closePlace(row, true) });
+    const cancel = make("button", { text: "Cancel", onclick: () => closePlace(row, true) });
     const go = async () => {
       const choices = Object.fromEntries(Object.entries(collect).map(([name, read]) => [name, read()]));
       closePlace(row, true);
       await perform(row, deed, choices);
     };
-    const sure = doer(verb, go, {
+    const sure = (!grave ? doer : sureDoer)(verb, go, {
       class: grave ? "mew-sure mew-danger" : "mew-sure mew-primary",
       "aria-label": `${verb} ${row.data.name}`,
     });
@@ -533,27 +527,16 @@ function render({ model, el }) {
       make("span", { class: "mew-gap" }),
       make("span", { class: "mew-pair" }, cancel, sure),
     );
+    onEscape(box, () => closePlace(row, true));
     box.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") {
-        event.preventDefault();
-        closePlace(row, true);
-      } else if (
-        event.key === "Enter" &&
-        event.target.tagName === "INPUT" &&
-        !grave &&
-        event.isTrusted &&
-        !event.repeat
-      )
-        go();
-      else return;
+      const isField = /** @type {HTMLElement} */ (event.target).tagName === "INPUT";
+      if (event.key !== "Enter" || !isField || grave || !event.isTrusted || event.repeat) return;
       event.preventDefault();
+      go();
     });
     row.place.replaceChildren(box);
-    if (grave) {
-      sure.setAttribute("aria-disabled", "true");
-      row.arming = setTimeout(() => sure.setAttribute("aria-disabled", "false"), ARMING);
-      cancel.focus();
-    } else {
+    if (grave) cancel.focus();
+    else {
       const first = box.querySelector("input, select") ?? cancel;
       first.focus();
       first.select?.();
@@ -563,7 +546,7 @@ function render({ model, el }) {
   async function perform(row, deed, choices) {
     report(
       row,
-      `${(VERBS[deed] ?? deed).replace("…", "")}: asked for at ${clockTime(now())}, waiting for the answer`,
+      `${(VERBS[deed] ?? deed).replace("…", "")}: asked for at ${clockTime(link.now())}, waiting for the answer`,
     );
     // In a strip there is no room for a notice: the row beside the avatar says what failed.
     const tell = strip
@@ -574,7 +557,7 @@ function render({ model, el }) {
       : undefined;
     const done = await link.act("do", { deed, target: row.data.id, ...choices }, tell);
     if (!done && tell) return;
-    report(row, done ? `${done.said} · ${clockTime(now())}` : "");
+    report(row, done ? `${done.said} · ${clockTime(link.now())}` : "");
     if (done) announce(done.said);
   }
 
@@ -586,7 +569,7 @@ function render({ model, el }) {
   // Invitations.
 
   function openInviteBeside() {
-    if (plus.getAttribute("aria-disabled") === "true") return void link.notice(head.barred);
+    if (isOff(plus)) return void link.notice(head.barred);
     if (plus.mewClosePopover) return void plus.mewClosePopover(true);
     if (!form.firstChild) openInvite();
     showPopover(
@@ -602,7 +585,7 @@ function render({ model, el }) {
   }
 
   function openInvite() {
-    if (inviter.getAttribute("aria-disabled") === "true") return void link.notice(head.barred);
+    if (isOff(inviter)) return void link.notice(head.barred);
     if (form.firstChild) return closeInvite();
     const name = make("input", {
       type: "text",
@@ -661,7 +644,7 @@ function render({ model, el }) {
       { class: "mew-primary" },
     );
     const problem = make("div", { class: "mew-problem", role: "alert" });
-    const cancel = make("button", { type: "button", text: "Cancel", onclick: () => closeInvite() });
+    const cancel = make("button", { text: "Cancel", onclick: () => closeInvite() });
     const box = make(
       "div",
       { class: "mew-ask", role: "group", "aria-label": "Invite" },
@@ -674,30 +657,20 @@ function render({ model, el }) {
       patterns,
       problem,
     );
-    box.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
-      event.preventDefault();
-      closeInvite();
-    });
+    onEscape(box, closeInvite);
     form.replaceChildren(box);
-    set(inviter, "aria-expanded", "true");
+    setAttribute(inviter, "aria-expanded", "true");
     name.focus();
   }
 
   function closeInvite() {
     const focused = atHand(form);
     form.replaceChildren();
-    set(inviter, "aria-expanded", "false");
+    setAttribute(inviter, "aria-expanded", "false");
     if (focused && !strip) inviter.focus();
   }
 
-  function showInvitation(invitee) {
-    let node = invitations.get(invitee.id);
-    if (!node) {
-      node = make("li", { class: "mew-invitation" });
-      invitations.set(invitee.id, node);
-      invited.append(node);
-    }
+  function showInvitation({ node, data: invitee }) {
     // A shown token stays until it is hidden, because it is sent only once. A button that is in use is not made again.
     const state = String(invitee.shown ?? "");
     if (node.dataset.open || node.dataset.state === state) return;
@@ -719,19 +692,16 @@ function render({ model, el }) {
     const done = await link.act("reveal", { id: invited.id });
     if (!done) return;
     node.dataset.open = "1";
-    const focused = atHand(node);
+    const focused = atHand(node),
+      stored = () => head.invited.find((other) => other.id === invited.id);
     const secret = make("code", { class: "mew-secret", dir: "ltr", text: done.value.token });
     const copy = copyButton(() => done.value.token, "Copy", secret);
     const hide = make("button", {
-      type: "button",
       text: "Hide for good",
       onclick: () => {
         delete node.dataset.open;
         delete node.dataset.state;
-        showInvitation({
-          ...invited,
-          shown: head.invited.find((other) => other.id === invited.id)?.shown ?? now(),
-        });
+        showInvitation({ node, data: { ...invited, shown: stored()?.shown ?? link.now() } });
         inviter.focus();
       },
     });
@@ -782,25 +752,20 @@ function render({ model, el }) {
       more,
       `Show ${Math.min(PAGE, head.total - rows.size)} of ${countOf(head.total - rows.size, "more participant")}`,
     );
-    invited.hidden = !invitations.size;
+    invited.hidden = !invitations.rows.size;
     const ready = head.invited.filter((invitee) => !invitee.shown).length;
-    set(plus, "data-ready", String(ready));
-    set(
+    setAttribute(plus, "data-ready", String(ready));
+    setAttribute(
       plus,
       "aria-label",
       ready ? `Invite a participant; ${countOf(ready, "token")} ready` : "Invite a participant",
     );
     root.dataset.rows = String(rows.size);
-    const moving = all.some((row) => row.aged || row.data.paused || row.moving);
-    if (moving && !ticks) ticks = setInterval(tick, 1000);
-    else if (!moving) {
-      clearInterval(ticks);
-      ticks = null;
-    }
+    tickEachSecond(all.some((row) => row.aged || row.data.paused || row.moving));
   }
 
   function tick() {
-    if (!root.clientHeight || link.isOff?.()) return;
+    if (!root.clientHeight || link.isOff()) return;
     for (const row of rows.values()) {
       showAge(row);
       if (row.moving) showState(row);
@@ -809,8 +774,7 @@ function render({ model, el }) {
   }
 
   return () => {
-    clearInterval(ticks);
-    for (const row of rows.values()) clearTimeout(row.arming);
+    tickEachSecond(false);
     width.disconnect();
     leave();
     link.end();

@@ -25,23 +25,18 @@ from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import find_kept
 from mew_lab.ledger.members import PauseFacts
-from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import PROFILES, read_capabilities
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.model import Activity, Invitation, MemberRow, MemberStatus, RosterModel, invite
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import Act, ActingView, ActResult
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.sent_rows import SentRows
 from mew_lab.views.ui.space_model import follow_space
 
 __all__ = ["RosterView", "view_of"]
 
-_ESM, _CSS = front_end("roster")
-
 MOST_PATTERNS, PATTERN = 60, 500
-MOST_INVITATIONS = 50
 GONE = ("left", "removed")
 
 
@@ -50,15 +45,14 @@ def view_of(session: Session) -> RosterView:
     return RosterView(session, RosterModel(session))
 
 
-class RosterView(ActingWidget):
+class RosterView(ActingView):
     """The participants of one space. Show it as often as you like."""
 
-    _esm = _ESM
-    _css = _CSS
+    part = "roster"
     title = "roster"
     interval = 0.2
 
-    def __init__(self, session: Session, members: RosterModel, **traits: Any) -> None:
+    def __init__(self, session: Session, members: RosterModel, **settings: Any) -> None:
         self._session = session
         self._members = members
         self._sent: SentRows[str, MemberRow] = SentRows()
@@ -66,10 +60,8 @@ class RosterView(ActingWidget):
         self._book = threading.Lock()
         self._tokens: dict[str, Invitation] = {}
         # The invited participant, the time of the invitation, the time at which the token was shown.
-        self._invited: BoundedDict[str, tuple[str, float, float | None]] = BoundedDict(
-            MOST_INVITATIONS, on_forget=lambda id, invited: self._tokens.pop(id, None)
-        )
-        super().__init__(submit=session.loop.submit, **traits)
+        self._invited: dict[str, tuple[str, float, float | None]] = {}
+        super().__init__(submit=session.loop.submit, **settings)
         self.on_close(follow_space(session, members, self.wake))
 
     # Messages to the views.
@@ -77,8 +69,6 @@ class RosterView(ActingWidget):
     def _snapshot(self, start: int) -> dict[str, Any]:
         rows = self._first_who_is_here()
         return {
-            "now": self.clock().timestamp(),
-            "me": visible(self._session.me.name),
             "profiles": [[name, sentence(patterns)] for name, patterns in PROFILES.items()],
             "deeds": [[name, action.about, action.grave] for name, action in ACTIONS.items()],
             "rows": [_pack(row) for row in rows[:MOST_ROWS]],
@@ -272,12 +262,12 @@ class RosterView(ActingWidget):
         ]
         left_out = len(rows) - len(cells)
         title = f"Participants of {self._session.space}: {len(rows)} in all"
-        notes = [
-            f"Not shown: {count_of(left_out, 'more participant')}; lab.who() lists all." if left_out else "",
-            "" if rows else 'No participant is here yet. lab.join("helper") adds one.',
-        ]
+        note = (
+            f"Not shown: {count_of(left_out, 'more participant')}; lab.who() lists all." if left_out else ""
+        )
+        empty = 'No participant is here yet. lab.join("helper") adds one.'
         columns = ("state", "participant", "kind", "permissions", "status")
-        return picture(title, columns, cells, notes=filter(None, notes), code=("participant",))
+        return picture(title, columns, cells, notes=[note], empty=empty, code=("participant",))
 
 
 def _read_patterns(can: str, text: str) -> list[dict[str, Any]] | None:

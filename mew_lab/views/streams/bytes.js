@@ -89,7 +89,6 @@ export function jsonViewer() {
   const list = make("div", { class: "mew-jsonlines", role: "list" });
   const { box, keep } = tail("JSON lines of the stream", list);
   const toggle = make("button", {
-    type: "button",
     class: "mew-indent",
     text: "indent",
     "aria-pressed": "false",

@@ -72,7 +72,7 @@ class StreamsModel:
         self._open: dict[str, _Track] = {}
         self._opened: dict[str, _Track] = {}  # by the id of the stream/open
         self._over: list[_Track] = []
-        self._subscribers: Subscribers[()] = Subscribers()
+        self.changed: Subscribers[()] = Subscribers()
         self._leave: list[Callable[[], None]] = []
 
     def follow(self, following: EntryFeed) -> None:
@@ -137,10 +137,6 @@ class StreamsModel:
     def may_request(self) -> bool:
         """Whether the human holds the capability to request a stream."""
         return self.me.can_send("stream/request", {"direction": "upload"}, "gateway")
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` after each change, on the loop's thread; returns the function that ends it."""
-        return self._subscribers.add(on_change)
 
     # --- from the log ---
 
@@ -249,7 +245,7 @@ class StreamsModel:
             track.slots = (*slots[:-1], (slot, slots[-1][1] + len(frame.data)))
         else:
             track.slots = (*(item for item in slots if item[0] > slot - 8), (slot, len(frame.data)))
-        self._subscribers.tell()
+        self.changed.tell()
 
     def _slot(self) -> int:
         return int(self._clock() / SLOT)
@@ -307,11 +303,11 @@ class StreamsModel:
         if facts is not None:
             since = track.row.since or self._now(track)
             track.row = row_of(facts, key=track.row.key, me=self.me, since=since)
-            self._subscribers.tell()
+            self.changed.tell()
 
     def _put(self, track: _Track, **changes: Any) -> None:
         track.row = replace(track.row, **changes)
-        self._subscribers.tell()
+        self.changed.tell()
 
 
 def _same(known: StreamFacts | None, facts: StreamFacts) -> bool:

@@ -3,6 +3,7 @@
 // the values of one point.
 
 import { activeOf, make, write } from "../ui/elements.js";
+import { makeTable } from "../ui/tables.js";
 import { clockHover, clockTime, countOf, roundNumber } from "../ui/text.js";
 import { axisTicks, nearestPoint, timeAxis } from "./axis.js";
 
@@ -23,22 +24,9 @@ export function plot() {
     "div",
     { class: "mew-plot" },
     make("div", { class: "mew-canvas" }, high, canvas, low, ticks, readout),
-    make(
-      "table",
-      { class: "mew-legend" },
-      make(
-        "thead",
-        {},
-        make(
-          "tr",
-          {},
-          ...["series", "last", "min", "max"].map((text, n) =>
-            make("th", { scope: "col", class: n ? "mew-num" : null, text }),
-          ),
-        ),
-      ),
-      legend,
-    ),
+    makeTable(["series", ...["last", "min", "max"].map((text) => ({ class: "mew-num", text }))], legend, {
+      class: "mew-legend",
+    }),
     bad,
   );
   let points = [],

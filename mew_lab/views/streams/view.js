@@ -1,9 +1,25 @@
 // The streams of a space as a table, in the order in which they were opened or requested, and one opened stream below it.
 
 import { connect } from "../ui/connection.js";
-import { activeOf, announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import {
+  activeOf,
+  announcer,
+  atHand,
+  doer,
+  holdsFocus,
+  isOff,
+  keepKeys,
+  make,
+  onEscape,
+  placeByKey,
+  setOptions,
+  ticker,
+  turnOff,
+  write,
+} from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
+import { keyedRows, makeTable } from "../ui/tables.js";
 import { amount, clockHover, clockTime, countOf, elapsedTime, groupDigits } from "../ui/text.js";
 import { hexViewer, jsonViewer, pictureViewer, textViewer } from "./bytes.js";
 import { plot } from "./plot.js";
@@ -43,26 +59,20 @@ const TYPES = [
   "image/png",
 ];
 
-function render({ model, el }) {
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-streams", "aria-label": "Streams" });
   const header = makeHeader({ title: "Streams", keys: KEYS });
   const opener = make("button", {
-    type: "button",
     text: "Open a stream…",
     "aria-expanded": "false",
     onclick: () => showForm(form.hidden),
   });
   const form = make("form", { class: "mew-opening", hidden: true, "aria-label": "Open a stream" });
   const body = make("tbody");
-  const table = make(
-    "table",
-    { "aria-label": "Streams of the space" },
-    make(
-      "thead",
-      {},
-      make("tr", {}, ...HEADS.map(([text, css]) => make("th", { scope: "col", class: css, text }))),
-    ),
+  const table = makeTable(
+    HEADS.map(([text, css]) => ({ class: css, text })),
     body,
+    { "aria-label": "Streams of the space" },
   );
   const scroller = make("div", { class: "mew-scroller" }, table);
   const empty = make("div", { class: "mew-empty" });
@@ -79,13 +89,17 @@ function render({ model, el }) {
   keepKeys(root);
   const announce = announcer(root);
 
+  const lines = keyedRows(body, {
+    keyOf: ({ key }) => key,
+    build: buildLine,
+    fill: fillLine,
+    left: (line, focused) => focused && opener.focus(),
+  });
   const rows = new Map(),
-    lines = new Map(),
     counts = new Map(),
     countedAt = new Map(),
     dirty = new Set();
   let head = { open: 0, requested: 0, ended: 0, leftOut: 0, others: [], mayRequest: true },
-    offset = 0,
     ready = false;
   let chosen = 0,
     kind = "text",
@@ -96,23 +110,23 @@ function render({ model, el }) {
     frame = 0;
 
   const sizes = new ResizeObserver(() => paintSoon());
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => 0,
-    item(item) {
-      if (item.t === "snapshot") begin(item);
-      else if (item.t === "rows") item.rows.forEach(put);
-      else if (item.t === "gone") item.keys.forEach(drop);
-      else if (item.t === "counts") item.counts.forEach(count);
-      else if (item.t === "head") head = item;
-      else if (item.t === "shown" && item.view === link.view && item.key === chosen && item.kind === kind)
-        show(item);
+    items: {
+      snapshot: begin,
+      rows: ({ rows }) => rows.forEach(put),
+      gone: ({ keys }) => keys.forEach(drop),
+      counts: ({ counts }) => counts.forEach(count),
+      head: (item) => (head = item),
+      shown(item) {
+        if (item.key === chosen && item.kind === kind) show(item);
+      },
     },
     done: paintSoon,
   });
 
   function begin(item) {
     head = item;
-    offset = item.now - Date.now() / 1000;
     empty.replaceChildren(emptyState(item.empty, { code: item.code }));
     const now = new Set(item.rows.map((row) => row.key));
     for (const key of rows.keys()) if (!now.has(key)) drop(key);
@@ -132,11 +146,9 @@ function render({ model, el }) {
   }
 
   function drop(key) {
-    if (holdsFocus(lines.get(key))) opener.focus();
     rows.delete(key);
     counts.delete(key);
-    lines.get(key)?.remove();
-    lines.delete(key);
+    lines.drop(key);
     if (key === chosen) choose(0);
   }
 
@@ -170,7 +182,8 @@ function render({ model, el }) {
       left,
       `${groupDigits(head.leftOut)} more are not in this list. lab.me.participant.streams.active has all open streams.`,
     );
-    toggle(opener, head.mayRequest ? "" : "You don't have permission to open a stream (stream/request).");
+    const why = head.mayRequest ? "" : "You don't have permission to open a stream (stream/request).";
+    turnOff(opener, why, why);
     rove();
     tick();
     offerParticipants();
@@ -185,39 +198,41 @@ function render({ model, el }) {
     return row.id || (row.state === "refused" ? "(none)" : "(requested)");
   }
 
+  // Rows arrive in their order; a row that was left out for a while returns to its place.
   function paintLine(row) {
-    let node = lines.get(row.key);
-    if (!node) {
-      node = make("tr", {
-        "data-key": row.key,
-        onclick: (event) => {
-          if (!event.target.closest("button")) choose(row.key);
-        },
-      });
-      const button = make(
-        "button",
-        {
-          type: "button",
-          class: "mew-link",
-          tabindex: -1,
-          onclick: () => choose(chosen === row.key ? 0 : row.key),
-          onfocus: () => rove(button),
-        },
-        make("bdi", { class: "mew-purpose" }),
-        " ",
-        make("span", { class: "mew-id mew-code", dir: "ltr" }),
-      );
-      node.append(
-        make("th", { scope: "row" }, button),
-        ...HEADS.slice(1).map(([, css]) => make("td", { class: css })),
-      );
-      for (const n of [1, 2, 3, 4]) node.cells[n].classList.add("mew-code");
-      for (const cell of [...node.cells].slice(1, 6)) cell.append(make("bdi"));
-      lines.set(row.key, node);
-      // Rows arrive in their order; a row that was left out for a while returns to its place.
-      const after = [...body.rows].find((next) => Number(next.dataset.key) > row.key);
-      body.insertBefore(node, after ?? null);
-    }
+    const isNew = !lines.rows.has(row.key);
+    lines.put(row, isNew ? [...body.rows].find((next) => Number(next.dataset.key) > row.key) : null);
+  }
+
+  function buildLine(row) {
+    const node = make("tr", {
+      "data-key": row.key,
+      onclick: (event) => {
+        if (!event.target.closest("button")) choose(row.key);
+      },
+    });
+    const button = make(
+      "button",
+      {
+        class: "mew-link",
+        tabindex: -1,
+        onclick: () => choose(chosen === row.key ? 0 : row.key),
+        onfocus: () => rove(button),
+      },
+      make("bdi", { class: "mew-purpose" }),
+      " ",
+      make("span", { class: "mew-id mew-code", dir: "ltr" }),
+    );
+    node.append(
+      make("th", { scope: "row" }, button),
+      ...HEADS.slice(1).map(([, css]) => make("td", { class: css })),
+    );
+    for (const n of [1, 2, 3, 4]) node.cells[n].classList.add("mew-code");
+    for (const cell of [...node.cells].slice(1, 6)) cell.append(make("bdi"));
+    return { node, data: row };
+  }
+
+  function fillLine({ node, data: row }) {
     const button = node.cells[0].firstChild,
       people = (names) => names.join(", ");
     write(button.firstChild, purposeOf(row));
@@ -245,13 +260,15 @@ function render({ model, el }) {
     if (row.key === chosen) showFacts(row);
   }
 
+  const buttonOf = (key) => lines.rows.get(key)?.node.cells[0].firstChild;
+
   // One button of the table is a stop for the Tab key; the arrow keys go from row to row.
   function rove(here) {
     const buttons = [...body.rows].map((row) => row.cells[0].firstChild);
     const stop =
       here ??
       buttons.find((button) => button === activeOf(root)) ??
-      lines.get(chosen)?.cells[0].firstChild ??
+      buttonOf(chosen) ??
       buttons.find((button) => button.tabIndex === 0) ??
       buttons[0];
     for (const button of buttons) {
@@ -268,11 +285,10 @@ function render({ model, el }) {
   // The cells that change with time alone.
   function tick() {
     if (!root.clientHeight) return;
-    const now = Date.now() / 1000 + offset;
     let bytes = 0,
       all = 0;
     for (const row of rows.values()) {
-      const node = lines.get(row.key),
+      const node = lines.rows.get(row.key)?.node,
         speed = row.state === "open" ? rateOf(row.key) : 0;
       bytes += counts.get(row.key)?.bytes ?? 0;
       all += speed;
@@ -280,7 +296,7 @@ function render({ model, el }) {
       write(node.cells[8], speed ? amount(speed) : row.state === "open" && row.reaches ? "0 B" : "–");
       write(
         node.cells[9],
-        row.since ? elapsedTime((row.until ?? now) - row.since) : "",
+        row.since ? elapsedTime((row.until ?? link.now()) - row.since) : "",
         row.since
           ? `since ${clockTime(row.since)} (${clockHover(row.since)})${row.until ? `, until ${clockTime(row.until)} (${clockHover(row.until)})` : ""}`
           : "",
@@ -294,7 +310,8 @@ function render({ model, el }) {
       { text: all ? `${amount(all)}/s` : "", hover: "Received now" },
     ]);
   }
-  const ticks = setInterval(tick, 1000);
+  const tickEachSecond = ticker(tick);
+  tickEachSecond(true);
 
   // --- one stream ---
 
@@ -371,7 +388,6 @@ function render({ model, el }) {
       { class: "mew-kinds", role: "group", "aria-label": "Show it as" },
       ...KIND_NAMES.map(([name, text]) =>
         make("button", {
-          type: "button",
           "data-kind": name,
           "aria-pressed": "false",
           text,
@@ -384,7 +400,6 @@ function render({ model, el }) {
     );
     parts.special = make("span");
     parts.pause = make("button", {
-      type: "button",
       text: "Pause",
       "aria-pressed": "false",
       onclick: () => {
@@ -420,10 +435,9 @@ function render({ model, el }) {
         { class: "mew-head" },
         make("span", { class: "mew-name" }, parts.about, " ", parts.name),
         make("button", {
-          type: "button",
           text: "Hide",
           onclick: () => {
-            const button = lines.get(chosen)?.cells[0].firstChild;
+            const button = buttonOf(chosen);
             choose(0);
             button?.focus();
           },
@@ -500,19 +514,13 @@ function render({ model, el }) {
       ["grant-write", parts.grant],
       ["revoke-write", parts.revoke],
       ["transfer-ownership", parts.transfer],
-    ])
-      toggle(
-        button,
-        row.may.includes(action) ? "" : why || `You don't have permission for this (stream/${action}).`,
-      );
+    ]) {
+      const against = row.may.includes(action)
+        ? ""
+        : why || `You don't have permission for this (stream/${action}).`;
+      turnOff(button, against, against);
+    }
     parts.owning.hidden = row.state !== "open" || !row.mine;
-  }
-
-  // aria-disabled rather than disabled: a focused button keeps the focus, and its tooltip has the reason.
-  function toggle(button, why) {
-    const off = String(Boolean(why));
-    if (button.getAttribute("aria-disabled") !== off) button.setAttribute("aria-disabled", off);
-    if (button.title !== why) button.title = why;
   }
 
   async function act(name, choices) {
@@ -525,21 +533,9 @@ function render({ model, el }) {
 
   // --- participants, and the form for a new stream ---
 
-  function fillOptions(select, first) {
-    const wanted = JSON.stringify(head.others);
-    if (select.people === wanted) return;
-    select.people = wanted;
-    const before = select.value;
-    select.replaceChildren(
-      make("option", { value: "", text: first }),
-      ...head.others.map(([name, text]) => make("option", { value: name, text })),
-    );
-    select.value = head.others.some(([name]) => name === before) ? before : "";
-  }
-
   function offerParticipants() {
-    fillOptions(fields.target, "everybody");
-    if (parts) fillOptions(parts.who, "choose a participant");
+    setOptions(fields.target, [["", "everybody"], ...head.others]);
+    if (parts) setOptions(parts.who, [["", "choose a participant"], ...head.others]);
   }
 
   const fields = {
@@ -576,7 +572,7 @@ function render({ model, el }) {
     make(
       "span",
       { class: "mew-buttons" },
-      make("button", { type: "button", text: "Cancel", onclick: () => showForm(false) }),
+      make("button", { text: "Cancel", onclick: () => showForm(false) }),
       doer("Open", start, { class: "mew-primary" }),
     ),
   );
@@ -602,7 +598,7 @@ function render({ model, el }) {
   }
 
   function showForm(on) {
-    if (on && opener.getAttribute("aria-disabled") === "true") return;
+    if (on && isOff(opener)) return;
     const focused = on || atHand(form);
     form.hidden = !on;
     opener.setAttribute("aria-expanded", String(on));
@@ -613,15 +609,10 @@ function render({ model, el }) {
     }
   }
 
-  root.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && !form.hidden && form.contains(event.target)) {
-      event.preventDefault();
-      return showForm(false);
-    }
-    if (!body.contains(event.target)) return;
+  onEscape(form, () => showForm(false));
+  body.addEventListener("keydown", (event) => {
     const all = [...body.rows],
-      now = all.indexOf(event.target.closest("tr"));
-    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];
+      to = placeByKey(event, all.indexOf(event.target.closest("tr")), all.length);
     if (to === undefined) return;
     event.preventDefault();
     all[Math.min(all.length - 1, Math.max(0, to))]?.cells[0].firstChild.focus();
@@ -630,7 +621,7 @@ function render({ model, el }) {
   sizes.observe(root);
   paintSoon();
   return () => {
-    clearInterval(ticks);
+    tickEachSecond(false);
     cancelAnimationFrame(frame);
     sizes.disconnect();
     viewer?.end();

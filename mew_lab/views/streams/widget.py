@@ -29,14 +29,11 @@ from mew_lab.views.streams.model import StreamsModel
 from mew_lab.views.streams.readers import is_numeric
 from mew_lab.views.streams.row import Kind, StreamRow
 from mew_lab.views.streams.watch import StreamWatch
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import Act, ActingView, ActResult
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.sent_rows import SentRows
 
 __all__ = ["StreamsView", "view_of"]
-
-_ESM, _CSS = front_end("streams")
 
 COUNTS_EVERY = 0.5
 MOST_OTHERS = 200
@@ -52,18 +49,17 @@ def view_of(session: Session) -> StreamsView:
     return StreamsView(streaming, loop=session.loop)
 
 
-class StreamsView(ActingWidget):
+class StreamsView(ActingView):
     """The streams of one lab. Show it as often as you like; each view shows a stream of its own choice.
 
     `streaming` (rows and held frames) and `actions` (such as `actions.save(key)`) serve code in the notebook.
     """
 
-    _esm = _ESM
-    _css = _CSS
+    part = "streams"
     title = "streams"
     interval = 0.1
 
-    def __init__(self, streaming: StreamsModel, *, loop: LoopThread, **traits: Any) -> None:
+    def __init__(self, streaming: StreamsModel, *, loop: LoopThread, **settings: Any) -> None:
         self.streaming = streaming
         self.actions = StreamActions(streaming)
         # Filled by any thread; only the writer uses the members below.
@@ -73,8 +69,8 @@ class StreamsView(ActingWidget):
         self._counts: dict[int, tuple[int, int, int]] = {}
         self._counted = 0.0
         self._looked: tuple[int, Kind] | None = None
-        super().__init__(submit=loop.submit, **traits)
-        self.on_close(streaming.subscribe(self.wake))
+        super().__init__(submit=loop.submit, **settings)
+        self.on_close(streaming.changed.add(self.wake))
         self.on_close(lambda: loop.post(streaming.stop))
 
     # Messages to the views.
@@ -85,7 +81,6 @@ class StreamsView(ActingWidget):
         return {
             "rows": [_pack(row) for row in rows],
             "counts": counts,
-            "now": self.clock().timestamp(),
             "empty": EMPTY,
             "code": EMPTY_CODE,
         }
@@ -260,11 +255,9 @@ class StreamsView(ActingWidget):
         rows, head = self._listed(), self._heading()
         cells = [cells_of(row, self.streaming.traffic(row.key)) for row in rows]
         title = f"Streams: {head['open']} open, {head['ended']} closed"
-        notes = [
-            f"{head['leftOut']} more are not shown." if head["leftOut"] else "",
-            "" if rows else f"{EMPTY} In code: {EMPTY_CODE}",
-        ]
-        table = picture(title, COLUMNS, cells, notes=filter(None, notes), code=CODE)
+        note = f"{head['leftOut']} more are not shown." if head["leftOut"] else ""
+        empty = f"{EMPTY} In code: {EMPTY_CODE}"
+        table = picture(title, COLUMNS, cells, notes=[note], empty=empty, code=CODE)
         return table + (last_lines(self.streaming, *self._looked) if self._looked else "")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 
 from mew_lab.errors import JournalError
 from mew_lab.lab.entry_feed import EntryFeed
@@ -17,6 +16,7 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import MOST_HELD, Chains, Exchange
 from mew_lab.log.numbering import name_of
+from mew_lab.views.ui.debounce import Debounce
 
 __all__ = ["ExchangeSelection"]
 
@@ -31,9 +31,9 @@ class ExchangeSelection:
         self._following = following
         self._chains = Chains(most=most)
         self._reading = False
-        self._stale = False
+        self._soon = Debounce(self._update)
         self._seqs: frozenset[int] = frozenset()
-        self._subscribers: Subscribers[()] = Subscribers()
+        self.changed: Subscribers[()] = Subscribers()
         self.selected: Exchange | None = None
 
     async def select(self, which: str | int) -> Exchange:
@@ -60,29 +60,19 @@ class ExchangeSelection:
     def forget(self) -> None:
         """Clears the selection; the envelopes that were read are kept for the next one."""
         self._seqs, self.selected = frozenset(), None
-        self._subscribers.tell()
+        self.changed.tell()
 
     def close(self) -> None:
         """Stops following the space. To be called on the loop's thread."""
         self._following.remove(self)
 
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` when the selection changes or its exchange grows; returns the function that ends it."""
-        return self._subscribers.add(on_change)
-
     def take(self, entry: Entry) -> None:
         """Adds the next envelope."""
         self._chains.add(entry)
-        if self._seqs and not self._stale and self._chains.belongs(entry, self._seqs):
-            self._stale = True
-            with contextlib.suppress(RuntimeError):
-                # Many envelopes may follow at once; one update a moment later covers them all.
-                asyncio.get_running_loop().call_later(SETTLED, self._update)
-                return
-            self._update()
+        if self._seqs and self._chains.belongs(entry, self._seqs):
+            self._soon.within(SETTLED)
 
     def _update(self) -> None:
-        self._stale = False
         if self.selected is not None:
             # An exchange that is no longer held stays as it was.
             with contextlib.suppress(JournalError):
@@ -91,4 +81,4 @@ class ExchangeSelection:
     def _show(self, exchange: Exchange) -> None:
         self._seqs = frozenset(step.seq for step in exchange.steps)
         self.selected = exchange
-        self._subscribers.tell()
+        self.changed.tell()

@@ -8,7 +8,6 @@ Only the loop's thread writes; other threads get copies, each made in one step t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
 from mew_lab.lab.subscribers import Subscribers
@@ -51,7 +50,7 @@ class TrafficStats:
             "decision": deque(maxlen=POINTS),
         }
         self._answered = {"request": 0, "decision": 0}
-        self._subscribers: Subscribers[()] = Subscribers()
+        self.changed: Subscribers[()] = Subscribers()
 
     def take(self, entry: Entry) -> None:
         """Counts the next envelope."""
@@ -63,7 +62,7 @@ class TrafficStats:
         self._this_minute[index] += 1
         self.count += 1
         self.now = entry.t
-        self._subscribers.tell()
+        self.changed.tell()
 
     def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
         """Adds the durations of the calls that the next envelope answers or decides."""
@@ -79,10 +78,6 @@ class TrafficStats:
         if second - second % 60 > self._minute:
             self._minute, self._this_minute = second - second % 60, [0] * len(FAMILIES)
             self._minutes.append((self._minute, self._this_minute))
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` after each envelope, on the loop's thread; returns the function that ends it."""
-        return self._subscribers.add(on_change)
 
     # --- for any thread ---
 

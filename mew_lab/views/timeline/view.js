@@ -2,11 +2,12 @@
 // list of tags, and text is set as text.
 
 import { connect } from "../ui/connection.js";
-import { announcer, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import { announcer, doer, holdsFocus, keepKeys, make, setAttribute, ticker, write } from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { onOpen, openIn } from "../ui/links.js";
-import { clockHover, clockTime, countOf, duration, groupDigits, elapsedTime } from "../ui/text.js";
+import { keyedRows, makeTable } from "../ui/tables.js";
+import { clockHover, clockTime, countOf, duration, groupDigits, elapsedTime, rateText } from "../ui/text.js";
 import { barsOf, snapBrush } from "./scale.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -120,7 +121,7 @@ function forgetOldest(map, most) {
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-function render({ model, el }) {
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-timeline", "aria-label": "Timeline" });
   const header = makeHeader({ title: "Timeline", keys: KEYS });
   const spans = make("div", { class: "mew-spans", role: "group", "aria-label": "Time shown" });
@@ -129,20 +130,14 @@ function render({ model, el }) {
   const strips = { request: makeStrip("Requests", "request"), decision: makeStrip("Decisions", "decision") };
   const empty = emptyState("No messages yet. Their times appear here.", { code: 'lab.chat("hello")' });
   const rangeText = make("span", { class: "mew-range-text" });
-  const unzoom = make("button", {
-    type: "button",
-    text: "Reset zoom",
-    hidden: true,
-    onclick: () => setZoom(null),
-  });
+  const unzoom = make("button", { text: "Reset zoom", hidden: true, onclick: () => setZoom(null) });
   const range = make(
     "div",
     { class: "mew-range", role: "group", "aria-label": "The selected time", hidden: true },
     rangeText,
-    make("button", { type: "button", text: "Zoom in", onclick: () => setZoom(brush) }),
-    make("button", { type: "button", text: "Show messages", onclick: showMessages }),
+    make("button", { text: "Zoom in", onclick: () => setZoom(brush) }),
+    make("button", { text: "Show messages", onclick: showMessages }),
     make("button", {
-      type: "button",
       class: "mew-quiet",
       text: "Clear",
       "aria-label": "Clear the selected time",
@@ -178,18 +173,12 @@ function render({ model, el }) {
     hidden: true,
   });
   const stepCount = make("summary"),
-    stepRows = make("tbody"),
-    stepHead = make(
-      "tr",
-      {},
-      ...["#", "+s", "From", "To", "Kind", "What", "Verdict"].map((text) =>
-        make("th", { scope: "col", text }),
-      ),
-    );
+    stepBody = make("tbody");
+  const stepRows = keyedRows(stepBody, { keyOf: ([seq]) => seq, build: stepLine, fill: fillStep });
   const stepPart = make(
     "div",
     { class: "mew-scroll", tabindex: 0, role: "region", "aria-label": "Messages of the exchange" },
-    make("table", {}, make("thead", {}, stepHead), stepRows),
+    makeTable(["#", "+s", "From", "To", "Kind", "What", "Verdict"], stepBody),
   );
   const steps = make("details", { class: "mew-steps", hidden: true }, stepCount, stepPart);
   const keep = make(
@@ -220,25 +209,20 @@ function render({ model, el }) {
     space = "",
     sign = "#",
     count = 0,
-    turn = -1,
     window_ = 0,
     zoom = null,
     brush = null,
     scale = null;
-  let offset = 0,
-    frame = 0,
+  let frame = 0,
     dirty = true,
     painted = "",
     paints = 0,
-    timer = null,
-    asking = 0,
     exchange = { drawing: null };
   const off = new Set();
 
   for (const [text, length] of WINDOWS) {
     spans.append(
       make("button", {
-        type: "button",
         text,
         "data-length": length,
         "aria-pressed": String(length === window_),
@@ -253,18 +237,13 @@ function render({ model, el }) {
     );
   }
 
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => 0,
-    item(item) {
-      if (item.t === "snapshot") begin(item);
-      else if (item.t === "stats") take(item);
-      else if (item.t === "exchange") showExchange(item);
-    },
+    items: { snapshot: begin, stats: take, exchange: showExchange },
     done: repaint,
   });
 
   function begin(item) {
-    asking = 0;
     space = item.space;
     sign = item.sign;
     families = item.families;
@@ -280,18 +259,7 @@ function render({ model, el }) {
   }
 
   function take(item) {
-    if (item.turn <= turn) return;
-    if (item.turn !== turn + 1) {
-      // A message was lost: everything is requested again.
-      if (performance.now() - asking > 1000) {
-        asking = performance.now();
-        link.ask();
-      }
-      return;
-    }
-    for (const [name, part] of Object.entries(strips)) {
-      add(part, item.points[name]);
-    }
+    for (const [name, part] of Object.entries(strips)) add(part, item.points[name]);
     const waited = strips.decision.told?.waiting ?? 0;
     put(item);
     const now = strips.decision.told.waiting;
@@ -306,9 +274,7 @@ function render({ model, el }) {
   }
 
   function put(item) {
-    turn = item.turn;
     count = item.count;
-    offset = item.now - performance.now() / 1000;
     for (const [start, counts] of item.seconds) seconds.set(start, counts);
     for (const [start, counts] of item.minutes) minutes.set(start, counts);
     forgetOldest(seconds, 3600);
@@ -325,7 +291,7 @@ function render({ model, el }) {
     frame ||= requestAnimationFrame(paint);
   }
 
-  const now = () => performance.now() / 1000 + offset;
+  const paintEachSecond = ticker(paintSoon);
 
   // The part of the time that is shown closer.
   function setZoom(wanted) {
@@ -368,13 +334,13 @@ function render({ model, el }) {
   // The time that is shown: the length of a bar in seconds, the start of the first bar, the number of bars.
   function timeScale(width) {
     const ends = [...seconds.keys()],
-      firstSecond = ends[0] ?? now(),
-      lastSecond = ends.at(-1) ?? now(),
+      firstSecond = ends[0] ?? link.now(),
+      lastSecond = ends.at(-1) ?? link.now(),
       firstMinute = minutes.keys().next().value ?? firstSecond;
     scale = barsOf({
       zoom,
       length: window_,
-      now: now(),
+      now: link.now(),
       firstSecond,
       lastSecond,
       firstMinute,
@@ -409,27 +375,18 @@ function render({ model, el }) {
     root.dataset.count = String(count);
     const busy = drawBars(view, width);
     const dots = Object.values(strips).map((part) => drawPoints(part, view));
-    clearInterval(timer);
     // The charts move with time while they have content.
-    timer =
-      busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting)
-        ? setInterval(paintSoon, 1000)
-        : null;
+    paintEachSecond(busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting));
   }
 
   function writeHeads(view) {
-    const recent = [...seconds].slice(-12).filter(([start]) => start >= now() - 10);
+    const recent = [...seconds].slice(-12).filter(([start]) => start >= link.now() - 10);
     const perSecond =
       recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
     header.setCounts([
       { text: space },
       { text: countOf(count, "message") },
-      {
-        text: perSecond
-          ? `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`
-          : "",
-        hover: "Messages per second",
-      },
+      { text: rateText(perSecond), hover: "Messages per second" },
     ]);
     for (const part of Object.values(strips)) writeHead(part);
   }
@@ -443,7 +400,7 @@ function render({ model, el }) {
     part.oldest.hidden = !oldest.length;
     if (!oldest.length) return;
     const [seq, since, who, what] = oldest[0];
-    write(part.oldest, `oldest ${sign}${seq}, ${elapsedTime(now() - since)}`);
+    write(part.oldest, `oldest ${sign}${seq}, ${elapsedTime(link.now() - since)}`);
     part.oldest.dataset.seq = `${sign}${seq}`;
     if (part.oldest.title !== `${who}: ${what}`) part.oldest.title = `${who}: ${what}`;
   }
@@ -525,7 +482,6 @@ function render({ model, el }) {
       const chip = make(
         "button",
         {
-          type: "button",
           class: `mew-chip is-${name}`,
           "aria-pressed": "true",
           title: `Show or hide ${label}`,
@@ -699,13 +655,9 @@ function render({ model, el }) {
             ? `M${self.at(self.place) - 6} ${y}a6 6 0 1 0 12 0a6 6 0 1 0 -12 0`
             : `M${self.at(self.place)} 6V${height - 20}`,
       );
-      for (const [name, value] of [
-        ["aria-valuemax", Math.max(0, self.count - 1)],
-        ["aria-valuenow", Math.max(0, self.place)],
-        ["aria-valuetext", text],
-      ]) {
-        if (box.getAttribute(name) !== String(value)) box.setAttribute(name, String(value));
-      }
+      setAttribute(box, "aria-valuemax", Math.max(0, self.count - 1));
+      setAttribute(box, "aria-valuenow", Math.max(0, self.place));
+      setAttribute(box, "aria-valuetext", text);
     }
     const put = (place) => {
       self.place = place;
@@ -757,7 +709,7 @@ function render({ model, el }) {
     const from = shape("text", { class: "faint", x: LEFT, y }),
       to = shape("text", { class: "faint", x: width - RIGHT, y, "text-anchor": "end" });
     from.textContent = clockTime(view.first);
-    to.textContent = clockTime(window_ && !zoom ? Math.min(view.end, now()) : view.end);
+    to.textContent = clockTime(window_ && !zoom ? Math.min(view.end, link.now()) : view.end);
     return [from, to];
   }
 
@@ -783,7 +735,7 @@ function render({ model, el }) {
     if (!shown) {
       about.textContent = "Click a point, or enter a message number, to see the exchange.";
       stage.replaceChildren();
-      stepRows.replaceChildren();
+      stepRows.show([]);
       return;
     }
     about.textContent = item.drawing.title;
@@ -793,38 +745,26 @@ function render({ model, el }) {
       stepCount,
       `${item.steps.length === 1 ? "The message" : `The ${item.steps.length} messages`} as a table`,
     );
-    showSteps(item.steps);
+    stepRows.show(item.steps);
     if (other) stepPart.scrollTop = 0;
   }
 
-  // A message that stays keeps its line, and with it the keyboard focus.
-  function showSteps(messages) {
-    const before = new Map(Array.from(stepRows.rows, (line) => [line.dataset.seq, line])),
-      seqs = new Set(messages.map(([seq]) => seq));
-    for (const [seq, line] of before) if (!seqs.has(seq)) line.remove();
-    messages.forEach((texts, place) => {
-      const line = before.get(texts[0]) ?? stepLine(texts[0]);
-      texts.forEach((text, n) => {
-        if (n) write(/** @type {HTMLElement} */ (line.cells[n].firstChild), text);
-      });
-      if (stepRows.rows[place] !== line) stepRows.insertBefore(line, stepRows.rows[place] ?? null);
+  function fillStep({ node, data: texts }) {
+    texts.forEach((text, n) => {
+      if (n) write(node.cells[n].firstChild, text);
     });
   }
 
-  function stepLine(seq) {
+  function stepLine([seq]) {
     const go = make("button", {
-      type: "button",
       class: "mew-link",
       text: seq,
       title: "Show in messages",
       onclick: () => openIn(root, "feed", { seq: Number(seq.slice(1)) }),
     });
     const css = ["mew-num", "mew-num", "mew-code", "mew-code", "mew-code", "", ""];
-    return make(
-      "tr",
-      { "data-seq": seq },
-      ...css.map((name, n) => make("td", { class: name }, n ? make("bdi") : go)),
-    );
+    const cells = css.map((name, n) => make("td", { class: name }, n ? make("bdi") : go));
+    return { node: make("tr", { "data-seq": seq }, ...cells), data: undefined };
   }
 
   // A view of a phone's width has a diagram of its own, in which the summaries stand below the arrows.
@@ -888,7 +828,7 @@ function render({ model, el }) {
   sizes.observe(charts);
   return () => {
     sizes.disconnect();
-    clearInterval(timer);
+    paintEachSecond(false);
     cancelAnimationFrame(frame);
     endOffer();
     link.end();

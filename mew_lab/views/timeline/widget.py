@@ -24,16 +24,13 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.timeline.exchanges import ExchangeSelection
 from mew_lab.views.timeline.model import KindCounts, TrafficStats
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import Act, ActingView, ActResult
 from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
     from mew_lab.log.chains import Exchange
 
 __all__ = ["TimelineView", "view_of"]
-
-_ESM, _CSS = front_end("timeline")
 
 STRIPS = ("request", "decision")
 MOST_POINTS = 500
@@ -53,11 +50,11 @@ def view_of(session: Session, rows: Rows) -> TimelineView:
     return view
 
 
-class TimelineView(ActingWidget):
+class TimelineView(ActingView):
     """Messages per second, the durations of answers and decisions, and the selected exchange."""
 
-    _esm = _ESM
-    _css = f"{_CSS}\n{STYLE}"
+    part = "timeline"
+    more_css = STYLE
     title = "timeline"
     interval = 0.25
 
@@ -70,7 +67,7 @@ class TimelineView(ActingWidget):
         loop: LoopThread,
         me: str,
         timeout: float = 30.0,
-        **traits: Any,
+        **settings: Any,
     ) -> None:
         self._stats = stats
         self._exchanges = exchanges
@@ -79,14 +76,13 @@ class TimelineView(ActingWidget):
         self._me = me
         self._timeout = timeout
         # The state that was last sent; only the writer changes these.
-        self._turn = 0
         self._sent_count = -1
         self._second, self._minute = 0, 0
         self._answered = dict.fromkeys(STRIPS, 0)
         self._shown: Exchange | None = None
-        super().__init__(submit=loop.submit, **traits)
+        super().__init__(submit=loop.submit, **settings)
         for source in (stats, exchanges):
-            self.on_close(source.subscribe(self.wake))
+            self.on_close(source.changed.add(self.wake))
 
     # The interface for code in the notebook.
 
@@ -125,7 +121,6 @@ class TimelineView(ActingWidget):
 
     def _snapshot(self, start: int) -> dict[str, Any]:
         return {
-            "turn": self._turn,
             "space": visible(self._rows.title()[0]),
             "sign": self._rows.sign,
             "families": [[family.name, family.label] for family in FAMILIES],
@@ -134,10 +129,8 @@ class TimelineView(ActingWidget):
             "points": {strip: self._points(self._stats.pairs(strip, MOST_POINTS)) for strip in STRIPS},
             "told": {strip: self._strip(strip) for strip in STRIPS},
             "exchange": self._exchange(self._exchanges.selected),
-        } | self._now()
-
-    def _now(self) -> dict[str, Any]:
-        return {"count": self._stats.count, "now": self.clock().timestamp()}
+            "count": self._stats.count,
+        }
 
     def _news(self) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
@@ -154,18 +147,16 @@ class TimelineView(ActingWidget):
                 fresh = min(answered - self._answered[strip], MOST_POINTS)
                 self._answered[strip] = answered
                 points[strip] = self._points(self._stats.pairs(strip, fresh))
-            self._turn += 1
             strips = {strip: self._strip(strip) for strip in STRIPS}
             items.append(
                 {
                     "t": "stats",
-                    "turn": self._turn,
                     "seconds": _pack_counts(seconds),
                     "minutes": _pack_counts(minutes),
                     "points": points,
                     "told": strips,
+                    "count": count,
                 }
-                | self._now()
             )
         if selected is not self._shown:
             self._shown = selected
@@ -252,8 +243,8 @@ class TimelineView(ActingWidget):
             if spans[2][index]
         ]
         columns = ("Kind", "last 5 min", "last hour", "last day")
-        notes = [] if count else ['No messages yet. lab.chat("hello") sends one.']
-        parts = [picture(title, columns, cells, notes=notes)]
+        empty = "" if count else 'No messages yet. lab.chat("hello") sends one.'
+        parts = [picture(title, columns, cells, empty=empty)]
         if count:
             parts += [f"<div>{drawing.html()}</div>" for drawing in (self.rate, self.latency)]
         selected = self._exchanges.selected

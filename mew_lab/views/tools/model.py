@@ -37,6 +37,7 @@ from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.tools.offers import Offer, OfferCatalog, Tab
 from mew_lab.views.tools.runs import RUN_ENDED, ToolRun, ToolRuns
+from mew_lab.views.ui.debounce import Debounce
 
 __all__ = ["Permission", "ToolCatalog", "ToolCheck", "ToolList", "ToolOwner", "find_tools", "read_arguments"]
 
@@ -105,18 +106,24 @@ class ToolCatalog:
     kinds = ("mcp/", "system/", "capability/")
 
     def __init__(
-        self, me: MEWParticipant, *, following: EntryFeed, clock: Callable[[], float] = time.time
+        self,
+        me: MEWParticipant,
+        *,
+        following: EntryFeed,
+        check_sending: Callable[[str], None] = lambda doing: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.me = me
         self.previews: dict[str, Callable[[Mapping[str, Any]], str]] = {}
         self.listed = ToolList()
-        self._subscribers: Subscribers[()] = Subscribers()
-        self.runs = ToolRuns(self._subscribers.tell, clock=clock)
-        self.offers = OfferCatalog(me, self.runs, on_change=self._subscribers.tell)
+        self.changed: Subscribers[()] = Subscribers()
+        self.runs = ToolRuns(self.changed.tell, clock=clock)
+        self.offers = OfferCatalog(me, self.runs, on_change=self.changed.tell)
         self._following = following
+        self._check_sending = check_sending
         self._validators: BoundedDict[str, tuple[Any, Validator]] = BoundedDict(MAX_VALIDATORS)
         self._ends: list[Callable[[], None]] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._soon = Debounce(self._refresh)
 
     def show_prompts(self, participant: str, agent: AgentDefinition) -> None:
         """Shows the filled prompt for each tool of this agent of tools from now on. Spec: T-5."""
@@ -145,9 +152,8 @@ class ToolCatalog:
         for end in self._ends:
             end()
         self.runs.close()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._subscribers.clear()
+        self._soon.cancel()
+        self.changed.clear()
 
     def take(self, entry: Entry) -> None:
         """Refreshes the list soon if one envelope of the space may change it."""
@@ -155,7 +161,7 @@ class ToolCatalog:
             entry.kind == "mcp/request"
             and str(entry.payload.get("method")).startswith(("tools/", "notifications/tools"))
         ):
-            self._refresh_after(_SOON)
+            self._soon.within(_SOON)
 
     def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
         """Updates the shown calls by changes of calls of the space."""
@@ -169,7 +175,7 @@ class ToolCatalog:
             raise MewError(
                 f"Cannot request the tools of {one_line(participant, 80)}: it is not in the space."
             )
-        self._refresh_after(0)
+        self._soon.within(0)
         requests = [self.me.discovery.discover_tools(name) for name in names if name in known]
         answers = await asyncio.gather(*requests, return_exceptions=True)
         self._refresh()
@@ -213,6 +219,7 @@ class ToolCatalog:
         if propose:
             call = self.me.propose(f"{tool.participant}/{tool.name}", arguments)
             return self.runs.follow(call, target=target, text=text)
+        self._check_sending(f"Cannot {action}")
         params = {"name": tool.name, "arguments": arguments}
         call = self.me.correlations.call(
             (tool.participant,),
@@ -238,10 +245,6 @@ class ToolCatalog:
         if proposal is not None and proposal.request is not None:
             request = proposal.request.envelope
         return "Cancel" if request is not None and may_cancel(self.me, request) else ""
-
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls `on_change` after each change, on the loop's thread; returns the function that ends it."""
-        return self._subscribers.add(on_change)
 
     def tool(self, target: str) -> DiscoveredTool | None:
         """The tool `participant/name`; None when it is not known."""
@@ -305,14 +308,8 @@ class ToolCatalog:
 
     # --- internal ---
 
-    def _refresh_after(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._refresh)
-
     def _refresh(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._soon.cancel()
         discovery, old = self.me.discovery, self.listed
         everything = discovery.get_available_tools()
         tools = tuple(sorted(everything, key=lambda tool: (tool.participant, tool.name))[:MAX_TOOLS])
@@ -326,9 +323,9 @@ class ToolCatalog:
         new = ToolList(old.version, tools, people, len(everything) - len(tools))
         if not _is_same(new, old):
             self.listed = replace(new, version=old.version + 1)
-            self._subscribers.tell()
+            self.changed.tell()
         if discovery.has_discoveries_in_progress():
-            self._refresh_after(_LATER)
+            self._soon.within(_LATER)
 
 
 def _is_same(new: ToolList, old: ToolList) -> bool:
@@ -385,18 +382,9 @@ def _format_path(path: tuple[str | int, ...]) -> str:
     )
 
 
-MAX_QUERY = 200  # characters
-MAX_WORDS = 8
-
-
-def words_of(query: str) -> list[str]:
-    """The first 8 words among the first 200 characters of a query, in lower case."""
-    return query[:MAX_QUERY].lower().split()[:MAX_WORDS]
-
-
 def find_tools(tools: Sequence[DiscoveredTool], query: str) -> list[DiscoveredTool]:
     """The tools that match all words of the query, best first; for an empty query all tools in their order."""
-    words = words_of(query)
+    words = query.lower().split()
     if not words:
         return list(tools)
     ranked = [(_rank(tool, words), tool) for tool in tools]

@@ -11,7 +11,6 @@ Spec: §3.1, §3.2, §3.3.1; MCP 2025-06-18 (progress, cancellation).
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from mew_lab.protocol.content import raw_text
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.progress import Progress
 from mew_lab.sdk.results import ToolResult
 
@@ -77,7 +77,7 @@ class ToolRuns:
         self._clock = clock
         self._results: dict[int, Any] = {}
         self._waiting: dict[int, tuple[Call, float]] = {}  # with its start, by the monotonic clock
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = RunningTasks()
         self._last = 0
 
     # --- any thread ---
@@ -129,9 +129,7 @@ class ToolRuns:
         call.on_progress(lambda progress: self._change(run.number, progress=progress))
         self.all = (*self.all, run)
         self._forget()
-        task = asyncio.get_running_loop().create_task(self._follow(run.number, call, then))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._follow(run.number, call, then))
         self._on_change()
         return run
 

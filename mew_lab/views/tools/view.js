@@ -4,12 +4,28 @@
 
 import { blockBox, blockViewer } from "../ui/blocks.js";
 import { connect } from "../ui/connection.js";
-import { activeOf, announcer, atHand, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import {
+  activeOf,
+  announcer,
+  atHand,
+  choiceRow,
+  doer,
+  holdsFocus,
+  isOff,
+  keepKeys,
+  make,
+  placeByKey,
+  ticker,
+  turnOff,
+  write,
+} from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
 import { makeHeader } from "../ui/header.js";
 import { keptResults } from "../ui/kept.js";
 import { openIn } from "../ui/links.js";
+import { markText, wordsOf } from "../ui/mark.js";
+import { keyedRows, makeTable } from "../ui/tables.js";
 import { countOf, elapsedTime, groupDigits } from "../ui/text.js";
 import { progressBar } from "./progress.js";
 
@@ -52,7 +68,7 @@ const KEYS = [
   ["← →", "Change the tab, on a tab"],
 ];
 
-function render({ model, el }) {
+function render({ adapter, el }) {
   const root = make("section", { class: "mew mew-tools", "aria-label": "Tools" });
   const header = makeHeader({ title: "Tools", keys: KEYS });
   const refresh = doer("Refresh", () => link.act("ask", tab === "tools" ? {} : { tab }), {
@@ -73,23 +89,17 @@ function render({ model, el }) {
   const empty = make("div", { class: "mew-empty", hidden: true });
   const pane = make("div", { class: "mew-pane", role: "region", "aria-label": "Chosen tool" });
   const calls = make("tbody");
-  const callsTable = make(
-    "table",
-    { class: "mew-calls", "aria-label": "Your last calls" },
-    make(
-      "thead",
-      {},
-      make(
-        "tr",
-        {},
-        ...["Call", "Target", "Arguments", "Result", ""].map((text) =>
-          make("th", { scope: "col", text: text || " ", class: text === "Call" ? "mew-num" : "" }),
-        ),
-      ),
-    ),
+  const callsTable = makeTable(
+    [
+      { text: "Call", class: "mew-num" },
+      "Target",
+      "Arguments",
+      "Result",
+      { text: " ", "aria-label": "actions" },
+    ],
     calls,
+    { class: "mew-calls", "aria-label": "Your last calls" },
   );
-  callsTable.querySelector("th:last-child").setAttribute("aria-label", "actions");
   const callsBox = make(
     "div",
     { class: "mew-calls-box", hidden: true, role: "region", tabindex: 0, "aria-label": "Last calls" },
@@ -112,48 +122,54 @@ function render({ model, el }) {
 
   let version = "",
     sign = "#",
-    offset = 0,
     rows = [],
-    lines = new Map(),
+    words = [],
     searches = 0,
     chosen = null,
     shownRun = 0,
     searching = null,
-    ticks = null,
     due = null;
   let tab = "tools",
     catalogue = null;
+  const peopleLines = keyedRows(people, { keyOf: JSON.stringify, build: personLine });
+  // An entry that reads otherwise is another one, so that each that stays is the same element.
+  const listed = keyedRows(list, { keyOf: (row) => JSON.stringify([row, words]), build: listItem });
+  const callRows = keyedRows(calls, { keyOf: ({ number }) => number, build: buildCall, fill: fillCall });
+  const tickEachSecond = ticker(tick);
   const runs = new Map(),
     results = new Map(),
     offers = new Map(),
     blocks = blockViewer();
 
-  const link = connect(model, root, {
+  const link = connect(adapter, root, {
     from: () => 0,
-    item(item) {
-      if (item.t === "snapshot") {
-        offset = item.now - Date.now() / 1000;
+    items: {
+      snapshot(item) {
         sign = item.sign;
         runs.clear();
         for (const run of item.runs) runs.set(run.number, run);
         version = "";
         for (const [name, listed] of Object.entries(item.offers)) offers.set(name, listed);
-      }
-      if (item.t === "snapshot" || item.t === "catalogue") catalogue = item;
-      if (item.t === "offers") offers.set(item.tab, item);
+        setCatalogue(item);
+      },
+      catalogue: setCatalogue,
+      offers(item) {
+        offers.set(item.tab, item);
+        paintCatalogue();
+      },
       // Each row tells what may be done with it, and so does the form.
-      if (item.t === "rights") {
+      rights() {
         version = "";
         if (chosen?.form) checkSoon(chosen, 0);
-      }
-      if (["snapshot", "catalogue", "offers", "rights"].includes(item.t)) paintCatalogue();
-      if (item.t === "run") {
-        const old = runs.get(item.run.number);
-        runs.set(item.run.number, item.run);
+        paintCatalogue();
+      },
+      run({ run }) {
+        const old = runs.get(run.number);
+        runs.set(run.number, run);
         while (runs.size > 20) runs.delete(Math.min(...runs.keys()));
-        if (old?.waits && !item.run.waits) announce(`${item.run.target}: ${item.run.said}`);
-      }
-      if (item.t === "loading") kept.item(item);
+        if (old?.waits && !run.waits) announce(`${run.target}: ${run.said}`);
+      },
+      loading: (item) => kept.item(item),
     },
     done: paintRuns,
     off: () => kept.off(),
@@ -166,14 +182,7 @@ function render({ model, el }) {
     TABS.map(([name, text]) => {
       const button = make(
         "button",
-        {
-          type: "button",
-          role: "radio",
-          class: "mew-tab",
-          "aria-checked": String(name === tab),
-          tabindex: name === tab ? 0 : -1,
-          onclick: () => showTab(name),
-        },
+        { role: "radio", class: "mew-tab", onclick: () => showTab(name) },
         make("span", { text }),
         " ",
         make("span", { class: "mew-tab-count mew-num" }),
@@ -182,34 +191,23 @@ function render({ model, el }) {
       return [name, button];
     }),
   );
-  tabs.addEventListener("keydown", (event) => {
-    const names = [...tabButtons.keys()],
-      now = names.indexOf(tab),
-      end = names.length - 1;
-    const to = {
-      ArrowRight: now === end ? 0 : now + 1,
-      ArrowLeft: now === 0 ? end : now - 1,
-      Home: 0,
-      End: end,
-    }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    showTab(names[to]);
-    tabButtons.get(names[to]).focus();
-  });
+  const markTab = choiceRow(tabs, "aria-checked");
+  markTab(tabButtons.get(tab));
 
   function showTab(name) {
     if (name === tab) return;
     tab = name;
-    for (const [other, button] of tabButtons) {
-      button.setAttribute("aria-checked", String(other === tab));
-      button.tabIndex = other === tab ? 0 : -1;
-    }
+    markTab(tabButtons.get(tab));
     search.setAttribute("aria-label", `Search ${tab}`);
     list.setAttribute("aria-label", `${TABS.find(([other]) => other === tab)[1]} found`);
     rows = [];
     version = "";
     if (tab !== "tools" && !offers.get(tab)?.asked) link.act("ask", { tab });
+    paintCatalogue();
+  }
+
+  function setCatalogue(item) {
+    catalogue = item;
     paintCatalogue();
   }
 
@@ -219,7 +217,7 @@ function render({ model, el }) {
     const shown =
       tab === "tools"
         ? catalogue
-        : (offers.get(tab) ?? { version: 0, total: 0, ready: 0, people: [], asked: false });
+        : (offers.get(tab) ?? { version: 0, total: 0, ready: 0, people: [], more_people: 0, asked: false });
     for (const [name, button] of tabButtons) {
       const number =
         name === "tools" ? catalogue.total : offers.get(name)?.asked ? offers.get(name).total : null;
@@ -237,61 +235,66 @@ function render({ model, el }) {
         tone: "wait",
       },
     ]);
-    const quiet = shown.people.filter(([, , state]) => state !== "ready" && state !== "none");
-    const none = shown.people.filter(([, , state]) => state === "none").map(([, label]) => label);
-    const before = new Map(Array.from(people.children, (line) => [line.dataset.about, line]));
-    const lines = quiet.slice(0, 8).map(([name, label, state, known, error]) => {
-      const about = JSON.stringify([tab, name, label, state, known, error]);
-      if (before.has(about)) return before.get(about);
-      const said = STATES[state].endsWith(" ") ? STATES[state] + tab : STATES[state];
-      const line = make(
-        "li",
-        { class: `mew-person mew-person-${state}`, tabindex: -1, "data-who": name },
-        make("bdi", { class: "mew-code", text: label }),
-        ` ${said}`,
-        known ? ` (${known} from before)` : "",
-      );
-      if (error) line.append(": ", make("bdi", { class: "mew-dim", text: error }));
-      const of = tab === "tools" ? {} : { tab };
-      if (state === "propose")
-        line.append(
-          doer("Propose", () => link.act("propose-list", { participant: name, tab: of.tab }), {
-            class: "mew-small",
-            "aria-label": `Propose to list the ${tab} of ${label}`,
-          }),
-        );
-      else if (state !== "asking" && state !== "forbidden")
-        line.append(
-          doer("Request", () => link.act("ask", { participant: name, ...of }), {
-            class: "mew-small",
-            "aria-label": `Request the ${tab} of ${label}`,
-          }),
-        );
-      line.dataset.about = about;
-      return line;
-    });
-    if (quiet.length > 8)
-      lines.push(make("li", { class: "mew-person mew-dim", text: `and ${quiet.length - 8} more` }));
-    if (none.length)
-      lines.push(
-        make(
-          "li",
-          { class: "mew-person mew-dim" },
-          make("bdi", {
-            text: `No ${tab}: ${none.slice(0, 8).join(", ")}${none.length > 8 ? ` and ${none.length - 8} more` : ""}`,
-          }),
-        ),
-      );
+    const inState = (of) => shown.people.filter(([, , state]) => state === of);
+    // Many of whom the same is to be said are one line.
+    const together = ["none", ...["unknown", "asking"].filter((state) => inState(state).length > 3)];
+    const quiet = shown.people.filter(([, , state]) => state !== "ready" && !together.includes(state));
+    const inOneLine = (state, said) => {
+      const names = together.includes(state) ? inState(state).map(([, label]) => label) : [];
+      const rest = names.length > 8 ? ` and ${names.length - 8} more` : "";
+      return names.length ? `${said}: ${names.slice(0, 8).join(", ")}${rest}` : "";
+    };
+    const lines = quiet.slice(0, 8).map((person) => ({ of: tab, person }));
+    const told = [
+      quiet.length > 8 ? `and ${groupDigits(quiet.length - 8 + shown.more_people)} more` : "",
+      inOneLine("unknown", "Not requested yet (Refresh requests all)"),
+      inOneLine("asking", "Requested"),
+      inOneLine("none", `No ${tab}`),
+    ];
     const from = holdsFocus(people) ? activeOf(root).closest("li").dataset.who : null;
-    if (lines.length !== people.children.length || lines.some((line, n) => line !== people.children[n]))
-      people.replaceChildren(...lines);
+    peopleLines.show([...lines, ...told.filter(Boolean)]);
     // The focus stays in the line of the participant whose button was pressed, while there is such a line.
     if (from !== null && !holdsFocus(people)) {
-      const line = lines.find((line) => line.dataset.who === from);
+      const line = [...people.children].find((line) => line.dataset.who === from);
       (line?.querySelector("button") ?? line ?? refresh).focus();
     }
     announce(`${countOf(shown.total, noun)} of ${countOf(shown.ready, "participant")}`);
     find(0, Math.max(rows.length, 1));
+  }
+
+  // A line about a participant whose list is not there: one of `shown.people`, or a sentence.
+  function personLine(about) {
+    if (typeof about === "string")
+      return { node: make("li", { class: "mew-person mew-dim" }, make("bdi", { text: about })) };
+    const {
+      of: listed,
+      person: [name, label, state, known, error],
+    } = about;
+    const said = STATES[state].endsWith(" ") ? STATES[state] + listed : STATES[state];
+    const line = make(
+      "li",
+      { class: `mew-person mew-person-${state}`, tabindex: -1, "data-who": name },
+      make("bdi", { class: "mew-code", text: label }),
+      ` ${said}`,
+      known ? ` (${known} from before)` : "",
+    );
+    if (error) line.append(": ", make("bdi", { class: "mew-dim", text: error }));
+    const of = listed === "tools" ? {} : { tab: listed };
+    if (state === "propose")
+      line.append(
+        doer("Propose", () => link.act("propose-list", { participant: name, tab: of.tab }), {
+          class: "mew-small",
+          "aria-label": `Propose to list the ${listed} of ${label}`,
+        }),
+      );
+    else if (state !== "asking" && state !== "forbidden")
+      line.append(
+        doer("Request", () => link.act("ask", { participant: name, ...of }), {
+          class: "mew-small",
+          "aria-label": `Request the ${listed} of ${label}`,
+        }),
+      );
+    return { node: line };
   }
 
   async function find(start, atLeast = 1) {
@@ -306,24 +309,7 @@ function render({ model, el }) {
     paintList(query, done.value.total);
   }
 
-  function highlight(text, words) {
-    const node = make("bdi"),
-      low = text.toLowerCase();
-    let at = 0;
-    while (at < text.length) {
-      let first = -1,
-        length = 0;
-      for (const word of words) {
-        const n = low.indexOf(word, at);
-        if (n >= 0 && (first < 0 || n < first)) [first, length] = [n, word.length];
-      }
-      if (first < 0 || low.length !== text.length) break;
-      node.append(text.slice(at, first), make("mark", { text: text.slice(first, first + length) }));
-      at = first + length;
-    }
-    node.append(text.slice(at));
-    return node;
-  }
+  const highlight = (text) => markText(make("bdi"), text, words);
 
   function mark(button) {
     const pressed = button.dataset.target === chosen?.target && button.dataset.what === chosen.what;
@@ -331,9 +317,8 @@ function render({ model, el }) {
     button.tabIndex = pressed ? 0 : -1;
   }
 
-  function listItem(row, words) {
+  function listItem(row) {
     const button = make("button", {
-      type: "button",
       class: "mew-tool",
       tabindex: -1,
       onclick: () => choose(row.target, row.what),
@@ -341,13 +326,8 @@ function render({ model, el }) {
     button.dataset.target = row.target;
     button.dataset.what = row.what;
     const who = make("span", { class: "mew-of mew-code" });
-    who.append(highlight(row.participant, words), "/");
-    const name = make(
-      "span",
-      { class: "mew-tool-name mew-code", dir: "ltr" },
-      who,
-      highlight(row.name, words),
-    );
+    who.append(highlight(row.participant), "/");
+    const name = make("span", { class: "mew-tool-name mew-code", dir: "ltr" }, who, highlight(row.name));
     const line = make(
       "span",
       { class: "mew-tool-line" },
@@ -356,7 +336,7 @@ function render({ model, el }) {
       ...row.badges.flatMap((text) => [badge(text), " "]),
     );
     if (row.address && row.address !== row.name)
-      line.append(make("span", { class: "mew-address mew-code", dir: "ltr" }, highlight(row.address, words)));
+      line.append(make("span", { class: "mew-address mew-code", dir: "ltr" }, highlight(row.address)));
     if (row.may !== "call")
       line.append(
         make("span", {
@@ -364,38 +344,25 @@ function render({ model, el }) {
           text: row.may === "propose" ? "propose only" : "not permitted",
         }),
       );
-    const about = make("span", { class: "mew-tool-about" }, highlight(row.about || "No description.", words));
+    const about = make("span", { class: "mew-tool-about" }, highlight(row.about || "No description."));
     const hit = words.length
       ? row.arguments.filter(([argument]) => words.some((word) => argument.toLowerCase().includes(word)))
       : [];
     if (hit.length)
       about.prepend(
-        make("span", { class: "mew-code" }, highlight(hit.map(([name]) => name).join(", "), words)),
+        make("span", { class: "mew-code" }, highlight(hit.map(([name]) => name).join(", "))),
         " · ",
       );
     button.append(line, about);
-    return make("li", {}, button);
+    return { node: make("li", {}, button) };
   }
 
   function paintList(query, total) {
-    const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
+    words = wordsOf(query);
     const focused = holdsFocus(list) ? activeOf(root).getAttribute("data-target") : null;
-    // An unchanged line stays the same node, so that a press on it is not lost.
-    const before = lines;
-    lines = new Map();
-    for (const row of rows) {
-      const content = JSON.stringify([row, words]);
-      const key = `${row.what} ${row.target}`;
-      lines.set(
-        key,
-        before.get(key)?.content === content ? before.get(key) : { content, node: listItem(row, words) },
-      );
-    }
-    const nodes = [...lines.values()].map((line) => line.node);
-    if (nodes.length !== list.children.length || nodes.some((node, n) => node !== list.children[n]))
-      list.replaceChildren(...nodes);
-    for (const node of nodes) mark(node.firstChild);
+    listed.show(rows);
     const buttons = [...list.querySelectorAll("button")];
+    buttons.forEach(mark);
     const here =
       buttons.find((button) => button.dataset.target === (focused ?? chosen?.target)) ?? buttons[0];
     if (here) here.tabIndex = 0;
@@ -442,8 +409,8 @@ function render({ model, el }) {
   });
   list.addEventListener("keydown", (event) => {
     const buttons = [...list.querySelectorAll("button")],
-      at = buttons.indexOf(activeOf(root));
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
+      at = buttons.indexOf(activeOf(root)),
+      to = placeByKey(event, at, buttons.length);
     if (to === undefined || at < 0) return;
     event.preventDefault();
     if (to < 0) return search.focus();
@@ -483,8 +450,7 @@ function render({ model, el }) {
     // A press on a button that waits for an argument leads to the field of that argument.
     for (const button of [call, propose])
       button.addEventListener("click", (event) => {
-        if (event.isTrusted && button.getAttribute("aria-disabled") === "true" && mine.missing)
-          mine.form.reveal(mine.faults);
+        if (event.isTrusted && isOff(button) && mine.missing) mine.form.reveal(mine.faults);
       });
     const result = make("div", { class: "mew-result" });
     chosen = {
@@ -574,8 +540,8 @@ function render({ model, el }) {
     if (pane.form.asJson && pane.form.text() === null)
       return refuseInput(pane, "The JSON cannot be read yet.");
     // A check is under way: a press now would use the result of the previous one.
-    setDisabled(pane.call, true);
-    setDisabled(pane.propose, true);
+    turnOff(pane.call, true);
+    turnOff(pane.propose, true);
     due = setTimeout(() => check(pane), after);
   }
 
@@ -638,17 +604,12 @@ function render({ model, el }) {
 
   function setReason(pane, why) {
     write(pane.reason, why);
-    setDisabled(pane.call, Boolean(why) || !pane.may?.call);
-    setDisabled(pane.propose, Boolean(why) || !pane.may?.propose);
+    turnOff(pane.call, Boolean(why) || !pane.may?.call);
+    turnOff(pane.propose, Boolean(why) || !pane.may?.propose);
     pane.call.hidden = pane.may ? !pane.may.call : false;
     const only = Boolean(pane.may && !pane.may.call);
     pane.propose.classList.toggle("mew-primary", only);
     pane.propose.classList.toggle("mew-quiet", !only);
-  }
-
-  function setDisabled(button, value) {
-    const text = value ? "true" : "false";
-    if (button.getAttribute("aria-disabled") !== text) button.setAttribute("aria-disabled", text);
   }
 
   async function start(how) {
@@ -675,101 +636,89 @@ function render({ model, el }) {
   function stateText(run) {
     if (!run.waits) return run.said;
     const since = run.state === "fulfilled" && run.decided ? run.decided : run.began;
-    return `${run.said} ${elapsedTime(Date.now() / 1000 + offset - since)}`;
+    return `${run.said} ${elapsedTime(link.now() - since)}`;
   }
 
   function paintRuns() {
     const all = [...runs.values()].sort((a, b) => b.number - a.number);
     callsBox.hidden = !all.length;
-    const wanted = new Set(all.map((run) => String(run.number)));
-    for (const row of [...calls.children]) if (!wanted.has(row.dataset.number)) row.remove();
-    for (const run of [...all].reverse()) {
-      const old = [...calls.children].find((row) => row.dataset.number === String(run.number));
-      if (old?.mewRun === run) continue;
-      const row = callRow(run, old);
-      if (!old) calls.prepend(row);
-    }
+    callRows.show(all);
     tick();
-    const wait = all.some((run) => run.waits);
-    if (wait && !ticks) ticks = setInterval(tick, 1000);
-    if (!wait) {
-      clearInterval(ticks);
-      ticks = null;
-    }
+    tickEachSecond(all.some((run) => run.waits));
     const run = runs.get(shownRun);
     if (run && fits(run, chosen)) showResult(run);
   }
 
-  function callRow(run, old) {
-    const row = old ?? make("tr");
-    row.dataset.number = run.number;
-    row.mewRun = run;
-    if (!old) {
-      const again = doer(
-        "Use again",
-        async () => {
-          const done = await link.act("again", { run: run.number });
-          if (done) await choose(done.value.tool, done.value.what, done.value.text);
-        },
-        {
-          class: "mew-small mew-quiet",
-          "aria-label": `Use the arguments of call ${run.number} again`,
-          title: "Fills its arguments into the form",
-        },
-      );
-      const rerun = doer(
-        "Run again",
-        async () => {
-          const done = await link.act("again", { run: run.number });
-          if (!done) return;
-          const started = await link.act("start", { ...done.value, how: run.proposed ? "propose" : "call" });
-          if (!started) return;
-          shownRun = started.value.run;
-          announce(started.said);
-          if (chosen?.target !== done.value.tool || chosen.what !== done.value.what)
-            await choose(done.value.tool, done.value.what, done.value.text);
-          paintRuns();
-        },
-        {
-          class: "mew-small mew-quiet",
-          "aria-label": `Run call ${run.number} again`,
-          title: "Sends the same arguments again",
-        },
-      );
-      const show = make("button", {
-        type: "button",
-        class: "mew-small mew-quiet",
-        text: "Show",
-        "aria-label": `Show the result of call ${run.number}`,
-        onclick: () => reveal(run.number),
-      });
-      const stop = doer("Cancel", () => link.act("stop", { run: run.number }), {
-        class: "mew-small mew-danger mew-stop-row",
-        hidden: true,
-      });
-      if (run.what === "list") again.hidden = rerun.hidden = true;
-      row.progress = progressBar(run.target);
-      row.append(
-        make("td", { class: "mew-num", text: run.number }),
-        make("th", { scope: "row", class: "mew-code", dir: "ltr" }, make("bdi", { text: run.target })),
-        make(
-          "td",
-          { class: "mew-code mew-brief", dir: "ltr", title: run.brief },
-          make("bdi", { text: run.brief }),
-        ),
-        make("td", { class: "mew-became" }, make("span", { class: "mew-became-text" }), row.progress.node),
-        make("td", { class: "mew-do" }, stop, show, again, rerun),
-      );
-    }
-    const stop = row.querySelector(".mew-stop-row");
+  // What may have changed of a call, such as its button: a proposal that nobody has decided about is withdrawn, what runs is
+  // cancelled.
+  function fillCall({ node, stop, progress, data: run }, was) {
+    if (run === was) return;
     if (!run.stop && holdsFocus(stop))
-      row.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
-    // A proposal that nobody has decided about is withdrawn; what runs is cancelled.
+      node.querySelector(".mew-do button:not([hidden], .mew-stop-row)")?.focus();
     stop.hidden = !run.stop;
     write(stop, run.stop);
     stop.setAttribute("aria-label", `${run.stop} call ${run.number}`);
-    row.progress.show(run.progress);
-    return row;
+    progress.show(run.progress);
+  }
+
+  function buildCall(run) {
+    const again = doer(
+      "Use again",
+      async () => {
+        const done = await link.act("again", { run: run.number });
+        if (done) await choose(done.value.tool, done.value.what, done.value.text);
+      },
+      {
+        class: "mew-small mew-quiet",
+        "aria-label": `Use the arguments of call ${run.number} again`,
+        title: "Fills its arguments into the form",
+      },
+    );
+    const rerun = doer(
+      "Run again",
+      async () => {
+        const done = await link.act("again", { run: run.number });
+        if (!done) return;
+        const started = await link.act("start", { ...done.value, how: run.proposed ? "propose" : "call" });
+        if (!started) return;
+        shownRun = started.value.run;
+        announce(started.said);
+        if (chosen?.target !== done.value.tool || chosen.what !== done.value.what)
+          await choose(done.value.tool, done.value.what, done.value.text);
+        paintRuns();
+      },
+      {
+        class: "mew-small mew-quiet",
+        "aria-label": `Run call ${run.number} again`,
+        title: "Sends the same arguments again",
+      },
+    );
+    const show = make("button", {
+      class: "mew-small mew-quiet",
+      text: "Show",
+      "aria-label": `Show the result of call ${run.number}`,
+      onclick: () => reveal(run.number),
+    });
+    const stop = doer("Cancel", () => link.act("stop", { run: run.number }), {
+      class: "mew-small mew-danger mew-stop-row",
+      hidden: true,
+    });
+    if (run.what === "list") again.hidden = rerun.hidden = true;
+    const progress = progressBar(run.target);
+    const node = make(
+      "tr",
+      { "data-number": run.number },
+      make("td", { class: "mew-num", text: run.number }),
+      make("th", { scope: "row", class: "mew-code", dir: "ltr" }, make("bdi", { text: run.target })),
+      make(
+        "td",
+        { class: "mew-code mew-brief", dir: "ltr", title: run.brief },
+        make("bdi", { text: run.brief }),
+      ),
+      make("td", { class: "mew-became" }, make("span", { class: "mew-became-text" }), progress.node),
+      make("td", { class: "mew-do" }, stop, show, again, rerun),
+    );
+    return { node, stop, progress, data: undefined };
   }
 
   async function reveal(number) {
@@ -782,9 +731,8 @@ function render({ model, el }) {
   }
 
   function tick() {
-    for (const row of calls.children) {
-      const run = row.mewRun;
-      const cell = row.children[3];
+    for (const { node, data: run } of callRows.rows.values()) {
+      const cell = node.children[3];
       write(
         cell.firstChild,
         `${SIGN[run.state] ?? "•"} ${run.proposed ? "proposed, " : ""}${stateText(run)}`,
@@ -804,7 +752,6 @@ function render({ model, el }) {
       .filter(Boolean)
       .join(", ");
     const messages = make("button", {
-      type: "button",
       class: "mew-quiet mew-small mew-to-messages",
       text: "Open in Messages",
       title: rowsOf,
@@ -865,7 +812,7 @@ function render({ model, el }) {
     } else if (startsRun(event) && event.isTrusted && !event.repeat) {
       event.preventDefault();
       const button = chosen.may?.call ? chosen.call : chosen.propose;
-      if (button.getAttribute("aria-disabled") !== "true") start(chosen.may?.call ? "call" : "propose");
+      if (!isOff(button)) start(chosen.may?.call ? "call" : "propose");
       else if (chosen.missing) chosen.form.reveal(chosen.faults);
     } else if (event.key === "Escape" && pane.contains(event.target) && !event.defaultPrevented) {
       event.preventDefault();
@@ -875,7 +822,7 @@ function render({ model, el }) {
 
   showEmptyPane();
   return () => {
-    clearInterval(ticks);
+    tickEachSecond(false);
     clearTimeout(searching);
     clearTimeout(due);
     blocks.end();

@@ -27,12 +27,11 @@ from mew_lab.protocol.visible import one_line, visible
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.sdk.kept_results import KeptAnswer
 from mew_lab.sdk.rights import CapabilitiesChange
-from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools, words_of
+from mew_lab.views.tools.model import ToolCatalog, ToolCheck, ToolList, find_tools
 from mew_lab.views.tools.offers import TABS, Offer, OfferList, Tab, find_offers
 from mew_lab.views.tools.runs import ToolRun
 from mew_lab.views.tools.schema_form import plan, summary
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import Act, ActingView, ActResult, Submit
 from mew_lab.views.ui.kept import KeptLoads, pack_kept
 from mew_lab.views.ui.pictures import MOST_ROWS, picture
 from mew_lab.views.ui.sent_rows import SentRows
@@ -42,18 +41,21 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolsView", "view_of"]
 
-_ESM, _CSS = front_end("tools")
-
 PAGE = 100
 PATIENCE = 1.5  # seconds that the first picture waits for the participants' answers
 MAX_PEOPLE = 40
+HAVE_ANSWERED = ("ready", "none")
 MAX_SHOWN = 600  # characters of a description in the list
 _Row = TypeVar("_Row")
 
 
 def view_of(session: Session) -> ToolsView:
     """Makes the view of this space. It requests the tools of each participant when it is first shown."""
-    catalog = ToolCatalog(session.me.participant, following=session.following)
+    catalog = ToolCatalog(
+        session.me.participant,
+        following=session.following,
+        check_sending=session.decisions.gate.check_sending,
+    )
     return ToolsView(
         catalog,
         submit=session.loop.submit,
@@ -62,15 +64,14 @@ def view_of(session: Session) -> ToolsView:
     )
 
 
-class ToolsView(ActingWidget):
+class ToolsView(ActingView):
     """The tools of one space. Show it as often as you like: each view has its own search and its own form.
 
     It requests the tools when it is first shown. That display takes up to `patience` seconds, so that the saved picture
     has the tools.
     """
 
-    _esm = _ESM
-    _css = _CSS
+    part = "tools"
     title = "tools"
     interval = 0.1
 
@@ -81,7 +82,7 @@ class ToolsView(ActingWidget):
         submit: Submit,
         patience: float = PATIENCE,
         sign: str = "#",
-        **traits: Any,
+        **settings: Any,
     ) -> None:
         self._catalog = catalog
         self._sign = sign  # before the number of a message, as in `Log.sign`
@@ -94,9 +95,9 @@ class ToolsView(ActingWidget):
         self._offers: Mapping[Tab, OfferList] = catalog.offers.listed
         self._has_other_rights = False
         self._loads = KeptLoads(catalog.me.results, post=self.post)
-        super().__init__(submit=submit, **traits)
+        super().__init__(submit=submit, **settings)
         self.on_close(catalog.me.rights.on_capabilities_changed(self._renew_rights))
-        self.on_close(catalog.subscribe(self.wake))
+        self.on_close(catalog.changed.add(self.wake))
         self.on_close(self._close_catalog)
 
     def _renew_rights(self, change: CapabilitiesChange) -> None:
@@ -141,7 +142,6 @@ class ToolsView(ActingWidget):
         offers = {tab: _pack_offers(listed) for tab, listed in self._catalog.offers.listed.items()}
         catalogue = _pack_catalogue(self._catalog.listed)
         return {
-            "now": self.clock().timestamp(),
             "sign": self._sign,
             "runs": runs,
             "offers": offers,
@@ -214,7 +214,7 @@ class ToolsView(ActingWidget):
         if tab is None:
             tools = find_tools(self._catalog.listed.tools, query)
             return _page(count_of(len(tools), "tool"), tools, start, self._row)
-        offers = find_offers(self._catalog.offers.listed[tab].offers, words_of(query))
+        offers = find_offers(self._catalog.offers.listed[tab].offers, query.lower().split())
         return _page(f"{len(offers)} {tab}", offers, start, self._offer_row)
 
     def _offer_row(self, offer: Offer) -> dict[str, Any]:
@@ -337,15 +337,12 @@ class ToolsView(ActingWidget):
             f"Not shown: {count_of(hidden, 'more tool')}; lab.tools() has all." if hidden else "",
             *(f"{owner.name}: {owner.state}{f', {owner.error}' if owner.error else ''}" for owner in silent),
             *calls,
-            ""
-            if rows
-            else "No participant lists a tool. lab.bridge(NAME, COMMAND) brings an MCP server, @lab.tool a function.",
         ]
+        empty = "No participant lists a tool. lab.bridge(NAME, COMMAND) brings an MCP server, @lab.tool a function."
         title = f"Tools: {count_of(len(catalogue.tools), 'tool')}"
         columns = ("participant", "tool", "arguments", "description", "annotations")
-        return picture(
-            title, columns, rows, notes=filter(None, notes), code=("participant", "tool", "arguments")
-        )
+        code = ("participant", "tool", "arguments")
+        return picture(title, columns, rows, notes=notes, empty=empty, code=code)
 
 
 def _page(said: str, rows: Sequence[_Row], start: int, pack: Callable[[_Row], dict[str, Any]]) -> ActResult:
@@ -368,32 +365,33 @@ def _badges(annotations: Mapping[str, Any]) -> list[str]:
 
 
 def _pack_catalogue(catalogue: ToolList) -> dict[str, Any]:
-    # Participants without an answer come first; those with tools are in the list anyway.
-    people = sorted(catalogue.people, key=lambda owner: owner.state == "ready")
-    return {
+    people = [(owner.name, owner.state, owner.tools, owner.error) for owner in catalogue.people]
+    return _pack_people(people) | {
         "version": catalogue.version,
         "total": len(catalogue.tools),
         "left_out": catalogue.left_out,
-        "ready": sum(owner.tools > 0 for owner in catalogue.people),
-        "people": [
-            [owner.name, visible(owner.name), owner.state, owner.tools, visible(owner.error)]
-            for owner in people[:MAX_PEOPLE]
-        ],
-        "more_people": max(0, len(people) - MAX_PEOPLE),
     }
 
 
 def _pack_offers(listed: OfferList) -> dict[str, Any]:
-    people = sorted(listed.people, key=lambda owner: owner.state == "ready")
-    return {
+    people = [(owner.name, owner.state, owner.offers, owner.error) for owner in listed.people]
+    return _pack_people(people) | {
         "version": listed.version,
         "asked": listed.asked,
         "total": len(listed.offers),
-        "ready": sum(owner.offers > 0 for owner in listed.people),
+    }
+
+
+def _pack_people(people: list[tuple[str, str, int, str]]) -> dict[str, Any]:
+    """The participants by name, state, number of entries and error: those whose lists are missing come first."""
+    ordered = sorted(people, key=lambda person: person[1] in HAVE_ANSWERED)
+    return {
+        "ready": sum(count > 0 for _, _, count, _ in people),
         "people": [
-            [owner.name, visible(owner.name), owner.state, owner.offers, visible(owner.error)]
-            for owner in people[:MAX_PEOPLE]
+            [name, visible(name), state, count, visible(error)]
+            for name, state, count, error in ordered[:MAX_PEOPLE]
         ],
+        "more_people": sum(state not in HAVE_ANSWERED for _, state, _, _ in ordered[MAX_PEOPLE:]),
     }
 
 

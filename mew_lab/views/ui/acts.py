@@ -14,16 +14,19 @@ import hmac
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from mew_lab.errors import MewError
+from mew_lab.lab.listing import Listing
+from mew_lab.lab.subscribers import Subscribers
 from mew_lab.protocol.visible import one_line
-from mew_lab.views.ui.live import LiveWidget
+from mew_lab.views.ui.live import LiveView
 from mew_lab.views.ui.messages import read_message
 
-__all__ = ["Act", "ActResult", "ActingWidget", "Submit"]
+__all__ = ["ANEW", "Act", "ActResult", "ActingView", "Submit"]
 
-STALE = "This view does not belong to the running kernel, so nothing was done. Run its cell again."
+ANEW = "Run its cell again, or load its page anew."
+STALE = f"This view does not belong to the running kernel, so nothing was done. {ANEW}"
 Submit = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 
@@ -42,17 +45,34 @@ sentence.
 """
 
 
-class ActingWidget(LiveWidget):
-    """A live view with buttons, whose acts `_acts` lists.
+class Stopping(Protocol):
+    """The one stop of a lab, as `lab/stop.py` has it; its methods run on the loop."""
+
+    @property
+    def text(self) -> str:
+        """Who stopped the lab and when; empty while it is not stopped."""
+
+    @property
+    def changed(self) -> Subscribers[()]: ...
+    async def stop(self) -> Listing:
+        """Stops everything; returns what was seen to happen."""
+
+    async def go(self, shown_in: str = "") -> Listing:
+        """Lists what going on undoes; where that was shown before, does it."""
+
+
+class ActingView(LiveView):
+    """A live view with buttons, whose acts `_acts` lists. The views of a lab can also stop it and go on.
 
     Args:
         submit: Runs the coroutine of an act on the loop.
     """
 
-    def __init__(self, *, submit: Submit | None = None, **traits: Any) -> None:
+    def __init__(self, *, submit: Submit | None = None, **settings: Any) -> None:
         self._nonce = secrets.token_hex(16)
         self._submit_act = submit
-        super().__init__(**traits)
+        self._stopping: tuple[Stopping, Submit] | None = None
+        super().__init__(**settings)
 
     def _acts(self) -> Mapping[str, Act]:
         """The acts by the names that the front end uses."""
@@ -61,13 +81,36 @@ class ActingWidget(LiveWidget):
     @property
     def acts(self) -> Mapping[str, Act]:
         """The acts that a page may request, by name."""
-        return self._acts()
+        return (
+            self._acts() if self._stopping is None else {**self._acts(), **self._stop_acts(*self._stopping)}
+        )
+
+    def follow_stop(self, stopping: Stopping, submit: Submit) -> None:
+        """Shows from now on whether the lab is stopped, and lets a page stop it and go on."""
+        self._stopping = stopping, submit
+        self.on_close(stopping.changed.add(lambda: self.post({"t": "stopped", "text": stopping.text})))
+
+    def _stop_acts(self, stopping: Stopping, submit: Submit) -> Mapping[str, Act]:
+        async def stop() -> ActResult:
+            return _stop_result(await stopping.stop(), done=True)
+
+        async def go_on(page: str) -> ActResult:
+            report = await stopping.go(f"{self._nonce} {page[:100]}")
+            return _stop_result(report, done=not stopping.text)
+
+        def take_stop() -> Future[Any]:
+            return submit(stop())
+
+        def take_go_on(page: str) -> Future[Any]:
+            return submit(go_on(page))
+
+        return {"stop everything": take_stop, "go on": take_go_on}
 
     def _gather(self) -> list[dict[str, Any]]:
-        return [
-            item | {"nonce": self._nonce} if item.get("t") == "snapshot" else item
-            for item in super()._gather()
-        ]
+        about = {"nonce": self._nonce}
+        if self._stopping is not None:
+            about["stopped"] = self._stopping[0].text
+        return [item | about if item.get("t") == "snapshot" else item for item in super()._gather()]
 
     def _common_messages(self) -> dict[str, Callable[..., None]]:
         return super()._common_messages() | {"act": self._take_act}
@@ -86,11 +129,11 @@ class ActingWidget(LiveWidget):
             raise MewError(STALE)
         act = self.acts.get(name)
         if act is None:
-            raise MewError("The view requested an act that this kernel does not know. Run its cell again.")
+            raise MewError(f"The view requested an act that this kernel does not know. {ANEW}")
         members = read_message(act, given)
         if members is None:
             raise MewError(
-                f"The view sent an incomplete or malformed request ({name}), so nothing was done. Run its cell again."
+                f"The view sent an incomplete or malformed request ({name}), so nothing was done. {ANEW}"
             )
         begun = act(**members)
         return self._submit_act(begun) if isinstance(begun, Coroutine) and self._submit_act else begun
@@ -115,3 +158,8 @@ class ActingWidget(LiveWidget):
 
     def _answer_act(self, view: str, job: int, how: str, sentence: str, value: Any = None) -> None:
         self.post({"t": how, "view": view, "job": job, "said": sentence, "value": value})
+
+
+def _stop_result(report: Listing, *, done: bool) -> ActResult:
+    lines = [f"{what}: {seen}" for what, seen in report]
+    return ActResult(report.title or report.empty, {"done": done, "lines": lines})

@@ -2,6 +2,7 @@
 
 import { copyButton } from "./copy.js";
 import { make } from "./elements.js";
+import { makeTable } from "./tables.js";
 
 const PICTURES_KEPT = 40;
 
@@ -27,17 +28,14 @@ export function blockViewer() {
 
   function table(block) {
     const [head, ...rows] = block.rows;
-    const cells = (row, name) =>
+    const drawn = makeTable(
+      head.map((text) => ({ dir: "auto", text })),
       make(
-        "tr",
+        "tbody",
         {},
-        ...row.map((text) => make(name, { dir: "auto", text, ...(name === "th" && { scope: "col" }) })),
-      );
-    const drawn = make(
-      "table",
+        ...rows.map((row) => make("tr", {}, ...row.map((text) => make("td", { dir: "auto", text })))),
+      ),
       { class: "mew-result-table" },
-      make("thead", {}, cells(head, "th")),
-      make("tbody", {}, ...rows.map((row) => cells(row, "td"))),
     );
     const note = make("div", { class: "mew-dim mew-block-note", text: block.text });
     return make(

@@ -4,7 +4,8 @@ import { doer } from "./elements.js";
 
 /**
  * A call that runs, as ui/running.py packs it; `seq` and `calls` are the places that a view has asked for.
- * @typedef {{ id: string, text: string, since: number, progress: string, cancel: boolean, seq?: number, calls?: string[] }} RunningData
+ * `fulfils` are the ids of the proposals that it carries out. In a cell that waits a call that has ended has its `end`: `done`, `failed` or `unknown`, in words, and when.
+ * @typedef {{ id: string, text: string, since: number, progress: string, cancel: boolean, fulfils?: string[], seq?: number, calls?: string[], end?: { how: string, text: string, at: number } }} RunningData
  */
 
 // `say(sentence)` shows what became of it; `ready()` may hold a press back.

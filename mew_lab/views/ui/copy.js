@@ -6,7 +6,6 @@ import { make } from "./elements.js";
 export function copyButton(getText, label = "Copy", source = null) {
   let timer = null;
   const button = make("button", {
-    type: "button",
     class: "mew-quiet mew-copy",
     text: label,
     onclick: async () => {

@@ -1,8 +1,10 @@
 // Elements of a page, and the operations on them that every view uses. Text from a peer reaches the page through
 // textContent and attributes only.
 
+// A button submits no form.
 export function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
+  if (tag === "button") node.setAttribute("type", tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "text") node.textContent = value;
@@ -18,6 +20,49 @@ export function make(tag, attributes = {}, ...children) {
 export function write(node, text, hover) {
   if (node.textContent !== text) node.textContent = text;
   if (hover !== undefined && node.title !== hover) node.title = hover;
+}
+
+// Sets an attribute. An equal value is not set again, for the same reason.
+/** @type {(node: Element, name: string, value: unknown) => void} */
+export function setAttribute(node, name, value) {
+  if (node.getAttribute(name) !== String(value)) node.setAttribute(name, String(value));
+}
+
+// aria-disabled rather than disabled: a focused button keeps the focus, and its tooltip, `why`, tells the reason.
+/** @type {(button: HTMLElement, off: unknown, why?: string) => void} */
+export function turnOff(button, off, why) {
+  setAttribute(button, "aria-disabled", Boolean(off));
+  if (why !== undefined && button.title !== why) button.title = why;
+}
+
+/** @type {(button: Element) => boolean} */
+export function isOff(button) {
+  return button.getAttribute("aria-disabled") === "true";
+}
+
+// An id that no other element of the page has.
+export function newId() {
+  idsGiven += 1;
+  return `mew-${ID_PREFIX}-${idsGiven}`;
+}
+const ID_PREFIX = Math.random().toString(36).slice(2);
+let idsGiven = 0;
+
+// The options of a list, each of its value and its text.
+/** @type {(options: string[][]) => HTMLOptionElement[]} */
+export function optionsOf(options) {
+  return options.map(([value, text]) => make("option", { value, text }));
+}
+
+// Gives a list its options. What is chosen stays so while it is there; equal options are not set again.
+/** @type {(select: HTMLSelectElement & { mewOptions?: string }, options: string[][], start?: string) => void} */
+export function setOptions(select, options, start = "") {
+  const wanted = JSON.stringify(options);
+  if (select.mewOptions === wanted) return;
+  const chosen = select.mewOptions === undefined ? start : select.value;
+  select.mewOptions = wanted;
+  select.replaceChildren(...optionsOf(options));
+  select.value = options.some(([value]) => value === chosen) ? chosen : start;
 }
 
 // Announces changes to screen readers, politely and at most once a second.
@@ -127,6 +172,45 @@ export function goBack(root) {
   return Boolean(cell && activeOf(cell) === cell);
 }
 
+// The place to which a key leads from the place `at` of `count`; undefined for any other key. It may be -1 or `count`.
+/** @type {(event: KeyboardEvent, at: number, count: number, back?: string, on?: string) => number | undefined} */
+export function placeByKey(event, at, count, back = "ArrowUp", on = "ArrowDown") {
+  return { [back]: at - 1, [on]: at + 1, Home: 0, End: count - 1 }[event.key];
+}
+
+// A row of buttons of which one is chosen by a press, by the arrows, or by Home and End: for Tab it is one stop. Returns
+// `mark(button)`, which shows in the attribute `state` which one it is.
+/** @type {(row: HTMLElement, state: string) => (button: Element) => void} */
+export function choiceRow(row, state) {
+  const buttons = () => /** @type {HTMLElement[]} */ (Array.from(row.children));
+  row.addEventListener("keydown", (event) => {
+    const all = buttons(),
+      to = placeByKey(event, all.indexOf(activeOf(row)), all.length, "ArrowLeft", "ArrowRight");
+    if (to === undefined) return;
+    event.preventDefault();
+    const button = all.at(to % all.length);
+    button.click();
+    button.focus();
+  });
+  return (chosen) => {
+    for (const button of buttons()) {
+      setAttribute(button, state, button === chosen);
+      button.tabIndex = button === chosen ? 0 : -1;
+    }
+  };
+}
+
+// Calls `close` where Escape is pressed in a node, and keeps the key from what is around it.
+/** @type {(node: HTMLElement, close: () => void) => void} */
+export function onEscape(node, close) {
+  node.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.preventDefault();
+    event.stopPropagation();
+    close();
+  });
+}
+
 // Whether the keyboard focus is within a node, or nowhere. A slow action moves the focus in these cases alone, for the
 // reader may write something elsewhere by now.
 /** @type {(node: Node) => boolean} */
@@ -150,18 +234,39 @@ export function holdsFocus(node) {
 /** @type {(text: string, run: (event: Event) => unknown, attributes?: Record<string, any>) => HTMLButtonElement} */
 export function doer(text, run, attributes = {}) {
   const button = make("button", {
-    type: "button",
     text,
     ...attributes,
     onclick: async (event) => {
-      if (button.getAttribute("aria-disabled") === "true" || !event.isTrusted) return;
-      button.setAttribute("aria-disabled", "true");
+      if (isOff(button) || !event.isTrusted) return;
+      turnOff(button, true);
       try {
         await run(event);
       } finally {
-        button.setAttribute("aria-disabled", "false");
+        turnOff(button, false);
       }
     },
   });
   return button;
+}
+
+// A button that confirms what cannot be undone: it takes no press while the one that has brought it may still go on.
+/** @type {typeof doer} */
+export function sureDoer(text, run, attributes = {}) {
+  const button = doer(text, run, { ...attributes, "aria-disabled": true });
+  setTimeout(() => turnOff(button, false), ARMING);
+  return button;
+}
+export const ARMING = 500; // milliseconds
+
+// Calls `tick` again and again while it is wanted: `run(wanted)` begins or ends that.
+/** @type {(tick: () => void, every?: number) => (wanted: unknown) => void} */
+export function ticker(tick, every = 1000) {
+  let timer = null;
+  return (wanted) => {
+    if (wanted) timer ??= setInterval(tick, every);
+    else {
+      clearInterval(timer);
+      timer = null;
+    }
+  };
 }

@@ -19,7 +19,6 @@ export function emptyState(text, { code = "", action = null } = {}) {
   if (action)
     node.append(
       make("button", {
-        type: "button",
         text: action.text,
         onclick: (event) => {
           if (event.isTrusted) action.run(event);

@@ -106,7 +106,6 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
     const words = make("span"),
       value = make("code", { class: "mew-fixed", text: field.offered });
     const use = make("button", {
-      type: "button",
       class: "mew-small mew-use",
       text: "Use it",
       "aria-label": `Use the tool's default for ${label}`,
@@ -605,7 +604,6 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
     const fixedParts = field.parts ?? [];
     const add = field.items
       ? make("button", {
-          type: "button",
           class: "mew-add",
           text: "Add an item",
           onclick: () => {
@@ -620,24 +618,9 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
       const item = { field: build(plan_, own ? plan_.label : `item ${n + 1}`, true), own };
       item.node = make("li", { class: "mew-item" }, item.field.node);
       if (!own) {
-        item.up = make("button", {
-          type: "button",
-          class: "mew-small",
-          text: "↑",
-          onclick: () => move(item, -1),
-        });
-        item.down = make("button", {
-          type: "button",
-          class: "mew-small",
-          text: "↓",
-          onclick: () => move(item, 1),
-        });
-        item.off = make("button", {
-          type: "button",
-          class: "mew-small",
-          text: "Remove",
-          onclick: () => remove(item),
-        });
+        item.up = make("button", { class: "mew-small", text: "↑", onclick: () => move(item, -1) });
+        item.down = make("button", { class: "mew-small", text: "↓", onclick: () => move(item, 1) });
+        item.off = make("button", { class: "mew-small", text: "Remove", onclick: () => remove(item) });
         item.node.append(make("div", { class: "mew-item-buttons" }, item.up, item.down, item.off));
       }
       items.push(item);
@@ -717,7 +700,6 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
       more = make("div", { class: "mew-others" });
     const add = field.other
       ? make("button", {
-          type: "button",
           class: "mew-add",
           text: "Add a member",
           onclick: () => {
@@ -754,7 +736,6 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
           { class: "mew-other-name" },
           name,
           make("button", {
-            type: "button",
             class: "mew-small",
             text: "Remove",
             "aria-label": `Remove a member of ${label}`,
@@ -889,7 +870,6 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
     oninput: () => changed(),
   });
   const flip = make("button", {
-    type: "button",
     class: "mew-flip",
     text: "Edit as JSON",
     "aria-pressed": "false",

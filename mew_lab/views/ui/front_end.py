@@ -1,10 +1,13 @@
-"""Joins the ES modules and the style sheets of a view into the two texts that anywidget takes.
+"""Joins the ES modules and the style sheets of a view into two texts, which a notebook or a page of its own loads.
 
 A view is `<part>/view.js`, which imports modules from its own folder and from `ui/`. `front_end` joins them: each
 module once, after the modules that it imports, without its `import` lines and `export` keywords. The style sheet beside
 a module, such as `form.css` beside `form.js`, is included with it. The same sources give the same text; comments and
 indentation are left out of it, for each view of a page carries all that it imports. One module is not a file:
 `ui/family_table.js` and the accents of the families are generated from the table in `protocol/families.py`.
+
+A view talks to Python through an adapter (`ui/adapter.js`) alone. The text for a notebook makes one of what anywidget
+gives it (`ui/comm_adapter.js`).
 
 Joining is simple because the modules keep to few forms; any other form raises a `ValueError`:
 
@@ -26,7 +29,17 @@ from typing import NamedTuple
 
 from mew_lab.protocol.families import FAMILIES, STARTS
 
-__all__ = ["VIEWS", "Module", "family_css", "family_table", "front_end", "join_modules", "read_module"]
+__all__ = [
+    "VIEWS",
+    "Module",
+    "caller_module",
+    "family_css",
+    "family_table",
+    "front_end",
+    "join_modules",
+    "notebook_module",
+    "read_module",
+]
 
 VIEWS = Path(__file__).parents[1]
 FAMILY_TABLE = "ui/family_table.js"
@@ -37,6 +50,11 @@ _IMPORT = re.compile(
 )
 _DECLARATION = re.compile(r"(export )?(?:(?:async )?function|class|const|let) ")
 _DEFAULT = "export default { render };"
+COMM_ADAPTER = "ui/comm_adapter.js"
+_FOR_ANYWIDGET = (
+    "export default { render: ({ model, el, host, signal }) => "
+    "render({ adapter: commAdapter(model, host), el, signal }) };"
+)
 
 
 class Module(NamedTuple):
@@ -98,11 +116,14 @@ def _read_declared_names(line: str) -> list[str]:
     return names
 
 
-def join_modules(entry: str, sources: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+def join_modules(
+    entry: str, sources: Mapping[str, str], *, notebook: bool = False
+) -> tuple[str, tuple[str, ...]]:
     """Joins the module `entry` with all that it imports; the text, and the paths in their order.
 
     Args:
         sources: The texts of the modules by path.
+        notebook: Whether the text is for anywidget, else for a page that gives it an adapter.
 
     Raises:
         ValueError: where a module or a name is missing, two modules import each other, or two names clash.
@@ -128,6 +149,8 @@ def join_modules(entry: str, sources: Mapping[str, str]) -> tuple[str, tuple[str
         ordered[path] = module
         return module
 
+    if notebook:
+        visit(COMM_ADAPTER)
     if not visit(entry).is_view:
         raise ValueError(f"{entry} does not end with {_DEFAULT}")
     owners: dict[str, str] = {}
@@ -138,7 +161,7 @@ def join_modules(entry: str, sources: Mapping[str, str]) -> tuple[str, tuple[str
                     f"{name} stands at the top of {owners[name]} and of {module.path}, which are joined"
                 )
     text = "\n\n".join(f"// --- {module.path}\n{module.text}" for module in ordered.values())
-    return f"{text}\n\n{_DEFAULT}\n", tuple(ordered)
+    return f"{text}\n\n{_FOR_ANYWIDGET if notebook else _DEFAULT}\n", tuple(ordered)
 
 
 def _leave_out_comments(text: str) -> str:
@@ -182,12 +205,30 @@ def _sources() -> Mapping[str, str]:
 
 @cache
 def front_end(part: str) -> tuple[str, str]:
-    """The ES module, without comments and indentation, and the style sheet of a view, such as `feed`, for anywidget.
+    """The ES module of a view, such as `feed`, without comments and indentation, and its style sheet, for a page.
 
     Raises:
         ValueError: where its modules cannot be joined; the sentence names the module.
     """
-    text, paths = join_modules(f"{part}/view.js", _sources())
+    return _join(part, notebook=False)
+
+
+@cache
+def notebook_module(part: str) -> tuple[str, str]:
+    """The same for anywidget. The empty name stands for a view without a front end."""
+    return _join(part, notebook=True) if part else ("export default { render() {} };\n", "")
+
+
+@cache
+def caller_module() -> tuple[str, str]:
+    """The module and the style sheet of `caller/`, which anywidget runs without a display."""
+    text, css = notebook_module("caller")
+    begin = "initialize: ({ model }) => callFrom(model, commAdapter(model))"
+    return text.replace(_FOR_ANYWIDGET, f"export default {{ {begin}, render }};"), css
+
+
+def _join(part: str, *, notebook: bool) -> tuple[str, str]:
+    text, paths = join_modules(f"{part}/view.js", _sources(), notebook=notebook)
     sheets = [VIEWS / STORED_PICTURE, *((VIEWS / path).with_suffix(".css") for path in paths)]
     styles = [sheet.read_text("utf-8") for sheet in sheets if sheet.is_file()]
     return _leave_out_comments(text), "\n".join([family_css(), *styles])

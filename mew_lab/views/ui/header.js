@@ -3,6 +3,7 @@
 
 import { make, write } from "./elements.js";
 import { showPopover } from "./popover.js";
+import { STOP_KEY } from "./stop.js";
 
 // `keys` are pairs of a key and what it does. The panel lists those of all parts in sight.
 export function makeHeader({ title, label = title, keys = [] }) {
@@ -45,7 +46,6 @@ export function makeHeader({ title, label = title, keys = [] }) {
 
 function keysButton(header) {
   const button = make("button", {
-    type: "button",
     class: "mew-quiet mew-keys-button",
     text: "?",
     title: "Keys",
@@ -67,20 +67,22 @@ function makeKeysSheet(header) {
   const groups = [...root.querySelectorAll(".mew-header")].filter(
     (node) => node.mewKeys?.length && node.getClientRects().length,
   );
-  const close = make("button", { type: "button", class: "mew-quiet", text: "Close" });
+  const sections = groups.map((node) => [node.mewTitle, node.mewKeys]);
+  if (root.querySelector(".mew-stopped")) sections.push(["Everywhere", [STOP_KEY]]);
+  const close = make("button", { class: "mew-quiet", text: "Close" });
   return make(
     "div",
     { class: "mew-keys-sheet", role: "dialog", "aria-label": "Keys" },
     make("div", { class: "mew-keys-head" }, make("b", { text: "Keys" }), close),
-    ...groups.map((node) =>
+    ...sections.map(([title, keys]) =>
       make(
         "section",
         {},
-        make("div", { class: "mew-keys-title", text: node.mewTitle }),
+        make("div", { class: "mew-keys-title", text: title }),
         make(
           "dl",
           {},
-          ...node.mewKeys.flatMap(([key, what]) => [
+          ...keys.flatMap(([key, what]) => [
             make("dt", {}, make("kbd", { text: key })),
             make("dd", { text: what }),
           ]),

@@ -1,6 +1,7 @@
 // Results that were too large for a message: what a participant keeps, and a button that loads and draws it. What was
 // loaded stays in the page alone, so a saved notebook holds no more than these lines.
 
+import { hostWords } from "./adapter.js";
 import { blockBox, blockViewer } from "./blocks.js";
 import { doer, holdsFocus, make, write } from "./elements.js";
 import { clockHover, clockTime } from "./text.js";
@@ -9,7 +10,6 @@ import { clockHover, clockTime } from "./text.js";
 
 const SHOWN_KEPT = 20;
 const NEVER = 2147483647; // milliseconds: the longest that a timer takes
-const KEPT_WITHOUT_KERNEL = "The kernel does not answer, so this cannot be loaded now.";
 
 // "until 14:05:00", or that this time is over: then only its participant knows whether it is still there.
 /** @type {(kept: Kept, now: number) => string} */
@@ -96,7 +96,7 @@ export function keptResults(link) {
     }
 
     async function begin() {
-      if (link.isOff()) return settle(KEPT_WITHOUT_KERNEL);
+      if (link.isOff()) return settle(`${hostWords.off}, so this cannot be loaded now.`);
       loads += 1;
       const mine = loads;
       bar.value = 0;
@@ -118,7 +118,7 @@ export function keptResults(link) {
         }),
       ]);
       if (mine !== loads) return;
-      settle(done ? done.said : why || KEPT_WITHOUT_KERNEL);
+      settle(done ? done.said : why || `${hostWords.off}, so this cannot be loaded now.`);
       if (!done) return;
       const focused = holdsFocus(load);
       load.hidden = true;

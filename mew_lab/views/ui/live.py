@@ -1,23 +1,22 @@
 """Keeps a view in the browser in step with Python, whatever the kernel does meanwhile.
 
-A `LiveWidget` is one ES module beside its Python file. It has no synced state worth saving: everything
-travels in custom messages, which are neither stored in a notebook nor replayed. So a view that appears
-(again) requests a snapshot, and one writer per widget sends the changes:
+A `LiveView` is one ES module beside its Python file, and a plain class here. Pages show it through its outlets: the comm
+of a notebook (`notebook_host`), or the socket of a page of its own (`page`). It has no state that an outlet keeps:
+everything travels in messages, which are neither stored in a notebook nor replayed. So a page that appears (again)
+requests a snapshot, and one writer per view sends the changes:
 
 - One writer. Any thread may `post` an item or `wake` the writer; only the writer sends, at most once in
-  `interval`, all that has gathered as one message. Two threads that send on one widget corrupt each other,
-  and a front end drowns in messages long before it drowns in bytes.
+  `interval`, all that has gathered as one message to each outlet. Two threads that send on one comm corrupt each other,
+  and a front end drowns in messages long before it drowns in bytes. What is for one page goes to its outlet alone.
 - Every loss is noticed. A cell that floods makes the Jupyter server drop messages, and their items are not sent again.
-  So each message has a number, `no`, and a view that misses one requests a snapshot, which holds everything. A message
-  without items repeats the last number: after a failure, and a few times in the quiet that follows the last message.
+  So each message has a number of its outlet, `no`, and a page that misses one requests a snapshot, which holds
+  everything. A message without items repeats the last number: after a failure, and a few times in the quiet that follows
+  the last message.
 - A view with `beats` gets such a message each second, as long as its page sends a ping now and then. A page that
   receives none for some seconds has no kernel, and disables its buttons.
 - Any thread. A message from the browser is handled on the thread that the kernel happens to use: the main
   one, a subshell's, another. Handlers check, hand over, return; they wait for nothing and print nothing. Exceptions
   are kept in `faults` and logged: a print here would appear in whichever cell ran last.
-- The main thread may be busy. From ipykernel 7.4 on a widget's messages follow the last cell that touched it,
-  back to the main thread; `free_the_comm` undoes that for our widgets, so that a blocked cell does not block
-  its own answer.
 
 The content of a view is up to its subclass.
 """
@@ -27,18 +26,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
-import re
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from importlib import metadata
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
-
-import anywidget
 
 from mew_lab.errors import MewError
 from mew_lab.protocol.bounded import BoundedDict
@@ -46,166 +40,78 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.views.ui.messages import read_message
 from mew_lab.views.ui.pictures import snapshot
 from mew_lab.views.ui.preferences import preferences
-from mew_lab.views.ui.stored_picture import StoredPicture
 
-__all__ = [
-    "ClickProbe",
-    "LiveWidget",
-    "attended",
-    "can_click_while_waiting",
-    "count_while",
-    "free_the_comm",
-    "is_displayed_here",
-    "message_threads",
-]
+if TYPE_CHECKING:
+    from mew_lab.views.ui.notebook_host import NotebookHost, NotebookWidget
+
+__all__ = ["LiveView", "Outlet", "count_while"]
 
 log = logging.getLogger("mew_lab.views")
 log.addHandler(logging.NullHandler())
-
-# Threads on which messages from any front end were handled so far: no front end declares whether it uses subshells,
-# so this is observed.
-message_threads: set[str] = set()
 
 # The number of the last message is said again after so many seconds of quiet, then twice as many, up to the latter.
 FIRST_REMINDER, LAST_REMINDER = 1.0, 64.0
 PING, HEARD_FOR = 4.0, 12.0  # between a page's signs of life, and for how long each keeps the beats going
 
 
-# All widgets of this kernel: a setting that one view changes is told to each.
-_widgets: WeakSet[LiveWidget] = WeakSet()
-
-
-class ClickProbe(NamedTuple):
-    """Whether a click in this kernel's front end is handled while a cell runs.
-
-    Attributes:
-        awaiting: Whether it is handled while a cell awaits.
-        blocking: Whether it is handled while a cell blocks the main thread.
-        advice: The alternative for the person where it is not; else empty.
-    """
-
-    awaiting: bool
-    blocking: bool
-    advice: str
-
-
-def can_click_while_waiting() -> ClickProbe:
-    """Examines the kernel, and the threads on which earlier messages arrived, without waiting."""
-    kernel = _kernel()
-    if kernel is None:
-        return ClickProbe(
-            False, False, "There is no notebook front end here: decide in code, or set a policy."
-        )
-    text = _version()
-    numbers = [int(part) for part in re.findall(r"\d+", text)[:2]]
-    version, name = (*numbers, 0, 0)[:2], f"ipykernel {text}"
-    if version < (7, 0):
-        advice = "click first, then await in the next cell, or install ipykernel 7.4."
-        return ClickProbe(False, False, f"{name} handles clicks only between cells: {advice}")
-    subshells = bool(getattr(kernel, "_supports_kernel_subshells", False)) and message_threads != {"main"}
-    if version < (7, 4):
-        advice = f"With {name} this front end's clicks are handled only between cells: install ipykernel 7.4."
-        return ClickProbe(subshells, subshells, "" if subshells else advice)
-    blocking = subshells and _routable()
-    advice = f"With {name} and this front end a click is handled while a cell awaits: use await."
-    return ClickProbe(True, blocking, "" if blocking else advice)
-
-
-def _kernel() -> Any:
-    from IPython import get_ipython
-
-    return getattr(get_ipython(), "kernel", None)
-
-
-def _version() -> str:
-    """The version of ipykernel; the kernel reports that of IPython as its implementation version."""
-    try:
-        return metadata.version("ipykernel")
-    except metadata.PackageNotFoundError:
-        return "0"
-
-
-def attended(kernel: Any) -> bool:
-    """Whether the running cell was sent by a front end with a human; False for nbclient and similar runners."""
-    request = kernel.get_parent("shell") or {}
-    return bool(request.get("content", {}).get("allow_stdin", False))
-
-
-def _running_cell(kernel: Any) -> str:
-    """The id of the request to run the cell that runs now."""
-    return str((kernel.get_parent("shell") or {}).get("header", {}).get("msg_id", ""))
-
-
-def is_displayed_here(view: LiveWidget) -> bool:
-    """Whether the cell that runs now displays this view already."""
-    kernel = _kernel()
-    return kernel is not None and view.displayed_in != "" and view.displayed_in == _running_cell(kernel)
-
-
-def _routable() -> bool:
-    """Whether the one private method that `free_the_comm` replaces is still where it was."""
-    try:
-        from ipykernel.comm.comm import BaseComm
-    except ImportError:
-        return False
-    return callable(getattr(BaseComm, "_reply_subshell_for", None))
-
-
-def free_the_comm(comm: Any) -> bool:
-    """Delivers the messages of this comm to the shell that the front end chose; returns whether this was needed.
-
-    ipykernel 7.4 delivers a comm's incoming messages to the shell that last published on it. For a widget of an
-    ordinary cell that is the main shell, so a blocking cell would wait for a click that waits for the cell.
-    """
-    if not hasattr(comm, "_reply_subshell_for"):
-        return False
-    comm._reply_subshell_for = lambda data, default: default
-    return True
+# All views of this process: a setting that one view changes is told to each.
+_all: WeakSet[LiveView] = WeakSet()
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class LiveWidget(anywidget.AnyWidget):
+class Outlet(Protocol):
+    """One way from a view to pages that show it. It sends in order, or loses what it cannot send."""
+
+    def send(self, content: dict[str, Any], /) -> object:
+        """Sends one message; for the view's writer alone, which must not wait for long."""
+
+
+class LiveView:
     """A view that is fed by one writer; subclasses define the snapshot, the changes and the handling of messages.
 
-    `interval` is the least time between two messages in seconds. `faults` holds the last 50 exceptions that no
-    caller received. `last_ping` is the time (time.monotonic) of the last sign of life of a view.
+    `interval` is the least time between two messages in seconds. `part` is the folder of its front end, and `more_css` a
+    style sheet besides that of the folder. `parts` are the views that it holds, by name. `resume_cell` is the code of a
+    cell that goes on with the space where this kernel is gone; empty for none. `faults` holds the last 50 exceptions
+    that no caller received. `last_ping` is the time (time.monotonic) of the last sign of life of a page.
     """
 
     interval = 0.05
     title = "view"
+    part = ""
+    more_css = ""
+    parts: Mapping[str, LiveView] = {}
     beats = False
+    resume_cell = ""
 
-    def __init__(self, *, clock: Callable[[], datetime] = _utc_now, **traits: Any) -> None:
+    def __init__(self, *, clock: Callable[[], datetime] = _utc_now) -> None:
         self.faults: deque[BaseException] = deque(maxlen=50)
         self.last_ping: float | None = None
         self.clock = clock
-        # A page that was reloaded sent no `bye`: the oldest views are forgotten.
-        self._views: BoundedDict[str, int] = BoundedDict(16)
-        # How many were sent; only the writer counts.
-        self._batches, self._over = 0, ""
+        # The pages, each with its outlet. One that was reloaded sent no `bye`: the oldest are forgotten.
+        self._views: BoundedDict[str, Outlet] = BoundedDict(16)
+        # How many messages were sent to each outlet; only the writer counts.
+        self._numbers: dict[Outlet, int] = {}
+        self._over = ""
         self._outbox: deque[dict[str, Any]] = deque()
         self._head: dict[str, Any] = {}  # that all views have; only the writer uses it
         # End the subscriptions that a subclass has begun.
         self._ends: list[Callable[[], object]] = []
-        # Guards the five below; held for a few statements only, never while anything is sent.
+        # Guards changes of the pages, and the five below; held for a few statements, never while anything is sent.
         self._changed = threading.Condition()
         self._asked: dict[str, int] = {}
         self._dirty = False
         self._ended = False
         self._writer: threading.Thread | None = None
         self._threadless = False
-        self._stored: StoredPicture | None = None
+        self._host: NotebookHost | None = None  # made at the first display in a notebook
         # The id of the request to run the cell that displayed this view last.
         self.displayed_in = ""
         # What is called when a decision has changed the view.
         self.on_decision: list[Callable[[], None]] = []
-        super().__init__(**traits)
-        self.freed = free_the_comm(self.comm)
-        self.on_msg(self._on_message)
-        _widgets.add(self)
+        _all.add(self)
 
     # What a subclass says. `_snapshot`, `_heading` and `_news` are called by the writer alone.
 
@@ -257,8 +163,20 @@ class LiveWidget(anywidget.AnyWidget):
 
     @property
     def has_view(self) -> bool:
-        """Whether some front end shows this widget, as far as its messages tell."""
+        """Whether some page shows this view, as far as its messages tell."""
         return bool(self._views)
+
+    def attach(self, outlet: Outlet) -> None:
+        """Sends what changes to this outlet, too; each of its pages begins with a snapshot."""
+        self._numbers.setdefault(outlet, 0)
+
+    def detach(self, outlet: Outlet) -> None:
+        """Sends nothing more to this outlet, whose pages are forgotten."""
+        self._numbers.pop(outlet, None)
+        with self._changed:
+            for view, home in tuple(self._views.items()):
+                if home is outlet:
+                    del self._views[view]
 
     def post(self, item: dict[str, Any]) -> None:
         """Sends the item to all views with the next message."""
@@ -267,8 +185,8 @@ class LiveWidget(anywidget.AnyWidget):
 
     def wake(self) -> None:
         """Tells the writer that there is something new; cheap enough for every row of a log."""
-        if self._stored is not None:
-            self._stored.mark()
+        if self._host is not None:
+            self._host.mark()
         # Reading the flag without the lock may miss a reset by the writer only before the writer gathers, so
         # what the caller has just added is gathered too.
         if self._dirty:
@@ -293,36 +211,37 @@ class LiveWidget(anywidget.AnyWidget):
         """Tells all views that they no longer change; `text` is the reason, as a sentence."""
         self._over = text
         self.post({"t": "over", "text": text})
-        if self._stored is not None:
-            self._stored.store(last=True)
+        if self._host is not None:
+            self._host.store(last=True)
 
     def store_picture(self) -> None:
         """Stores the picture as it is now, where the view was displayed."""
-        if self._stored is not None:
-            self._stored.store()
+        if self._host is not None:
+            self._host.store()
 
     def store_decision(self) -> None:
         """Brings the picture that the notebook stores up to date soon, for a decision has changed it."""
-        if self._stored is not None:
-            self._stored.mark(decided=True)
+        if self._host is not None:
+            self._host.mark(decided=True)
         for callback in self.on_decision:
             callback()
 
     def close(self) -> None:
-        """Ends the subscription, the writer, then the widget; the second call does nothing."""
+        """Ends the subscription, the writer, then the widget of notebooks; the second call does nothing."""
         with self._changed:
             if self._ended:
                 return
             self._ended = True
             self._changed.notify_all()
-        if self._stored is not None:
-            self._stored.end()
+        if self._host is not None:
+            self._host.end()
         for end in self._ends:
             end()
         writer = self._writer
         if writer is not None and writer is not threading.current_thread():
             writer.join(2)
-        super().close()
+        if self._host is not None:
+            self._host.close()
 
     def fault(self, error: BaseException) -> None:
         """Keeps an exception that no caller receives, and logs it."""
@@ -344,11 +263,9 @@ class LiveWidget(anywidget.AnyWidget):
                 if self._ended:
                     return
                 called, self._dirty = self._dirty, False
-            before = self._batches
-            if called:
-                self._flush()
+            sent = self._flush() if called else False
             looked = time.monotonic()
-            if self._batches != before:
+            if sent:
                 pause, due = FIRST_REMINDER, looked + FIRST_REMINDER
             elif looked >= due or (due == math.inf and self._beating()):
                 self._remind()
@@ -358,31 +275,62 @@ class LiveWidget(anywidget.AnyWidget):
     def _beating(self) -> bool:
         return self.beats and time.monotonic() - (self.last_ping or -math.inf) < HEARD_FOR
 
-    def _flush(self) -> None:
+    def _flush(self) -> bool:
+        """Sends what has gathered; returns whether any number has changed."""
+        outlets = tuple(self._numbers)
         try:
-            if items := self._gather():
-                self._batches += 1
-                self.send({"t": "batch", "no": self._batches, "items": items})
+            items = self._gather()
         except Exception as error:
             self.fault(error)
-            # The items that were taken are in no message: the views notice the gap, and request a snapshot.
-            self._batches += 1
+            # The items that were taken are in no message: the pages notice the gap, and request a snapshot.
+            for outlet in outlets:
+                self._advance(outlet)
             self._remind()
+            return True
+        sent = False
+        for outlet in outlets:
+            # What is for one page goes to its outlet; for one that is not known it goes to each.
+            mine = [
+                item
+                for item in items
+                if "view" not in item or self._views.get(item["view"], outlet) is outlet
+            ]
+            if mine:
+                sent = True
+                self._advance(outlet)
+                if not self._send(outlet, mine):  # a gap, as above
+                    self._send(outlet, [])
+        return sent
+
+    def _advance(self, outlet: Outlet) -> None:
+        if outlet in self._numbers:  # else it was detached meanwhile
+            self._numbers[outlet] += 1
+
+    def _send(self, outlet: Outlet, items: list[dict[str, Any]]) -> bool:
+        if (number := self._numbers.get(outlet)) is None:
+            return True
+        try:
+            outlet.send({"t": "batch", "no": number, "items": items})
+        except Exception as error:
+            self.fault(error)
+            return False
+        return True
 
     def _remind(self) -> None:
-        if not self._views:
-            return
-        try:
-            self.send({"t": "batch", "no": self._batches, "items": []})
-        except Exception as error:
-            self.fault(error)
+        with self._changed:
+            homes = {id(home) for home in self._views.values()}
+        for outlet in tuple(self._numbers):
+            if id(outlet) in homes:
+                self._send(outlet, [])
 
     def _gather(self) -> list[dict[str, Any]]:
         with self._changed:
             asked, self._asked = self._asked, {}
         # Without a thread of its own each ping is answered by itself.
         beat = self.beats and (1.0 if self._threadless else PING)
-        about: dict[str, Any] = {"t": "snapshot", "over": self._over, "beat": beat}
+        now = self.clock().timestamp()
+        about: dict[str, Any] = {"t": "snapshot", "over": self._over, "beat": beat, "now": now}
+        about["resume"] = self.resume_cell
         if asked:
             about["settings"] = preferences.read()
         # The news follow a snapshot, so that a view which had no part in it gets them, and the heading, too.
@@ -400,17 +348,21 @@ class LiveWidget(anywidget.AnyWidget):
             items.append(self._outbox.popleft())
         return items
 
-    # Messages from the views.
+    # Messages from the pages.
 
-    def _on_message(self, _widget: Any, message: Any, _buffers: Any) -> None:
+    def receive(self, message: object, outlet: Outlet) -> None:
+        """Takes a message from a page of this outlet, on any thread; a malformed one changes nothing."""
         try:
-            is_main = threading.current_thread() is threading.main_thread()
-            message_threads.add("main" if is_main else "subshell")
             if not isinstance(message, dict):
                 return
             take = self.messages.get(str(message.get("t")))
             members = {name: value for name, value in message.items() if name != "t"}
             if take is not None and (given := read_message(take, members)) is not None:
+                if take == self._ask:
+                    if outlet not in self._numbers:
+                        return  # it was detached, or the view is closed
+                    with self._changed:
+                        self._views[given["view"]] = outlet
                 take(**given)
             elif take is not None:
                 self._refuse_message(str(message.get("t")), members)
@@ -433,21 +385,22 @@ class LiveWidget(anywidget.AnyWidget):
     def _ask(self, view: str, from_: int = 0) -> None:
         self.last_ping = time.monotonic()
         with self._changed:
-            self._views[view] = self._asked[view] = max(0, from_)
+            self._asked[view] = max(0, from_)
         self.wake()
 
     def _forget_view(self, view: str) -> None:
-        self._views.pop(view, None)
+        with self._changed:
+            self._views.pop(view, None)
 
-    def _change_setting(self, view: str, name: str, value: Any) -> None:
+    def _change_setting(self, name: str, value: Any) -> None:
         try:
             preferences.change(name, value)
         except MewError as refusal:
             # What could not be kept holds in this kernel; what is not valid changes nothing.
             self.fault(refusal)
         item = {"t": "settings", "settings": preferences.read()}
-        for widget in tuple(_widgets):
-            widget.post(item)
+        for view in tuple(_all):
+            view.post(item)
 
     # Pictures.
 
@@ -456,50 +409,32 @@ class LiveWidget(anywidget.AnyWidget):
             return one_line(self._static_text(), 200)
         return f"<{self.title}>"
 
+    @property
+    def host(self) -> NotebookHost:
+        """This view as the notebooks of this kernel show it; made at the first use."""
+        if self._host is None:
+            from mew_lab.views.ui.notebook_host import NotebookHost
+
+            self._host = NotebookHost(self)
+        return self._host
+
+    @property
+    def widget(self) -> NotebookWidget:
+        """The widget that shows this view in a notebook, such as for a box of ipywidgets."""
+        return self.host.widget
+
     def _ipython_display_(self) -> None:
-        """Displays the picture, which later updates replace, and beside it the live view, which they leave alone.
+        self.host.display()
 
-        Raises:
-            NotImplementedError: There is no kernel; IPython then takes the MIME bundle.
-        """
-        from IPython import get_ipython
+    def _repr_mimebundle_(self, **choices: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.host.bundle(**choices)
 
-        shell = get_ipython()
-        kernel = _kernel()
-        if kernel is None:
-            raise NotImplementedError
-        self.displayed_in = _running_cell(kernel)
-        if self._stored is None:
-            publish = shell.display_pub.publish
-            self._stored = StoredPicture(publish, self._draw, self.fault, f"mew-lab-{self.model_id}")
-        data, metadata = self._bundle()
-        live = {kind: value for kind, value in data.items() if not kind.startswith("text/")}
-        # Hidden until the first update: a page that shows the live view has its style sheet by then.
-        self._stored.show(self._picture(hidden=bool(live)))
-        if live:
-            shell.display_pub.publish(live, metadata)
+    def _display_(self) -> NotebookWidget:
+        """What marimo shows in place of this view."""
+        return self.widget
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        data, metadata = self._bundle(**kwargs)
-        return self._picture() | data, metadata
-
-    def _bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The live view, where there may be one, and its text."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        data = dict(data) | {"text/plain": repr(self)}
-        kernel = _kernel()
-        # A page made without a human would keep the live view, which needs a kernel, in place of the picture.
-        if os.environ.get("MEW_LAB_RENDER") == "html" or (kernel is not None and not attended(kernel)):
-            data = {kind: value for kind, value in data.items() if kind.startswith("text/")}
-        return data, metadata
-
-    def _picture(self, *, hidden: bool = False) -> dict[str, str]:
-        """The picture as it is now, and its text; without HTML where it cannot be drawn."""
-        return self._draw(hidden=hidden)[1]
-
-    def _draw(self, *, hidden: bool = False) -> tuple[object, dict[str, str]]:
-        """What would be seen now, and the bundle that shows it."""
+    def draw(self, *, hidden: bool = False) -> tuple[object, dict[str, str]]:
+        """What would be seen now, and the bundle that shows it: text, and HTML where it can be drawn."""
         text, drawn = repr(self), None
         data = {"text/plain": text}
         try:

@@ -1,6 +1,6 @@
 // A button that opens a menu, with the keys of the ARIA pattern: arrows, Home, End, a first letter, Escape.
 
-import { activeOf, make } from "./elements.js";
+import { activeOf, isOff, make, placeByKey } from "./elements.js";
 import { showPopover } from "./popover.js";
 
 /**
@@ -20,7 +20,6 @@ import { showPopover } from "./popover.js";
 /** @type {(label: string, getItems: () => MenuItem[], attributes?: Record<string, unknown>) => HTMLButtonElement} */
 export function menuButton(label, getItems, attributes = {}) {
   const button = make("button", {
-    type: "button",
     text: label,
     "aria-haspopup": "menu",
     "aria-expanded": "false",
@@ -41,7 +40,7 @@ export function menuButton(label, getItems, attributes = {}) {
 /** @type {(anchor: import("./popover.js").Opener, items: MenuItem[], choices?: { back?: HTMLElement, closed?: () => void }) => void} */
 export function openMenu(anchor, items, choices = {}) {
   if (anchor.mewClosePopover) return void anchor.mewClosePopover(true);
-  if (anchor.getAttribute("aria-disabled") === "true") return;
+  if (isOff(anchor)) return;
   const menu = make("div", {
     class: "mew-menu-list",
     role: "menu",
@@ -55,7 +54,6 @@ export function openMenu(anchor, items, choices = {}) {
       const node = make(
         "button",
         {
-          type: "button",
           role: checks ? "menuitemcheckbox" : "menuitem",
           "aria-checked": checks ? String(item.checked) : null,
           tabindex: -1,
@@ -78,7 +76,7 @@ export function openMenu(anchor, items, choices = {}) {
   menu.addEventListener("keydown", (event) => {
     const nodes = [...menu.children],
       at = nodes.indexOf(activeOf(menu));
-    let to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: nodes.length - 1 }[event.key];
+    let to = placeByKey(event, at, nodes.length);
     if (to === undefined && event.key.length === 1 && /\S/.test(event.key)) {
       const found = [...nodes.slice(at + 1), ...nodes.slice(0, at + 1)].find((node) =>
         node.textContent.toLowerCase().startsWith(event.key.toLowerCase()),

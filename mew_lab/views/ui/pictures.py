@@ -30,11 +30,17 @@ def picture(
     rows: Sequence[Sequence[str]],
     *,
     notes: Iterable[str] = (),
+    empty: str = "",
+    of: str = "row",
     code: Iterable[str] = (),
 ) -> str:
     """An HTML table of the last 200 rows at most; a note says how many rows are left out.
 
-    `code` names the columns that are set in a fixed-width font.
+    Args:
+        notes: Sentences below the table; one without text is left out.
+        empty: What would fill it, as a sentence, shown where there is no row.
+        of: What a row is.
+        code: The columns that are set in a fixed-width font.
     """
     fixed = {columns.index(name) for name in code}
     shown = rows[-MOST_ROWS:]
@@ -48,10 +54,10 @@ def picture(
         + "</tr>"
         for row in shown
     )
-    left_out = (
-        [f"Not shown: {count_of(len(rows) - len(shown), 'earlier row')}."] if len(rows) > len(shown) else []
-    )
-    lines = "".join(f'<div style="{_NOTE}">{_text(note)}</div>' for note in [*left_out, *notes])
+    hidden = len(rows) - len(shown)
+    left_out = f"Not shown: {count_of(hidden, f'earlier {of}')}." if hidden else ""
+    below = filter(None, [left_out, *notes, "" if rows else empty])
+    lines = "".join(f'<div style="{_NOTE}">{_text(note)}</div>' for note in below)
     whole = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     table = f'<table style="border-collapse:collapse;font-size:12px">{whole}</table>'
     return f'<div><div style="{_NOTE}"><b>{_text(title)}</b></div>{table if rows else ""}{lines}</div>'
@@ -84,7 +90,11 @@ def snapshot(drawn: str, moment: datetime, *, ended: bool = False, hidden: bool 
     A sanitizer of HTML may leave `NO_ERROR` out.
     """
     over = " · the space has stopped" if ended else ""
-    line = box(f"Snapshot of {_clock(moment, '%H:%M')} · run this cell for the live view{over}", _NOTE, "div")
+    line = box(
+        f"Snapshot of {_clock(moment, '%Y-%m-%d %H:%M')} · run the notebook from the top for the live view{over}",
+        _NOTE,
+        "div",
+    )
     return f'<div class="mew-stored"{" hidden" if hidden else ""}>{NO_ERROR}{line}{drawn}</div>'
 
 

@@ -8,8 +8,6 @@ that cannot be read, or is longer than ours can be, is not written. A change tha
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 from jupyter_core.paths import jupyter_config_dir
 
 from mew_lab.errors import MewError
+from mew_lab.transport.scratch import written_beside
 
 __all__ = ["SETTINGS", "Preferences", "preferences", "preferences_path"]
 
@@ -43,6 +42,7 @@ SETTINGS: Mapping[str, tuple[Any, Callable[[object], bool]]] = {
     "density": ("comfortable", lambda value: value in ("comfortable", "compact")),
     "time": ("local", lambda value: value in ("local", "utc")),
     "hidePlumbing": (True, lambda value: isinstance(value, bool)),
+    "desktop": (False, lambda value: isinstance(value, bool)),
     "feedColumns": ({}, _is_table),
     "splitters": ({}, _is_table),
 }
@@ -124,15 +124,8 @@ class Preferences:
     @staticmethod
     def _save(path: Path, stored: Mapping[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A file of its own, moved into place as a whole: a reader never sees half of it. mkstemp makes it 0600.
-        handle, name = tempfile.mkstemp(prefix=".mew_lab-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(stored, file, indent=1, sort_keys=True)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with written_beside(path) as file:  # a reader never sees half of it
+            file.write(json.dumps(stored, indent=1, sort_keys=True).encode())
 
 
 preferences = Preferences()

@@ -1,6 +1,6 @@
 // Opens a form for a reason at the end of `host`; an open form is closed instead. `run(reason)` returns whether it was done.
 
-import { atHand, doer, make } from "./elements.js";
+import { atHand, doer, make, onEscape } from "./elements.js";
 
 export function whyForm(opener, host, reasons, label, run) {
   const open = host.querySelector(".mew-why-form");
@@ -33,18 +33,12 @@ export function whyForm(opener, host, reasons, label, run) {
     { class: "mew-why-form", role: "group", "aria-label": label },
     select,
     custom,
-    make("button", { type: "button", text: "Keep", onclick: () => close(opener) }),
+    make("button", { text: "Keep", onclick: () => close(opener) }),
     doer(label, async () => {
       if (await run(custom.value.trim() || select.value)) close(host);
     }),
   );
-  form.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") {
-      event.preventDefault();
-      event.stopPropagation();
-      close(opener);
-    }
-  });
+  onEscape(form, () => close(opener));
   opener.setAttribute("aria-expanded", "true");
   host.append(form);
   select.focus({ preventScroll: true });

@@ -10,13 +10,16 @@ from collections.abc import Callable, Coroutine, Mapping, Set
 from typing import Any
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls, concerns
+from mew_lab.lab.decisions.running_calls import CallEnd, RunningCall, RunningCalls, concerns
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import visible
 from mew_lab.views.ui.acts import Act
 from mew_lab.views.ui.debounce import Debounce
 
 __all__ = ["RunningList"]
 
+MOST_ENDED = 20  # ended calls that are told, the newest
+TOLD_ENDS = 1.0  # seconds that a call has run whose end is told
 TOLD_WITHIN = 0.1  # seconds: under heavy traffic calls begin and end with every message
 
 
@@ -25,7 +28,8 @@ class RunningList:
 
     Args:
         wake: Has the widget send its news, to which `news` belongs.
-        only: The ids of which the widget shows the calls; of none it shows all. It may grow.
+        only: The ids of which the widget shows the calls; of none it shows all. It may grow. Such a widget tells the
+            end of each, too, where no card of a proposal does.
         place: What else the pages get of a call, such as its row.
     """
 
@@ -41,6 +45,8 @@ class RunningList:
         self._wake = wake
         self._only = only
         self._place = place
+        self._seen: BoundedDict[str, RunningCall] = BoundedDict(MOST_ENDED * 5)
+        self._ended: BoundedDict[str, tuple[RunningCall, CallEnd]] = BoundedDict(MOST_ENDED)
         self._told: list[dict[str, Any]] | None = None  # of which all pages were told
         self._is_stale = False
         soon = Debounce(self.renew)
@@ -76,8 +82,26 @@ class RunningList:
             raise MewError("That call does not run any more, so nothing was cancelled.")
         return self._running.cancel(id)
 
+    def ended(self) -> list[tuple[str, CallEnd]]:
+        """The calls whose end is told, in words and the oldest first."""
+        return [(call.text, end) for call, end in list(self._ended.values())]
+
     def _pack_all(self) -> list[dict[str, Any]]:
-        return [self._pack(call) for call in self._running.all() if concerns(call, self._only)]
+        calls = [call for call in self._running.all() if concerns(call, self._only)]
+        if self._only:
+            self._note_ends({call.id: call for call in calls})
+        ended = [self._pack(call) | {"end": end._asdict()} for call, end in list(self._ended.values())]
+        return [*ended, *map(self._pack, calls)]
+
+    def _note_ends(self, now: Mapping[str, RunningCall]) -> None:
+        for id, call in list(self._seen.items()):
+            if id in now:
+                continue
+            del self._seen[id]
+            end = self._running.end_of(id)
+            if end.at - call.since >= TOLD_ENDS and self._only.isdisjoint(call.fulfils):
+                self._ended[id] = call._replace(may_cancel=False), end._replace(text=visible(end.text))
+        self._seen.update(now)
 
     def _pack(self, call: RunningCall) -> dict[str, Any]:
         """A call as a page gets it: its `id` to be sent back, all else visible text."""
@@ -87,5 +111,6 @@ class RunningList:
             "since": round(call.since, 1),
             "progress": "" if call.progress is None else visible(str(call.progress)),
             "cancel": call.may_cancel,
+            "fulfils": list(call.fulfils),
             **self._place(call),
         }

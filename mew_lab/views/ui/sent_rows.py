@@ -1,4 +1,4 @@
-"""Tells what has changed of the rows of a view since its last message."""
+"""Tells what has changed of the rows of a view since its last message: by comparing them, or by what was noted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from mew_lab.views.ui.pictures import MOST_ROWS
 
-__all__ = ["RowNews", "SentRows"]
+__all__ = ["ChangedKeys", "RowNews", "SentRows"]
 
 Key = TypeVar("Key", bound=Hashable)
 Row = TypeVar("Row")
@@ -46,3 +46,28 @@ class SentRows(Generic[Key, Row]):
         for key in gone:
             del self._held[key]
         return RowNews(changed, gone, is_cut)
+
+
+class ChangedKeys(Generic[Key]):
+    """The keys of what has changed since they were last taken, each once, in order.
+
+    Any thread adds a key once the change is made, and the writer reads what it stands for after taking it. So no change
+    is lost, and no lock is needed: each step is one of the interpreter.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[Key, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, key: Key) -> None:
+        """Notes a change."""
+        self._keys[key] = None
+
+    def take(self, most: int | None = None) -> list[Key]:
+        """The first `most` keys, or all."""
+        keys = list(self._keys)[:most]
+        for key in keys:
+            del self._keys[key]
+        return keys

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mew_lab.lab.entry_feed import Follower, LedgerFollower
 from mew_lab.lab.session import Session
+from mew_lab.lab.subscribers import Subscribers
 
 __all__ = ["SpaceModel", "follow_space"]
 
@@ -17,8 +18,9 @@ class SpaceModel(Follower, LedgerFollower, Protocol):
     def refresh(self) -> None:
         """Makes the rows anew."""
 
-    def subscribe(self, on_change: Callable[[], None]) -> Callable[[], None]:
-        """Calls back after the rows were replaced; returns what ends it."""
+    @property
+    def changed(self) -> Subscribers[()]:
+        """Called after the rows were replaced."""
 
 
 def follow_space(session: Session, model: SpaceModel, on_change: Callable[[], None]) -> Callable[[], None]:
@@ -32,7 +34,7 @@ def follow_space(session: Session, model: SpaceModel, on_change: Callable[[], No
         model.refresh()
 
     session.loop.call(begin)
-    unsubscribe = model.subscribe(on_change)
+    unsubscribe = model.changed.add(on_change)
 
     def leave() -> None:
         unsubscribe()

@@ -46,6 +46,12 @@ export function groupDigits(n) {
   return String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
+// "3.2/s", "1 200/s"; nothing for none.
+export function rateText(perSecond) {
+  if (!perSecond) return "";
+  return `${perSecond < 10 ? Math.round(perSecond * 10) / 10 : groupDigits(Math.round(perSecond))}/s`;
+}
+
 // "3.2 s" below ten seconds, "41 s" below a minute, then minutes and hours.
 export function timeSpan(seconds) {
   const s = Math.max(0, seconds);

@@ -38,7 +38,6 @@ export function makeToaster(root) {
     if (action)
       line.append(
         make("button", {
-          type: "button",
           text: action.text,
           onclick: (event) => {
             if (event.isTrusted) {
@@ -48,7 +47,7 @@ export function makeToaster(root) {
           },
         }),
       );
-    line.append(make("button", { type: "button", class: "mew-quiet", text: "Dismiss", onclick: close }));
+    line.append(make("button", { class: "mew-quiet", text: "Dismiss", onclick: close }));
     for (const kind of ["pointerenter", "focusin"])
       line.addEventListener(kind, () => {
         if (!line.inert) clearTimeout(timer);

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from mew_lab.errors import MewError, ProtocolError
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import read_strict
-from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import Fault, place
 from mew_lab.tools_agent.agent_file import check_agent
@@ -36,9 +35,6 @@ __all__ = [
     "sample_arguments",
 ]
 
-MAX_UNDO = 200
-MAX_TOOLS = 200  # shown
-MAX_TEXT = 200_000  # characters of one text
 MAX_SHOWN = 160  # characters of a prompt or description in the list
 Document = dict[str, Any]
 Edit = Callable[[Document], str]
@@ -118,7 +114,7 @@ class AgentDraft:
     def rows(self, faults: Sequence[Fault]) -> list[ToolRow]:
         """The tools as a list; at most 200."""
         rows = []
-        for n, entry in enumerate(self.tools[:MAX_TOOLS]):
+        for n, entry in enumerate(self.tools):
             at = place("metadata.tools", n)
             tool = definition_of(entry)
             parameters = tuple(
@@ -151,7 +147,6 @@ class AgentDraft:
             return sentence
         if not (what and what == self._last and self._before):
             self._before.append((sentence, before))
-            del self._before[:-MAX_UNDO]
         self._after.clear()
         self._last = what
         self.document = after
@@ -221,7 +216,7 @@ class AgentDraft:
         self.tool(number)
 
         def edit(document: Document) -> str:
-            _tools(document)[number][key] = text[:MAX_TEXT]
+            _tools(document)[number][key] = text
             return f"Changed the {key} of {one_line(str(_tools(document)[number].get('name')), 80)}."
 
         return self.change(f"{number}.{key}", edit)
@@ -367,7 +362,7 @@ class AgentDraft:
             if not text.strip():
                 parameter.pop(keyword, None)
                 return f"Removed {keyword} of {one_line(name, 80)}."
-            parameter[keyword] = _read_keyword(keyword, kind, text[:MAX_TEXT])
+            parameter[keyword] = _read_keyword(keyword, kind, text)
             return f"Changed {keyword} of {one_line(name, 80)}."
 
         return self._change_schema(number, f"{number}.{name}.{keyword}", edit)
@@ -473,7 +468,7 @@ def _sample(schema: Any, depth: int) -> Any:
 
 def preview(tool: ToolDefinition, arguments: Mapping[str, Any]) -> str:
     """The filled prompt; `{name}` stays where there is no value."""
-    return cut(fill_prompt(tool.prompt, arguments, tool=tool, preview=True), MAX_TEXT)
+    return fill_prompt(tool.prompt, arguments, tool=tool, preview=True)
 
 
 def prompt_tokens(tool: ToolDefinition) -> list[tuple[str, TokenKind]]:

@@ -3,10 +3,23 @@
 // typed in keeps its text; all others follow the draft.
 
 import { connect } from "../ui/connection.js";
-import { activeOf, announcer, doer, holdsFocus, keepKeys, make, write } from "../ui/elements.js";
+import {
+  activeOf,
+  announcer,
+  doer,
+  holdsFocus,
+  isOff,
+  keepKeys,
+  make,
+  newId,
+  placeByKey,
+  turnOff,
+  write,
+} from "../ui/elements.js";
 import { emptyState } from "../ui/empty.js";
 import { schemaForm } from "../ui/form.js";
 import { makeHeader } from "../ui/header.js";
+import { makeTable } from "../ui/tables.js";
 import { countOf } from "../ui/text.js";
 import { blockViewer } from "../ui/blocks.js";
 import { paintTokens } from "./prompt.js";
@@ -37,11 +50,17 @@ const KEYWORD_WORDS = {
 };
 const MANY_LINES = ["enum", "examples"];
 
-let workshopCount = 0;
+function faultLine([key, problem]) {
+  return make(
+    "li",
+    { class: "mew-fault-line" },
+    make("span", { class: "mew-code", text: key }),
+    `: ${problem}`,
+  );
+}
 
-function render({ model, el }) {
-  workshopCount += 1;
-  const prefix = `mew-workshop-${workshopCount}-${Math.random().toString(36).slice(2, 8)}`;
+function render({ adapter, el }) {
+  const remarksId = newId();
   const root = make("section", { class: "mew mew-workshop", "aria-label": "Workshop" });
   const header = makeHeader({ title: "Workshop", keys: KEYS });
   const undo = doer("Undo", () => step("undo"), { class: "mew-undo" });
@@ -93,19 +112,13 @@ function render({ model, el }) {
     name: "",
   };
   let chosen = 0,
-    loads = 0,
-    ids = 0;
+    loads = 0;
   /** @type {any} */
   let ui = null;
 
   const viewer = blockViewer();
 
-  const link = connect(model, root, {
-    from: () => 0,
-    item(item) {
-      if (item.t === "snapshot" || item.t === "draft") take(item);
-    },
-  });
+  const link = connect(adapter, root, { from: () => 0, items: { snapshot: take, draft: take } });
 
   // --- the file ---
 
@@ -126,19 +139,14 @@ function render({ model, el }) {
     header.setCounts([
       { text: draft.name, hover: draft.file },
       { text: isOpen ? countOf(draft.tools.length, "tool") : "" },
-      {
-        text: draft.faults.length ? countOf(draft.faults.length + draft.more_faults, "fault") : "",
-        tone: "bad",
-      },
+      { text: draft.faults.length ? countOf(draft.faults.length, "fault") : "", tone: "bad" },
       { text: draft.changed ? "not saved" : "", tone: "wait" },
     ]);
     undo.hidden = redo.hidden = !isOpen;
-    setDisabled(undo, !draft.undo);
-    setDisabled(redo, !draft.redo);
-    undo.title = draft.undo;
-    redo.title = draft.redo;
+    turnOff(undo, !draft.undo, draft.undo);
+    turnOff(redo, !draft.redo, draft.redo);
     save.hidden = !isOpen;
-    setDisabled(save, !draft.changed);
+    turnOff(save, !draft.changed);
     empty.hidden = isOpen;
     body.hidden = !isOpen;
     // The faults of the chosen tool stand in its pane.
@@ -146,14 +154,7 @@ function render({ model, el }) {
     faultList.hidden = !others.length && !draft.notes.length;
     faultList.replaceChildren(
       ...draft.notes.map((text) => make("li", { class: "mew-note-line", text })),
-      ...others.map(([key, problem]) =>
-        make(
-          "li",
-          { class: "mew-fault-line" },
-          make("span", { class: "mew-code", text: key }),
-          `: ${problem}`,
-        ),
-      ),
+      ...others.map(faultLine),
     );
     paintList();
   }
@@ -163,7 +164,6 @@ function render({ model, el }) {
     list.replaceChildren(
       ...draft.tools.map((tool, n) => {
         const button = make("button", {
-          type: "button",
           class: "mew-tool",
           "aria-pressed": String(n === chosen),
           tabindex: n === chosen ? 0 : -1,
@@ -196,9 +196,7 @@ function render({ model, el }) {
   }
 
   list.addEventListener("keydown", (event) => {
-    const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, Home: 0, End: draft.tools.length - 1 }[
-      event.key
-    ];
+    const to = placeByKey(event, chosen, draft.tools.length);
     if (to === undefined || to < 0 || to >= draft.tools.length) return;
     event.preventDefault();
     choose(to);
@@ -210,8 +208,7 @@ function render({ model, el }) {
     const button = key === "s" ? save : key === "z" ? (event.shiftKey ? redo : undo) : null;
     if (!button || button.hidden) return;
     event.preventDefault();
-    if (button.getAttribute("aria-disabled") !== "true")
-      step(button === save ? "save" : button === undo ? "undo" : "redo");
+    if (!isOff(button)) step(button === save ? "save" : button === undo ? "undo" : "redo");
   });
 
   async function openFile(how) {
@@ -304,8 +301,7 @@ function render({ model, el }) {
 
   // A labelled field whose text is a part of the draft.
   function field(label, change, { lines = 0, code = false, place = "" } = {}) {
-    ids += 1;
-    const id = `${prefix}-${ids}`;
+    const id = newId();
     const input = lines
       ? make("textarea", {
           id,
@@ -379,7 +375,7 @@ function render({ model, el }) {
     );
     prompt.input.setAttribute(
       "aria-describedby",
-      `${prompt.input.getAttribute("aria-describedby")} ${prefix}-remarks`,
+      `${prompt.input.getAttribute("aria-describedby")} ${remarksId}`,
     );
     const twin = doer("Duplicate", async () => {
       await flush();
@@ -392,7 +388,6 @@ function render({ model, el }) {
       }
     });
     const remove = make("button", {
-      type: "button",
       class: "mew-remove mew-danger",
       text: "Delete",
       onclick: () => confirm(true),
@@ -411,7 +406,7 @@ function render({ model, el }) {
     const painted = make("pre", { class: "mew-painted mew-code", "aria-hidden": "true" });
     const remarks = make("ul", {
       class: "mew-remarks",
-      id: `${prefix}-remarks`,
+      id: remarksId,
       "aria-label": "Remarks about the prompt",
     });
     const preview = make("pre", {
@@ -454,7 +449,7 @@ function render({ model, el }) {
         },
         { class: "mew-danger" },
       ),
-      make("button", { type: "button", text: "Keep it", onclick: () => confirm(false) }),
+      make("button", { text: "Keep it", onclick: () => confirm(false) }),
     );
 
     const part = (title, ...nodes) =>
@@ -561,16 +556,7 @@ function render({ model, el }) {
     if (mine.output.value === tool.output) mine.slots.get("schema  outputSchema")?.say("");
     if (mine.prompt.value === tool.prompt) paintTokens(mine.painted, tool.tokens);
     mine.faults.hidden = !tool.faults.length;
-    mine.faults.replaceChildren(
-      ...tool.faults.map(([key, problem]) =>
-        make(
-          "li",
-          { class: "mew-fault-line" },
-          make("span", { class: "mew-code", text: key }),
-          `: ${problem}`,
-        ),
-      ),
-    );
+    mine.faults.replaceChildren(...tool.faults.map(faultLine));
     mine.remarks.replaceChildren(...tool.remarks.map((text) => make("li", { text })));
     mine.remarks.hidden = !tool.remarks.length;
     showParameters(tool.parameters);
@@ -782,7 +768,7 @@ function render({ model, el }) {
           ? "The test runs. What it proposes waits among the approvals."
           : "The test runs…",
     );
-    for (const run of mine.runs) setDisabled(run, Boolean(why) || mine.running);
+    for (const run of mine.runs) turnOff(run, Boolean(why) || mine.running);
   }
 
   async function startRun(asking) {
@@ -826,21 +812,10 @@ function render({ model, el }) {
         make("td", { class: "mew-code mew-id", text: call.id }),
       ),
     );
-    const table = make(
-      "table",
-      { class: "mew-history" },
-      make(
-        "thead",
-        {},
-        make(
-          "tr",
-          {},
-          ...["#", "Tool", "Arguments", "ms", "Answer", "Message"].map((text) =>
-            make("th", { scope: "col", text }),
-          ),
-        ),
-      ),
+    const table = makeTable(
+      ["#", "Tool", "Arguments", "ms", "Answer", "Message"],
       make("tbody", {}, ...history),
+      { class: "mew-history" },
     );
     mine.result.replaceChildren(
       make(
@@ -875,10 +850,6 @@ function render({ model, el }) {
       folded("Prompt", pre(run.prompt, "The prompt of this test")),
     );
     mine.result.dataset.context = run.context;
-  }
-
-  function setDisabled(button, value) {
-    button.setAttribute("aria-disabled", String(value));
   }
 
   return () => {

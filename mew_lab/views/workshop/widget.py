@@ -32,8 +32,7 @@ from mew_lab.tools_agent.agent_file import parse_agent, read_agent_document, sav
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.schema import wire_schema
 from mew_lab.views.tools.schema_form import plan
-from mew_lab.views.ui.acts import Act, ActingWidget, ActResult, Submit
-from mew_lab.views.ui.front_end import front_end
+from mew_lab.views.ui.acts import ANEW, Act, ActingView, ActResult, Submit
 from mew_lab.views.ui.pictures import picture
 from mew_lab.views.workshop.model import (
     AgentDraft,
@@ -48,9 +47,6 @@ from mew_lab.views.workshop.runner import InteractiveRunner, ToolRunner
 
 __all__ = ["WorkshopView", "view_of"]
 
-_ESM, _CSS = front_end("workshop")
-
-MAX_FAULTS = 30  # shown
 MAX_CELL = 4000  # characters of a result in the history
 COMMENTS = "The comments of the file are not kept when it is saved here."
 NOTHING_OPEN = "No agent file is open. Open one, or write a new one."
@@ -68,15 +64,14 @@ def view_of(session: WorkshopSession) -> WorkshopView:
     return WorkshopView(submit=session.loop.submit, local=session.local)
 
 
-class WorkshopView(ActingWidget):
+class WorkshopView(ActingView):
     """A workshop for one agent file at a time. Show it as often as you like: all views show the same draft."""
 
-    _esm = _ESM
-    _css = _CSS
+    part = "workshop"
     title = "workshop"
     interval = 0.1
 
-    def __init__(self, *, submit: Submit, local: LocalParticipants, **traits: Any) -> None:
+    def __init__(self, *, submit: Submit, local: LocalParticipants, **settings: Any) -> None:
         self.file: Path | None = None
         self.draft = AgentDraft({})
         self._submit = submit
@@ -88,7 +83,7 @@ class WorkshopView(ActingWidget):
         self._has_comments = False  # in the file
         self._version = 0
         self._sent = -1  # the version that the views have; only the writer uses it
-        super().__init__(submit=submit, **traits)
+        super().__init__(submit=submit, **settings)
         self.on_close(self._close_runner)
 
     def open_file(self, file: str | Path, **how: Any) -> str:
@@ -174,7 +169,6 @@ class WorkshopView(ActingWidget):
             "undo": draft.undoable,
             "redo": draft.redoable,
             "faults": _pack_faults(faults),
-            "more_faults": max(0, len(faults) - MAX_FAULTS),
             "tools": [row._asdict() for row in draft.rows(faults)],
         }
 
@@ -243,7 +237,7 @@ class WorkshopView(ActingWidget):
         }
         edit = edits.get(op)
         if edit is None:
-            raise MewError("The view requested a change that this kernel does not know. Run its cell again.")
+            raise MewError(f"The view requested a change that this kernel does not know. {ANEW}")
         return ActResult(self._edited(edit()))
 
     def _detail(self, number: int) -> dict[str, Any]:
@@ -345,7 +339,7 @@ class WorkshopView(ActingWidget):
             )
             for row in self.draft.rows(faults)
         ]
-        notes = [str(fault) for fault in faults[:MAX_FAULTS]] or ([] if self.file else [NOTHING_OPEN])
+        notes = [str(fault) for fault in faults] or ([] if self.file else [NOTHING_OPEN])
         columns = ("tool", "parameters", "description", "prompt")
         return picture(self._static_text(), columns, rows, notes=notes, code=("tool", "parameters"))
 
@@ -381,7 +375,7 @@ def _pack_run(execution: Execution, began: datetime) -> dict[str, Any]:
 
 
 def _pack_faults(faults: list[Fault], *, below: str = "") -> list[list[str]]:
-    shown = [(fault.key.removeprefix(below).lstrip("."), fault.problem) for fault in faults[:MAX_FAULTS]]
+    shown = [(fault.key.removeprefix(below).lstrip("."), fault.problem) for fault in faults]
     return [[one_line(key, 200), one_line(problem, 400)] for key, problem in shown]
 
 

@@ -18,7 +18,7 @@ test("what is held keeps its place, and with it all above", () => {
   assert.deepEqual(placeEntries(["a", "done", "b"], ["n", "a", "b"], "b"), ["a", "done", "b", "n"]);
 });
 
-test("a few are shown in full, of many the first and what was opened", () => {
+test("a few are shown in full, of many the first, what was opened, and what has warnings", () => {
   const few = [entry("a", 0, 1), entry("b", 0, 2, true), entry("c", 0, 3)];
   assert.equal(names(chooseFull(few)), "abc");
   assert.equal(
@@ -30,8 +30,21 @@ test("a few are shown in full, of many the first and what was opened", () => {
   assert.equal(names(chooseFull(many)), "a");
   assert.equal(
     names(chooseFull([entry("z", 3, 9), ...many.map((one) => ({ ...one, brief: one.name !== "d" }))])),
-    "d",
-    "no second one opens by itself",
+    "zd",
+    "no second one without a warning opens by itself",
   );
+  const warned = many.map((one) => ({ ...one, warnings: 1 }));
+  assert.equal(names(chooseFull([...warned, entry("g", 0, 7)])), "abcdef");
+  assert.equal(
+    names(
+      chooseFull(
+        warned.map((one) => ({ ...one, brief: true })),
+        (one) => one.name > "c",
+      ),
+    ),
+    "def",
+    "what would push a held card stays small",
+  );
+  assert.equal(chooseFull([..."0123456789abcdef"].map((name, n) => entry(name, 1, n))).size, 12);
   assert.equal(names(chooseFull([])), "");
 });

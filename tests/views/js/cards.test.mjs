@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { describeRange } from "../../../mew_lab/views/approvals/groups.js";
 import { describePast, describeReasons } from "../../../mew_lab/views/approvals/cards.js";
 
 test("each reason for a rejection tells its meaning; other words are asked for apart", () => {
@@ -20,4 +21,14 @@ test("a decided card tells to whom it went, and the digest of what was decided",
     describePast({ proposer: "bot", to: ["git"], tool: "git_log", method: "tools/call", digest }),
     `bot wants to run git_log on git\nDigest: sha-256 ${digest}`,
   );
+});
+
+test("what differs in a table is told by its range, or by the number of its values", () => {
+  const values = (...texts) => texts.map((text) => ({ name: "litres", text, key: text }));
+  assert.equal(describeRange(values("10", "43", "9.5")), "litres 9.5 – 43");
+  assert.equal(describeRange(values("-1", "0")), "litres -1 – 0");
+  assert.equal(describeRange(values('"a"', '"b"', '"a"')), "litres: 2 values");
+  assert.equal(describeRange(values("1", "null", "1")), "litres: 2 values");
+  // Numbers that a page would round are values.
+  assert.equal(describeRange(values("12345678901234567890", "1")), "litres: 2 values");
 });

@@ -69,7 +69,7 @@ async def test_a_selected_exchange_grows_and_an_envelope_that_belongs_elsewhere_
     space = Space()
     space.say("p")
     told: list[int] = []
-    end = space.exchanges.subscribe(lambda: told.append(1))
+    end = space.exchanges.changed.add(lambda: told.append(1))
     await space.exchanges.select("p")
     with monkeypatch.context() as patch:
         patch.setattr(module, "SETTLED", 0.0)
@@ -107,11 +107,3 @@ async def test_closed_it_follows_no_more() -> None:
     space.say("a", "p")
     assert not space.following.caught_up(space.exchanges)
     assert space.exchanges.selected is not None and space.exchanges.selected.ids == ("p",)
-
-
-def test_where_no_loop_runs_it_grows_at_once() -> None:
-    space = Space()
-    space.say("p")
-    asyncio.run(space.exchanges.select("p"))
-    space.say("a", "p")
-    assert space.exchanges.selected is not None and space.exchanges.selected.ids == ("p", "a")

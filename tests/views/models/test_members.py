@@ -154,7 +154,7 @@ def test_rows_change_only_when_something_is_different(room: Room) -> None:
     room.lab.loop.call(room.members.refresh)
     before = room.members.rows
     told: list[int] = []
-    room.members.subscribe(lambda: told.append(1))
+    room.members.changed.add(lambda: told.append(1))
     room.lab.loop.call(room.members.refresh)
     assert room.members.rows is before and told == []
 
@@ -209,7 +209,7 @@ def test_the_state_tells_who_thinks_who_waits_and_who_failed(room: Room) -> None
     room.until(
         lambda: states() == {"human": "idle", "agent": "failed", "helper": "idle", "notebook": "failed"}
     )
-    assert room.of("agent").doing.about.startswith("water: Failed: “")
+    assert room.of("agent").doing.about.startswith("water: “")
     assert pending.state
 
     room.lab.seats["agent"].propose("notebook/water", bed="west")

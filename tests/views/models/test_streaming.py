@@ -217,7 +217,7 @@ def test_who_stops_is_told_no_more(lab: Lab, weather: Seat) -> None:
     stream = request(weather)
     row = eventually(lambda: streaming.open_row(stream.id))
     told: list[int] = []
-    leave = streaming.subscribe(lambda: told.append(1))
+    leave = streaming.changed.add(lambda: told.append(1))
     write(weather, stream, b"x")
     eventually(lambda: told)
     leave()

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from looking import approve
 
 from mew_lab.errors import MewError
 from mew_lab.lab.lab import Lab
 from mew_lab.sdk.discovery import DiscoveredTool
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
-from mew_lab.views.tools.model import ToolCatalog, find_tools, read_arguments, words_of
+from mew_lab.views.tools.model import ToolCatalog, find_tools, read_arguments
 from mew_lab.views.tools.runs import ToolRun
+
+from ...lab.looking import approve
 
 
 class Opened:
@@ -25,7 +26,7 @@ class Opened:
         self.lab = lab
         self.catalog = ToolCatalog(lab.seats[seat].participant, following=lab.following)
         self.changed = threading.Condition()
-        self.catalog.subscribe(self._note)
+        self.catalog.changed.add(self._note)
         self.run(self.catalog.open())
 
     def _note(self) -> None:
@@ -193,7 +194,7 @@ def test_a_participant_is_asked_again_when_told_to(opened: Opened, lab: Lab) -> 
 def test_closed_it_tells_nothing_more(opened: Opened, lab: Lab) -> None:
     heard: list[int] = []
     opened.run(opened.catalog.close())
-    opened.catalog.subscribe(lambda: heard.append(1))
+    opened.catalog.changed.add(lambda: heard.append(1))
     version = opened.catalog.listed.version
     lab.join("bot", can="proposer")
     lab.leave("notebook")
@@ -234,8 +235,3 @@ def test_all_words_must_stand_somewhere_in_any_case() -> None:
 
 def test_the_whole_target_finds_that_tool_first() -> None:
     assert names("git/git_show")[0] == "git/git_show"
-
-
-def test_a_query_is_bounded() -> None:
-    assert len(words_of("a " * 1000)) == 8
-    assert len("".join(words_of("x" * 10_000))) == 200

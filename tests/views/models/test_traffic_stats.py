@@ -119,7 +119,7 @@ def test_a_series_ends_with_the_last_envelope_and_has_at_most_240_parts() -> Non
 def test_who_subscribed_is_told_of_each_until_the_end() -> None:
     stats, told = TrafficStats(), list[int]()
     tell = Space(stats).hand_on
-    end = stats.subscribe(lambda: told.append(stats.count))
+    end = stats.changed.add(lambda: told.append(stats.count))
     tell(heard(1, 0))
     tell(heard(2, 0))
     end()

@@ -9,10 +9,16 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-__all__ = ["LIMIT", "ROWS", "Row"]
-
 LIMIT = 20_000
 """Bytes of the longest message, in the space that the table is for."""
+
+
+READER = {
+    "kind": "mcp/request",
+    "to": "bert",
+    "payload": {"method": "tools/call", "params": {"name": "read_*"}},
+}
+"""What cora may do beside to chat."""
 
 
 class Row(NamedTuple):
@@ -76,6 +82,8 @@ NO_JSON = [
     no_json("a comment", '{"kind":"chat"} // hello'),
     no_json("a comment within", '{"kind":/* hello */"chat"}'),
     no_json("two objects", CHAT + CHAT),
+    no_json("two objects and a space", f"{CHAT} {CHAT}"),
+    no_json("a list of two envelopes", f"[{CHAT},{CHAT}]"),
     no_json("two lines", CHAT + "\n" + CHAT),
     no_json("a byte-order mark", "\ufeff" + CHAT),
     no_json("a null byte after", CHAT + "\0"),
@@ -98,6 +106,14 @@ NO_JSON = [
     no_number("an integer of 2^64", "18446744073709551616"),
     no_number("an integer below -2^63", "-9223372036854775809"),
     no_number("an integer of 5000 digits", "9" * 5000),
+    no_json("NaN beside the payload", '{"kind":"chat","x":NaN}'),
+    Row(
+        "a number over a double beside the payload",
+        '{"kind":"chat","x":1e999}',
+        "invalid_request",
+        "invalid_number",
+    ),
+    no_json("a lone surrogate beside the payload", '{"kind":"chat","x":"\\ud800"}'),
     no_json("a leading zero", '{"kind":"chat","payload":{"n":01}}'),
     no_json("a leading plus", '{"kind":"chat","payload":{"n":+1}}'),
     no_json("hexadecimal", '{"kind":"chat","payload":{"n":0x10}}'),
@@ -168,7 +184,21 @@ NO_ENVELOPE = [
 
 OTHER_PROTOCOLS = [
     Row(f"protocol {value!r}", envelope("chat", protocol=value), "unsupported_protocol")
-    for value in ("mew/v0.3", "mew/v9", "MEW/V0.4", "mew/v0.4 ", "", None, 4, ["mew/v0.4"], {"v": 4})
+    for value in (
+        "mew/v0.3",
+        "mew/v0.5",
+        "mew/v1.0",
+        "mew/v0.40",
+        "mew/v9",
+        "MEW/v0.4",
+        "MEW/V0.4",
+        "mew/v0.4 ",
+        "",
+        None,
+        4,
+        ["mew/v0.4"],
+        {"v": 4},
+    )
 ]
 
 WHO_SPEAKS = [
@@ -239,6 +269,8 @@ RULES = [
     refused("an empty list", "invalid_request", "capability/grant", {"recipient": "bert", "capabilities": []}),
     refused("no list", "invalid_request", "capability/grant", {"recipient": "bert", "capabilities": MANY}),
     refused("a number for a name", "invalid_request", "capability/grant", {"recipient": 7, "capabilities": [MANY]}),
+    refused("no name", "invalid_request", "capability/grant", {"recipient": "", "capabilities": [MANY]}),
+    refused("a misspelt key of a payload", "invalid_capability", "capability/grant", {"recipient": "cora", "capabilities": [{"kind": "chat", "payload": 7}]}),
     refused(
         "to nobody", "participant_not_found", "capability/grant", {"recipient": "zoe", "capabilities": [MANY]}, 404
     ),
@@ -270,13 +302,24 @@ RULES = [
         {"recipient": "bert", "capabilities": [{"kind": f"/{'a' * 300}/"}]},
     ),
     refused("neither id nor patterns", "invalid_request", "capability/revoke", {"recipient": "cora"}),
+    refused("nothing", "invalid_request", "capability/revoke", {}),
+    refused("patterns of nobody", "invalid_request", "capability/revoke", {"capabilities": [MANY]}),
+    refused("no list", "invalid_request", "capability/revoke", {"recipient": "cora", "capabilities": "chat"}),
+    refused("a misspelt key", "invalid_capability", "capability/revoke", {"recipient": "cora", "capabilities": [{"knd": "chat"}]}),
+    refused("of nobody", "participant_not_found", "capability/revoke", {"recipient": "zoe", "capabilities": [MANY]}, 404),
+    refused("a grant of nobody", "participant_not_found", "capability/revoke", {"recipient": "zoe", "grant_id": "g1"}, 404),
+    refused("a number for a grant", "invalid_request", "capability/revoke", {"grant_id": 7}),
     refused("an unknown grant", "grant_not_found", "capability/revoke", {"grant_id": "none"}, 404),
     refused("the owner's right", "owner_protected", "capability/revoke", {"recipient": "bert", "capabilities": [MANY]}, 403),
     refused("no name", "invalid_request", "space/invite", {}),
     refused("no payload", "invalid_request", "space/invite"),
     refused("a name with a slash", "invalid_request", "space/invite", {"participant_id": "a/b"}),
     refused("a name that climbs", "invalid_request", "space/invite", {"participant_id": "../x"}),
+    refused("the folder above", "invalid_request", "space/invite", {"participant_id": ".."}),
     refused("the gateway's name", "invalid_request", "space/invite", {"participant_id": "gateway"}),
+    refused("the gateway's name in a capital", "invalid_request", "space/invite", {"participant_id": "Gateway"}),
+    refused("a name of the system", "invalid_request", "space/invite", {"participant_id": "system:x"}),
+    refused("no list", "invalid_request", "space/invite", {"participant_id": "dan", "initial_capabilities": MANY}),
     refused("a name of 65 characters", "invalid_request", "space/invite", {"participant_id": "x" * 65}),
     refused("a number for a name", "invalid_request", "space/invite", {"participant_id": 7}),
     refused("a misspelt right", "invalid_capability", "space/invite", {"participant_id": "dan", "initial_capabilities": [{"knd": "chat"}]}),
@@ -290,9 +333,13 @@ RULES = [
     refused("for less than no time", "invalid_request", "participant/pause", {"timeout_seconds": -1}, to=["cora"]),
     refused("for a word", "invalid_request", "participant/pause", {"timeout_seconds": "soon"}, to=["cora"]),
     refused("for true", "invalid_request", "participant/pause", {"timeout_seconds": True}, to=["cora"]),
+    refused("for a list", "invalid_request", "participant/pause", {"timeout_seconds": [60]}, to=["cora"]),
+    refused("for an object", "invalid_request", "participant/pause", {"timeout_seconds": {}}, to=["cora"]),
     refused("to all", "invalid_request", "participant/resume", {}),
+    refused("to an empty list", "invalid_request", "participant/resume", {}, to=[]),
     refused("to nobody", "participant_not_found", "participant/resume", {}, 404, to=["zoe"]),
     refused("to all", "invalid_request", "participant/shutdown", {}),
+    refused("to an empty list", "invalid_request", "participant/shutdown", {}, to=[]),
     refused("to nobody", "participant_not_found", "participant/shutdown", {}, 404, to=["zoe"]),
     refused("a target that is not here", "target_not_found", "stream/request", {"direction": "upload", "target": ["zoe"]}),
     refused("a stream that is not", "stream_not_found", "stream/grant-write", {"stream_id": "stream-99", "participant_id": "cora"}, 404),

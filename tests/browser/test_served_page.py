@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 from axe import axe_source, axe_violations
 from lab_server import DEADLINE, wait_until
-from playwright.sync_api import BrowserContext, Locator
+from playwright.sync_api import BrowserContext, Locator, WebSocketRoute
 from playwright.sync_api import Page as Tab
 from tls_proxy import TlsProxy
 
@@ -161,6 +163,53 @@ def test_a_button_arms_as_in_a_notebook(lab: Lab, opened: Callable[..., Opened])
             break
         page.approve.wait_for(state="hidden")
     assert pressed > 0
+
+
+def test_an_act_of_a_part_that_a_link_opens_waits_for_the_first_snapshot_of_the_part(
+    lab: Lab, opened: Callable[..., Opened]
+) -> None:
+    bot = lab.join("agent", "agent")
+    step = bot.send("reasoning/start", {"message": "Which bed is dry?"})
+    call = {"method": "tools/call", "params": {"name": "water", "arguments": {"litres": 50, "bed": "north"}}}
+    bot.send("mcp/proposal", call, to="notebook", context=step.id)
+    page = opened(lab.serve_ui().url, **WIDE)  # type: ignore[attr-defined]
+    page.cards.first.wait_for()
+    sent: list[str] = []
+    held: list[Callable[[], None]] = []
+    holding = False
+
+    def pass_on(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def to_page(text: str | bytes) -> None:
+            held.append(lambda: socket.send(text)) if holding else socket.send(text)
+
+        def to_lab(text: str | bytes) -> None:
+            sent.append(json.loads(text).get("message", {}).get("t"))
+            server.send(text)
+
+        server.on_message(to_page)
+        socket.on_message(to_lab)
+
+    page.tab.route_web_socket("**/ui/ws", pass_on)
+    page.tab.reload()
+    page.cards.first.locator("button.mew-details-open").click()
+    link = page.cards.first.get_by_role("button", name="Show its reasoning")
+    link.wait_for()
+    holding, before = True, len(sent)
+    began = time.monotonic()
+    link.click()
+    page.until(lambda: "snapshot" in sent[before:], "the request of the opened part")
+    assert "act" not in sent[before:]
+    holding = False
+    for release in held:
+        release()
+    late = time.monotonic() - began > 2.5  # after 3 s the part says that it waits, and the link tries again
+    step_shown = page.tab.locator("section.mew-reasoning .mew-hit")
+    step_shown.wait_for()
+    assert "water" in step_shown.inner_text()
+    assert sent[before:].count("act") == 1
+    assert late or not page.tab.locator("section.mew-reasoning .mew-notice").count()
 
 
 def test_decisions_go_on_by_keyboard(lab: Lab, opened: Callable[..., Opened]) -> None:

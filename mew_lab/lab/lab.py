@@ -167,7 +167,7 @@ class Lab(metaclass=_NamesOnly):
         self.rows = Rows(lambda: (self.space, self._members()), sign=self.log.sign)
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
-        self.stopping = LabStop(self, self.local)
+        self.stopping = LabStop(self, self.local, note=self._note)
         self.decisions: HumanDecisions
         self.asked: Questions
         self.notify: Notify | None = None

@@ -6,12 +6,13 @@ How it works. `stop` acts in this order, and tells in one line each what was see
    does this, in the gate that every approval passes (`decisions/gate.py`); it also refuses the calls of the lab's seats.
 2. An approval that is on its way reaches the space, so that its call is cancelled like the others.
 3. The calls that run are cancelled, each by the seat that asked for it, else by the person where she may.
-4. The agents are paused.
+4. The agents are paused, and each agent that joins while the lab is stopped.
 
 It waits for the gateway at most `WITHIN`; what is not seen by then goes on in the background, and its line says so. `go`
 lists what it will undo, and does it when it is repeated where the list was shown. Calls are never made again.
 
-A stop is of this lab and its person. Others get the ordinary messages: a cancel, a pause.
+A stop is of this lab and its person. Others get the ordinary messages: a cancel, a pause. The log has a record of each
+stop (`stopped`) and of each going on (`gone_on`), with the calls that were cancelled and the agents.
 
 Spec: §3.9.1, §3.9.2, MCP "Cancellation", rulings R14, R35.
 """
@@ -22,7 +23,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.listing import Listing
@@ -37,7 +38,10 @@ from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import middle, one_line
 from mew_lab.sdk.group import RunningTasks
 
-__all__ = ["LabStop", "StopReport"]
+__all__ = ["GONE_ON", "STOPPED", "LabStop", "StopReport"]
+
+# The events of the two records.
+STOPPED, GONE_ON = "stopped", "gone_on"
 
 WITHIN = 0.8  # seconds that `stop` waits for the gateway and for the calls that it has cancelled
 SENT_WITHIN = 0.3  # of them, for approvals that are on their way
@@ -70,18 +74,28 @@ class CallCanceller(Protocol):
 
 
 class LabStop:
-    """Stops one lab and goes on with it. To be used on the loop; `text` and `changed` on any thread."""
+    """Stops one lab and goes on with it. To be used on the loop; `text` and `changed` on any thread.
+
+    `note(event, detail)` writes a record into the log.
+    """
 
     def __init__(
-        self, session: Session, calls: CallCanceller, *, clock: Callable[[], float] = time.time
+        self,
+        session: Session,
+        calls: CallCanceller,
+        *,
+        note: Callable[[str, dict[str, Any]], object],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.changed: Subscribers[()] = Subscribers()
         self._session = session
         self._calls = calls
+        self._note = note
         self._clock = clock
         self._actions = ParticipantActions(session)
         self._paused: dict[str, None] = {}  # the agents that a stop has paused, or may have
         self._cancelled = 0
+        self._end_joins: Callable[[], None] = lambda: None
         # Where the list of what `go` undoes was shown.
         self._shown: BoundedDict[str, None] = BoundedDict(MOST_SHOWN)
         # Each failure stands in a line of the listing, or is told when it comes later.
@@ -104,6 +118,8 @@ class LabStop:
             at = local_time(self._clock())
             decisions.gate.stopped = f"Stopped by {one_line(self._session.me.name, 64)} at {at}"
             self._paused, self._cancelled = {}, 0
+            client = self._session.me.participant.client
+            self._end_joins = client.on_message(self._pause_joined, kinds=("system/presence",))
             self.changed.tell()
         rows = self._tell_switched_off()
         if deciding := await self._wait_for_decisions():
@@ -128,6 +144,9 @@ class LabStop:
         for name, task in zip(names, pauses, strict=True):
             if task.done() and not task.cancelled() and task.exception() is not None:
                 self._paused.pop(name, None)
+        self._note(
+            STOPPED, {"cancelled": [request.id for request in requests], "pausing": names, "foreign": foreign}
+        )
         self.changed.tell()
         gate = decisions.gate
         return StopReport(
@@ -159,19 +178,8 @@ class LabStop:
     async def _wait_for_decisions(self) -> int:
         """Waits until the approvals that had passed the gate are sent or refused; returns how many are not yet."""
         queue = self._session.decisions.queue
-        if not queue.deciding:
-            return 0
-        changed = asyncio.Event()
-        end = queue.subscribers.add(lambda card: changed.set())
-        try:
-            async with asyncio.timeout(SENT_WITHIN):
-                while queue.deciding:
-                    changed.clear()
-                    await changed.wait()
-        except TimeoutError:
-            pass
-        finally:
-            end()
+        until = asyncio.get_running_loop().time() + SENT_WITHIN
+        await _wait_while(lambda: bool(queue.deciding), queue.subscribers.add, until=until)
         return len(queue.deciding)
 
     def _running(self) -> tuple[list[Envelope], int]:
@@ -200,21 +208,25 @@ class LabStop:
             task.cancel()
         return list(dict.fromkeys([*self._actions.agents().running, *resuming]))
 
+    def _pause_joined(self, envelope: Envelope) -> None:
+        """Pauses the agent that has joined, once the members say that it is here."""
+        joined = str(envelope.payload.get("participant", {}).get("id"))
+        if envelope.payload.get("event") == "join" and joined not in self._paused:
+            asyncio.get_running_loop().call_soon(self._pause_if_agent, joined)
+
+    def _pause_if_agent(self, name: str) -> None:
+        if self.text and name in self._actions.agents().running and name not in self._paused:
+            self._paused[name] = None
+            self._tasks.start(self._pause(name)).add_done_callback(self._tell_late)
+
     async def _wait_for_ends(self, requests: Sequence[Envelope], *, until: float) -> None:
         """Waits a moment for the ends of calls that were cancelled."""
-        running, loop = self._session.decisions.running, asyncio.get_running_loop()
+        running = self._session.decisions.running
         ids = {request.id for request in requests}
-        changed = asyncio.Event()
-        end = running.changed.add(lambda _: changed.set())
-        try:
-            async with asyncio.timeout_at(min(until, loop.time() + ENDED_WITHIN)):
-                while any(request.id in ids for request in running.open()):
-                    changed.clear()
-                    await changed.wait()
-        except TimeoutError:
-            pass
-        finally:
-            end()
+        until = min(until, asyncio.get_running_loop().time() + ENDED_WITHIN)
+        await _wait_while(
+            lambda: any(request.id in ids for request in running.open()), running.changed.add, until=until
+        )
 
     def _tell_calls(
         self, requests: Sequence[Envelope], cancels: Sequence[asyncio.Task[str]], foreign: int
@@ -263,6 +275,7 @@ class LabStop:
         stopped, names = self.text, list(self._paused)
         rows = [row for row in self._tell_undo() if not row[0].startswith("agent")]
         decisions.gate.stopped = ""
+        self._end_joins()
         self._shown.clear()
         self._paused = {}
         decisions.set_policy(decisions.policy)  # which judges what has come meanwhile
@@ -273,6 +286,7 @@ class LabStop:
         rows += _tell_each("agent", names, [_seen(task) for task in tasks.values()])
         if self._resuming is tasks:
             self._resuming = {}
+        self._note(GONE_ON, {"resumed": names})
         return StopReport(f"Going on; {stopped[:1].lower()}{stopped[1:]}", ("what", "seen"), rows)
 
     def _tell_undo(self) -> list[tuple[str, str]]:
@@ -294,6 +308,26 @@ class LabStop:
     def _tell_late(self, task: asyncio.Task[str]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._session.fault(f"The stop was not seen to reach all: {one_line(str(fault), 300)}")
+
+
+async def _wait_while(
+    holds: Callable[[], bool],
+    subscribe: Callable[[Callable[[object], object]], Callable[[], None]],
+    *,
+    until: float,
+) -> None:
+    """Returns once `holds` is false, looked at after each change, or at the loop's time `until`."""
+    changed = asyncio.Event()
+    end = subscribe(lambda _: changed.set())
+    try:
+        async with asyncio.timeout_at(until):
+            while holds():
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        pass
+    finally:
+        end()
 
 
 def _name(request: Envelope) -> str:

@@ -172,11 +172,54 @@ def test_going_on_resumes_the_agents_that_the_stop_has_paused_and_no_others(room
 
 def test_a_second_stop_takes_what_has_come_since_and_keeps_when_it_began(room: Room) -> None:
     lab = room.lab
+    lab.enrol("reviewer", can="human")
+    elsewhere = connect(lab.url, space=lab.space, token_file=lab.token_file("reviewer"), name="elsewhere")
     first = lab.stop()
-    lab.join("late", can="agent")
+    elsewhere.call("git/push")
+    eventually(lambda: room.running)
     second = lab.stop()
-    assert first.title == second.title and dict(second)["agent late"] == "late is paused until it is resumed"
-    assert {"agent coder", "agent late"} <= dict(lab.go()).keys()
+    assert first.title == second.title and dict(second)["call git/push"].startswith("asked to stop by ")
+    assert dict(lab.go())["calls"] == "1 cancelled call not made again"
+
+
+def test_an_agent_that_joins_while_the_lab_is_stopped_is_paused_and_others_are_not(room: Room) -> None:
+    lab = room.lab
+    lab.stop()
+    lab.join("late", can="agent")
+    lab.join("clock", can="tool")
+    eventually(lambda: ["late"] in [one["to"] for one in room.sent("participant/pause")])
+    lab.enrol("eve", can="agent")
+    connect(lab.url, space=lab.space, token_file=lab.token_file("eve"), name="elsewhere")
+    eventually(lambda: ["eve"] in [one["to"] for one in room.sent("participant/pause")])
+    assert {"agent coder", "agent late", "agent eve"} == {
+        what for what, _ in lab.go() if what.startswith("agent ")
+    }
+    lab.go()
+    lab.join("later", can="agent")
+    eventually(
+        lambda: sorted(one["to"][0] for one in room.sent("participant/resume")) == ["coder", "eve", "late"]
+    )
+    assert str(lab.chat("all who pause have done so by now"))
+    assert sorted(one["to"][0] for one in room.sent("participant/pause")) == ["coder", "eve", "late"]
+
+
+def test_the_log_has_a_record_of_a_stop_and_of_going_on(room: Room) -> None:
+    lab = room.lab
+    lab.call("git/push")
+    eventually(lambda: room.running)
+    lab.stop()
+    lab.go()
+    lab.go()
+    found = [
+        (record.event, record.participant, json.loads(record.detail))
+        for record in lab.log.records
+        if record.event in ("stopped", "gone_on")
+    ]
+    [request] = requests(lab)
+    assert found == [
+        ("stopped", "human", {"cancelled": [request["id"]], "pausing": ["coder"], "foreign": 0}),
+        ("gone_on", "human", {"resumed": ["coder"]}),
+    ]
 
 
 def test_who_may_not_pause_is_told_of_whom_and_why(room: Room) -> None:

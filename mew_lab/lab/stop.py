@@ -119,7 +119,7 @@ class LabStop:
             decisions.gate.stopped = f"Stopped by {one_line(self._session.me.name, 64)} at {at}"
             self._paused, self._cancelled = {}, 0
             client = self._session.me.participant.client
-            self._end_joins = client.on_message(self._pause_joined, kinds=("system/presence",))
+            self._end_joins = client.on_message(self._take_join, kinds=("system/presence",))
             self.changed.tell()
         rows = self._tell_switched_off()
         if deciding := await self._wait_for_decisions():
@@ -208,7 +208,7 @@ class LabStop:
             task.cancel()
         return list(dict.fromkeys([*self._actions.agents().running, *resuming]))
 
-    def _pause_joined(self, envelope: Envelope) -> None:
+    def _take_join(self, envelope: Envelope) -> None:
         """Pauses the agent that has joined, once the members say that it is here."""
         joined = str(envelope.payload.get("participant", {}).get("id"))
         if envelope.payload.get("event") == "join" and joined not in self._paused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from playwright.sync_api import Error, Locator
 from real_lab import Notebook
 from scenes import armed
+
+from ..bridge.real_servers import npm_server
 
 SERVER = Path(__file__).parents[1] / "bridge" / "full_server.py"
 # `helper` answers a question by four calls: one, another after it, and two at once.
@@ -249,4 +252,55 @@ lab.view.approvals"""
     press(book, open_card(book, 2, "Start the MCP server other?"), "mew-accept")
     book.wait(2)
     assert "shop is a participant already" in book.text(2) and "bridged" in book.text(2)
+    assert book.page.errors == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_job_of_four_steps_on_a_repository_and_its_files_shows_no_box(
+    notebook: Callable[..., Notebook], tmp_path: Path
+) -> None:
+    """Three cells, servers of git and of files that others made, and an agent that is asked: each card is plain."""
+    garden = tmp_path / "garden"
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", garden], check=True)
+    (garden / "plan.txt").write_text("Peas\n")
+    plan = str(garden / "plan.txt")
+    steps = [
+        ("files/write_file", {"path": plan, "content": "Peas\nLeeks\n"}),
+        ("files/edit_file", {"path": plan, "edits": [{"oldText": "Leeks", "newText": "Onions"}]}),
+        ("git/git_add", {"repo_path": str(garden), "files": ["plan.txt"]}),
+        ("git/git_commit", {"repo_path": str(garden), "message": "Plan the onions"}),
+    ]
+    bridges = f"""%load_ext mew_lab
+import os, sys
+import mew_lab
+lab = mew_lab.up(journal=None)
+for role in ("AUTHOR", "COMMITTER"):
+    os.environ[f"GIT_{{role}}_NAME"], os.environ[f"GIT_{{role}}_EMAIL"] = "g", "g@example.org"
+passed = [name for name in os.environ if name.startswith("GIT_")]
+lab.bridge("git", [sys.executable, "-m", "mcp_server_git", "--repository", {str(garden)!r}], env=passed)
+lab.bridge("files", {[*npm_server("@modelcontextprotocol/server-filesystem"), str(garden)]!r})
+"""
+    agent = f"""helper = lab.join("helper", can="agent")
+async def answer(asked):
+    for target, given in {steps!r}:
+        await helper.participant.call(target, given, correlation_id=[asked.id])
+    await helper.participant.chat("The plan is committed.", asked.sender, correlation_id=[asked.id])
+work = []
+helper.participant.on_chat(lambda asked: work.append(__import__("asyncio").ensure_future(answer(asked))));
+"""
+    ask = "print('answer:', await lab.ask('helper', 'Please plan leeks, no, onions, and commit it.'))"
+    book = notebook([bridges, agent, ask]).run(0).run(1)
+    book.run(2, wait=False)
+    for target, _ in steps:
+        card = open_card(book, 2, target.split("/")[1])
+        assert card.locator(".mew-warning").count() == 0, card.inner_text()
+        press(book, card, "mew-approve")
+    book.wait(2)
+    assert "answer: The plan is committed." in book.text(2)
+    assert book.area(2).locator(".mew-warning").count() == 0
+    log = subprocess.run(
+        ["git", "-C", garden, "show", "HEAD:plan.txt"], check=True, capture_output=True, text=True
+    )
+    assert log.stdout == "Peas\nOnions\n"
     assert book.page.errors == []

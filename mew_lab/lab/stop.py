@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from mew_lab.lab.actions import ParticipantActions
+from mew_lab.lab.call_check import listed
 from mew_lab.lab.listing import Listing
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
@@ -47,6 +48,7 @@ WITHIN = 0.8  # seconds that `stop` waits for the gateway and for the calls that
 SENT_WITHIN = 0.3  # of them, for approvals that are on their way
 ENDED_WITHIN = 0.2  # of them, for the ends of calls whose cancel was accepted
 GO_WITHIN = 5.0  # seconds that `go` waits for the gateway
+MANY_ALIKE = 4  # calls, or agents, of which the same was seen have one line
 MOST_TOLD = 20  # calls, or agents, that have a line each
 MOST_KINDS = 5  # kinds of outcomes by which the others are counted
 MOST_SHOWN = 100  # pages and texts of which it is known that they have shown the list
@@ -269,11 +271,14 @@ class LabStop:
             return StopReport(
                 f"{self.text}. Going on would undo this",
                 ("what", "becomes"),
-                self._tell_undo(),
+                [
+                    *self._tell_undo(),
+                    *_tell_each("agent", list(self._paused), ["resumed"] * len(self._paused)),
+                ],
                 note="Repeat it to go on.",
             )
         stopped, names = self.text, list(self._paused)
-        rows = [row for row in self._tell_undo() if not row[0].startswith("agent")]
+        rows = self._tell_undo()
         decisions.gate.stopped = ""
         self._end_joins()
         self._shown.clear()
@@ -300,7 +305,7 @@ class LabStop:
         rows.append(("cards", f"{self._waiting()} can be approved again"))
         if self._cancelled:
             rows.append(("calls", f"{count_of(self._cancelled, 'cancelled call')} not made again"))
-        return rows + _tell_each("agent", list(self._paused), ["resumed"] * len(self._paused))
+        return rows
 
     async def _resume(self, name: str) -> str:
         return await self._actions.perform("resume", name, {"reason": "going on"})
@@ -346,8 +351,17 @@ def _seen(task: asyncio.Task[str]) -> str:
 
 
 def _tell_each(what: str, names: Sequence[str], seen: Sequence[str]) -> list[tuple[str, str]]:
-    """A line for each of the first names, and one for the others that counts them by what was seen."""
-    rows = [(f"{what} {one_line(name, 120)}", told) for name, told in zip(names, seen, strict=True)]
+    """A line for each of the names, one for several of which the same was seen; then one that counts the others."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for name, told in zip(names, seen, strict=True):
+        alike.setdefault(told.removeprefix(f"{name} "), []).append((name, told))
+    rows: list[tuple[str, str]] = []
+    for told, group in alike.items():
+        if len(group) < MANY_ALIKE:
+            rows += [(f"{what} {one_line(name, 120)}", one) for name, one in group]
+        else:
+            each = listed(list(dict.fromkeys(name for name, _ in group)))
+            rows.append((count_of(len(group), what), f"each {told} ({each})"))
     rest = Counter(told for _, told in rows[MOST_TOLD:])
     others = "; ".join(f"{count}: {one_line(told, 120)}" for told, count in rest.most_common(MOST_KINDS))
     return [*rows[:MOST_TOLD], *([(f"{len(rows) - MOST_TOLD} more {what}s", others)] if others else [])]

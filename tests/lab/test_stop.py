@@ -170,6 +170,16 @@ def test_going_on_resumes_the_agents_that_the_stop_has_paused_and_no_others(room
     assert room.carol.participant.client.state == "ready" and str(lab.call("git/push"))
 
 
+def test_what_was_seen_of_many_alike_is_one_line_that_names_them(room: Room) -> None:
+    lab = room.lab
+    names = [lab.join(f"worker-{n:02}", can="agent").name for n in range(15)]
+    rows = dict(lab.stop())
+    assert rows["16 agents"].startswith("each is paused until it is resumed (coder, worker-00, worker-01, ")
+    assert dict(lab.go())["16 agents"].startswith("each resumed (coder, worker-00, ")
+    assert dict(lab.go())["16 agents"].startswith("each may send again (coder, worker-00, ")
+    assert not any(name in what for what in rows for name in names)
+
+
 def test_a_second_stop_takes_what_has_come_since_and_keeps_when_it_began(room: Room) -> None:
     lab = room.lab
     lab.enrol("reviewer", can="human")

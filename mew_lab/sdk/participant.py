@@ -147,7 +147,11 @@ class MEWParticipant(SpecificationNames, adds_handlers=True):
         self.ledger = Ledger(me=self.client.id, members=self.client.members)
         self.proposals = self.ledger.calls.proposals
         self.quorum = quorum if quorum is not None else getattr(self.tools, "quorum", None)
-        self.reviews = Reviews(logical=logical, on_fault=self.client.report)
+        self.reviews = Reviews(
+            present=lambda id: id == self.client.id or id in self.client.participants,
+            logical=logical,
+            on_fault=self.client.report,
+        )
         self.strict_unknown = strict_unknown
         self.unknown_calls = UnknownCalls(within=repeats_within)
         self.correlations = Correlations(

@@ -3,7 +3,8 @@
 A participant may tell in its status which proposals a person has before her eyes, and to which she has said yes:
 `x-review: {"open": [ids], "yes": {id: digest}}`. The digest is that of what she was shown, so a yes to an edit, or to
 another proposal under the same id, is none to this one. Each such member takes the place of the one before; a status
-without it changes nothing. What a participant said falls when its connection leaves.
+without it changes nothing. What a participant said falls when its connection leaves; what comes from none that is
+present, such as by HTTP alone, says nothing, for it would never fall.
 
 A `Quorum` names the participants whose yes counts. An executor that has one refuses every call for which too few of them
 say yes at that moment, by the sender's own right too, and uses nothing up. A request is no yes: rules and scripts send
@@ -53,15 +54,17 @@ class Reviews:
     """The last review of each other connection.
 
     `changed` is called with the ids of the proposals that a review began or ceased to name. `logical` maps the id of a
-    connection to the name of its participant.
+    connection to the name of its participant, `present` says of such an id whether it is connected.
     """
 
     def __init__(
         self,
         *,
+        present: Callable[[str], bool],
         logical: Callable[[str], str] = str,
         on_fault: Callable[[Exception], object] = lambda fault: None,
     ) -> None:
+        self._present = present
         self._logical = logical
         self._reviews: BoundedDict[str, Review] = BoundedDict(MAX_REVIEWERS, refresh=True)
         self.changed: Signal[frozenset[str]] = Signal(on_fault=on_fault)
@@ -107,7 +110,7 @@ class Reviews:
 
     def _note_status(self, envelope: Envelope, payload: ParticipantStatus) -> None:
         told = envelope.payload.get(REVIEW)
-        if isinstance(told, dict):
+        if isinstance(told, dict) and self._present(envelope.sender):
             self._put(envelope.sender, _read(told))
 
     def _note_presence(self, envelope: Envelope, payload: SystemPresence) -> None:

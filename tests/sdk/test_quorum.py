@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping
@@ -150,6 +151,20 @@ async def test_a_yes_falls_with_an_edit_and_with_the_leave_of_its_voter(room: Ro
         say(people[name], {call.id: edit.digest})
     await people["ben"].approve(call.id, params=edit.params)
     assert str(await call.outcome()) == "pushed 2"
+
+
+async def test_a_yes_of_a_participant_that_is_not_connected_does_not_count(room: Room) -> None:
+    pushes, people, bot = await seat_all(room)
+    call = bot.call("git/push", {"n": 1})
+    proposal = await seen(people["ada"], call.id)
+    await people["cy"].stop()
+    await until(lambda: "cy" not in people["ada"].client.participants)
+    status = {"messages_in_context": 0, REVIEW: {"yes": {call.id: proposal.digest}}}
+    draft = {"kind": "participant/status", "payload": status}
+    assert room.gateway.post("demo", "cy", json.dumps(draft)).status < 300
+    say(people["ada"], {call.id: proposal.digest})
+    assert "1 more yes" in (await refusal_of(room, (await people["ada"].approve(call.id)).id))["message"]
+    assert not pushes.executed
 
 
 async def test_a_request_that_is_no_approval_byte_for_byte_has_no_yes(room: Room) -> None:

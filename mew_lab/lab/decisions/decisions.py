@@ -321,6 +321,11 @@ class HumanDecisions:
             receipt["digest"] = meant
         is_vote = decision == "approve" and policy is None and self.review.shares
         if is_vote and (missing := await self._vote(card, meant, send)):
+            now = self.queue.find(proposal)
+            if (
+                now is not None and now.state != "open"
+            ):  # another lab has sent it, and its yes has fallen with that
+                return f"Your yes is shared; meanwhile it was decided: {now.outcome or now.state}"
             return f"Your yes is shared, and nothing is sent before {missing}: {card.request}"
         # Another decision may have come while the yes was shared.
         if self.queue.find(proposal) is not card:

@@ -48,7 +48,7 @@ import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from importlib.util import find_spec
@@ -89,6 +89,7 @@ VERSION = 13
 
 BATCH_BYTES = 64 * 1024 * 1024  # of the messages that are read at a time
 MEMORY = "256MB"  # of DuckDB
+ENDED_WITHIN = 10.0  # seconds for the questions of other threads before a database is closed
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _told_old: set[Path] = set()  # the indexes of earlier versions that were told in this process
 
@@ -138,6 +139,9 @@ class _Store:
         reads: Sequence[Path] = (),
         beside: Sequence[Path] = (),
     ) -> None:
+        self._questions = 0  # that are being answered
+        self._ended = threading.Condition()
+        self._closes = False
         self._scratch = ScratchFolder(parent)
         self.folder = self._scratch.path
         self.building = parent is not None
@@ -193,11 +197,41 @@ class _Store:
         if self.attached:
             connection.execute("USE journal")
 
-    def close(self) -> None:
-        """Closes the database and deletes the folder."""
+    @contextmanager
+    def question(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection for one question of any thread; the database is closed behind its end.
+
+        Raises:
+            duckdb.ConnectionException: when the database is closed.
+        """
+        with self._ended:
+            if self._closes:
+                raise duckdb.ConnectionException("the database is closed")
+            self._questions += 1
+        try:
+            yield self.cursor()
+        finally:
+            with self._ended:
+                self._questions -= 1
+                self._ended.notify_all()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it answers no question any more."""
+        return self._closes
+
+    def disconnect(self) -> None:
+        """Closes the database, once the questions of other threads are answered: DuckDB would end them, or refuse."""
+        with self._ended:
+            self._closes = True
+            self._ended.wait_for(lambda: not self._questions, ENDED_WITHIN)
         with suppress(duckdb.Error, AttributeError):
             self.connection.close()
             del self.connection  # DuckDB reports it as leaked where a thread still holds the index at the end
+
+    def close(self) -> None:
+        """Closes the database and deletes the folder."""
+        self.disconnect()
         self._scratch.remove()
 
 
@@ -665,7 +699,7 @@ class LogIndex:
     def _put_in_place(self, store: _Store, target: Path) -> None:
         """Puts an index that is complete in its place, and seals it."""
         store.connection.execute("CHECKPOINT")
-        store.connection.close()
+        store.disconnect()
         built = store.folder / "idx"
         built.chmod(0o600)
         built.replace(target)
@@ -871,9 +905,17 @@ class LogIndex:
         """
         asked_again = False
         while True:
-            store, cursor = self._cursor()
+            if (store := self._store) is None:
+                self.build()
+                continue
             try:
-                return ask(cursor)
+                with store.question() as cursor:
+                    return ask(cursor)
+            except duckdb.ConnectionException:
+                if self._store is store and not store.is_closed:
+                    raise
+                with self._lock:  # another thread is putting a new file in its place
+                    continue
             except duckdb.Error as fault:
                 if not _is_broken(fault):
                     raise
@@ -897,14 +939,6 @@ class LogIndex:
         self.build()
         if had_facts:
             self.write_facts()
-
-    def _cursor(self) -> tuple[_Store, duckdb.DuckDBPyConnection]:
-        while True:
-            if (store := self._store) is None:
-                self.build()
-                continue
-            with suppress(duckdb.ConnectionException):  # another thread has just put a new file in its place
-                return store, store.cursor()
 
 
 def _reason(fault: BaseException) -> str:

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -914,3 +915,32 @@ def test_records_in_memory_have_an_index_too(shared: Path) -> None:
     assert rows_of(index) == expected(records)
     assert len(index.rows("kind = ?", ["mcp/proposal"])) == 3
     assert index.texts(index.rows()) == [record.raw for record in records if is_message(record)]
+
+
+def test_questions_of_other_threads_are_answered_while_the_index_grows(large: Path) -> None:
+    index = LogIndex(Files((large,))).build()
+    over, faults, counts = threading.Event(), list[BaseException](), list[int]()
+
+    def ask() -> None:
+        try:
+            while not over.is_set():
+                [(count,)] = index.query("SELECT count(*) FROM entries")
+                counts.append(count)
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(30):
+            append(large)
+            index.build()
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert faults == [] and index.notes == () and index.path == kept(large)
+    assert counts[0] <= counts[-1] <= len(index)
+    check(large, index)
+    index.close()

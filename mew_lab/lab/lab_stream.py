@@ -27,9 +27,13 @@ from mew_lab.sdk.reader import FrameReader
 from mew_lab.sdk.stream import Stream
 from mew_lab.settings.waiting import check_seconds
 
-__all__ = ["LabStream", "list_streams", "open_stream", "take_stream"]
+__all__ = ["LabStream", "StreamFrame", "list_streams", "open_stream", "take_stream"]
 
 T = TypeVar("T")
+
+
+class StreamFrame(bytes, Settled):
+    """The bytes of one frame of a stream."""
 
 
 @explains_arguments
@@ -45,7 +49,7 @@ class LabStream(Settled):
         self._session = session
         self._seat = seat
         self._reader: FrameReader | None = None
-        self._next: Future[bytes | None] | None = None
+        self._next: Future[StreamFrame | None] | None = None
         if not stream.mine or stream.direction == "download":
             self._reader = stream.read()
 
@@ -138,11 +142,12 @@ class LabStream(Settled):
 
     # --- reading ---
 
-    def read(self, *, timeout: float | None = None) -> bytes | None:
-        """The next frame; None when the stream is closed and all was read. Await it within `async def`.
+    def read(self, *, timeout: float | None = None) -> StreamFrame:
+        """The next frame.
 
         Raises:
             NoReply: No frame came within `timeout` seconds (default: those of the lab). None is lost.
+            MewError: The stream is closed and all was read, or frames were missed.
         """
         within = self._seconds(timeout)
         if self._session.loop.is_current() or self._session.loop.threadless:
@@ -151,13 +156,13 @@ class LabStream(Settled):
             )
         waited = self._pull()
         try:
-            return self._take(waited, within)
+            return self._check_frame(self._take(waited, within))
         except FutureTimeout:
             if waited.done():
                 raise
             raise self._nothing_came(within) from None
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[StreamFrame]:
         if self._session.loop.is_current() or self._session.loop.threadless:
             raise CannotWait(
                 f"`for` would block the loop that has to bring the frames of {self.id}; write `async for` here"
@@ -168,30 +173,35 @@ class LabStream(Settled):
                 return
             yield data
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[StreamFrame]:
         while (data := await self._read_on()) is not None:
             yield data
 
-    async def _read_on(self) -> bytes | None:
+    async def _read_on(self) -> StreamFrame | None:
         """The next frame, on any loop. A cancelled wait leaves the read for the next one."""
         waited = self._pull()
         with suppress(Exception):  # which `_take` raises; a wait that is cancelled takes nothing
             await asyncio.shield(asyncio.wrap_future(waited))
         return self._take(waited, None)
 
-    async def _read_within(self, within: float) -> bytes | None:
+    async def _read_within(self, within: float) -> StreamFrame:
         try:
             async with asyncio.timeout(within):
-                return await self._read_on()
+                return self._check_frame(await self._read_on())
         except TimeoutError:
             raise self._nothing_came(within) from None
 
-    def _pull(self) -> Future[bytes | None]:
+    def _check_frame(self, frame: StreamFrame | None) -> StreamFrame:
+        if frame is None:
+            raise MewError(f"Cannot read {self.id} on: it is closed ({self.closed}), and all of it was read")
+        return frame
+
+    def _pull(self) -> Future[StreamFrame | None]:
         if self._next is None:
             self._next = self._session.loop.submit(self._read_one())
         return self._next
 
-    def _take(self, waited: Future[bytes | None], timeout: float | None) -> bytes | None:
+    def _take(self, waited: Future[StreamFrame | None], timeout: float | None) -> StreamFrame | None:
         """The frame of a read, or its error; the next wait reads on then. An interrupt takes nothing."""
         try:
             data = waited.result(timeout)
@@ -202,11 +212,11 @@ class LabStream(Settled):
         self._next = None
         return data
 
-    async def _read_one(self) -> bytes | None:
+    async def _read_one(self) -> StreamFrame | None:
         if self._reader is None:
             self._reader = self.stream.read()
         async for data in self._reader:
-            return data
+            return StreamFrame(data)
         return None
 
     def _nothing_came(self, within: float) -> NoReply:

@@ -30,10 +30,10 @@ def test_all_frames_are_read_in_order_however_it_is_written(lab: Lab, how: str) 
         return [data async for data in taken]
 
     def blocking() -> list[bytes]:
-        found = []
-        while (data := taken.read(timeout=20)) is not None:
-            found.append(data)
-        return found
+        found = [taken.read(timeout=20) for _ in frames]
+        with pytest.raises(MewError, match=r"it is closed \(complete\), and all of it was read"):
+            taken.read()
+        return list(found)
 
     got = {
         "for": lambda: list(taken),

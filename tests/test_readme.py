@@ -88,7 +88,7 @@ def test_every_sub_command_of_the_magic_is_in_the_readme_and_none_besides() -> N
     from mew_lab.notebook.commands import COMMANDS
     from mew_lab.views.views import PARTS
 
-    listed = README.partition("`%mew` command is also a method of `lab`:")[2].partition(".")[0]
+    listed = README.partition("`%mew help COMMAND` names it. The commands are:")[2].partition(".")[0]
     verbs = [name for name in COMMANDS if name not in PARTS or name in ("chat", "tools")]
     parts = README.partition("parts of the control room:")[2].partition(".")[0]
     assert re.findall(r"`([\w-]+)`", listed) == verbs

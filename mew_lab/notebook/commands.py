@@ -1,7 +1,8 @@
 """The sub-commands of `%mew` and their options, as one table, and the help that is made from it.
 
 The parser, the help and the completion all read this table, so a new sub-command is one row here and one function in
-`magics.py`. Every option is passed as an argument of one method of a lab.
+`magics.py`. Every option is passed as an argument of one method, which the row names in `method`; `WITHOUT_COMMAND` has
+the methods that no command calls, each with the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +16,18 @@ from typing import Any, NamedTuple
 from mew_lab.lab.shared_options import EXECUTOR, PERSON, RESULTS, WRITES, usage_of
 from mew_lab.views.views import PARTS
 
-__all__ = ["COMMANDS", "GROUPS", "Command", "CommandOption", "Help", "command_help", "overview"]
+__all__ = [
+    "COMMANDS",
+    "GROUPS",
+    "STREAM_ACTS",
+    "WITHOUT_COMMAND",
+    "Command",
+    "CommandOption",
+    "Help",
+    "command_help",
+    "method_of",
+    "overview",
+]
 
 
 class CommandOption(NamedTuple):
@@ -48,7 +60,8 @@ class Command(NamedTuple):
 
     `tail`: `text` is plain text, `filter` a filter of messages, `arguments` a JSON object or `name=value` words, `body`
     a JSON object, `command` words after `--`; empty means no tail. `body` tells whether the body of a cell may replace
-    the tail; `either` are flags of which at most one is permitted.
+    the tail; `either` are flags of which at most one is permitted. `method` is what does the same in Python, such as
+    `lab.of(NAME).pause`; empty for the method of a lab that has the command's name.
     """
 
     about: str
@@ -58,6 +71,7 @@ class Command(NamedTuple):
     body: bool = False
     either: tuple[str, ...] = ()
     note: str = ""
+    method: str = ""
 
 
 # argparse would append to one default of the table, so none is given; the parser makes tuples.
@@ -74,6 +88,13 @@ _AS = CommandOption("--as", "the seat that sends it; default: you", "seat", {"de
 _TO = CommandOption("--to", "an addressee; may be repeated", "participant", _MANY)
 _ID = CommandOption("ID", "the proposal's id, or a unique beginning of it", "proposal")
 _TARGET = CommandOption("PARTICIPANT/TOOL", "the participant and its tool", "tool", {"dest": "target"})
+_OF = CommandOption("NAME", "the participant", "participant")
+_SURE = _switch(
+    "--sure", "does it at once; without it, the first time says what is lost, and the second does it"
+)
+_TIMEOUT = CommandOption("--timeout", "seconds to wait for what is seen of it", "", {"type": float})
+_MINUTES = CommandOption("--minutes", "the minutes after which it ends", "", {"type": float})
+_REASON = "REASON: any text."
 _RESULTS = tuple(CommandOption(*option) for option in RESULTS)
 _RESULT_USAGE = usage_of(RESULTS)
 _PERSON = tuple(CommandOption(*option) for option in PERSON)
@@ -87,6 +108,8 @@ _MODEL_SERVER = (
 _ARGUMENTS = (
     """ARGUMENTS: {"name": value} as strict JSON, or name=value words; name=$x takes the variable x."""
 )
+
+STREAM_ACTS = ("list", "open", "take", "write", "read", "grant", "revoke", "transfer", "close")
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
@@ -112,10 +135,14 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 *_PERSON,
             ),
             either=("--journal", "--no-journal", "--resume"),
+            method="mew_lab.up",
         ),
         "down": Command("stops the current space and lists the proposals that are still open"),
         "use": Command(
-            "makes another lab the current one", "NAME", (CommandOption("NAME", "the lab's name", "lab"),)
+            "makes another lab the current one",
+            "NAME",
+            (CommandOption("NAME", "the lab's name", "lab"),),
+            method="mew_lab.lab.labs.use",
         ),
         "connect": Command(
             "joins a space of another process",
@@ -133,6 +160,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ),
             either=("--token-env", "--token-file"),
             note="Without a token option it asks for the token and does not show it.",
+            method="mew_lab.connect",
         ),
         "bridge": Command(
             "connects an MCP server as a participant, so that its tools can be called",
@@ -232,6 +260,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             tail="arguments",
             body=True,
             note=_ARGUMENTS + " They are those of the tested tool.",
+            method="lab.tools_agent",
         ),
         "agents": Command("lists the agents of this kernel and what they work on"),
         "ask": Command(
@@ -242,6 +271,132 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             body=True,
         ),
         "who": Command("lists the participants and what they may send"),
+        "invite": Command(
+            "invites a participant; writes its token to a file, and shows the line that joins",
+            "NAME [--can PROFILE] [--timeout SECONDS] [REASON]",
+            (
+                CommandOption("NAME", "its participant id"),
+                CommandOption(
+                    "--can", "its profile of permissions; default: to chat and to propose", "profile"
+                ),
+                _TIMEOUT,
+            ),
+            tail="text",
+            note=_REASON + " %mew kick NAME takes the invitation back.",
+        ),
+        "enrol": Command(
+            "enrols a participant of another process, and shows the line that joins",
+            "NAME [--can PROFILE]",
+            (
+                CommandOption("NAME", "its participant id"),
+                CommandOption(
+                    "--can", "its profile of permissions; default: agent", "profile", {"default": "agent"}
+                ),
+            ),
+        ),
+        "leave": Command(
+            "makes a participant of this kernel leave the space",
+            "NAME",
+            (CommandOption("NAME", "its name", "seat"),),
+        ),
+        "pause": Command(
+            "pauses a participant: it sends nothing new",
+            "NAME [--minutes N] [--timeout SECONDS] [REASON]",
+            (_OF, _MINUTES, _TIMEOUT),
+            tail="text",
+            note=_REASON + " Without --minutes it lasts until resume.",
+            method="lab.of(NAME).pause",
+        ),
+        "resume": Command(
+            "ends the pause of a participant",
+            "NAME [--timeout SECONDS] [REASON]",
+            (_OF, _TIMEOUT),
+            tail="text",
+            note=_REASON,
+            method="lab.of(NAME).resume",
+        ),
+        "pause-all": Command(
+            "pauses all agents; tools and people go on", "[REASON]", tail="text", note=_REASON
+        ),
+        "resume-all": Command(
+            "resumes the agents that you have paused", "[REASON]", tail="text", note=_REASON
+        ),
+        "forget": Command(
+            "makes a participant drop messages from one end of its context",
+            "NAME [--entries N] [--direction D] [--sure] [--timeout SECONDS]",
+            (
+                _OF,
+                CommandOption("--entries", "how many; default: as it decides", "", {"type": int}),
+                CommandOption(
+                    "--direction",
+                    "the end: oldest (default) or newest",
+                    "",
+                    {"choices": ("oldest", "newest"), "default": "oldest"},
+                ),
+                _SURE,
+                _TIMEOUT,
+            ),
+            method="lab.of(NAME).forget",
+        ),
+        "compact": Command(
+            "makes a participant summarize its context",
+            "NAME [--tokens N] [--timeout SECONDS] [REASON]",
+            (_OF, CommandOption("--tokens", "the tokens to aim at", "", {"type": int}), _TIMEOUT),
+            tail="text",
+            note=_REASON,
+            method="lab.of(NAME).compact",
+        ),
+        **{
+            name: Command(
+                about,
+                "NAME [--sure] [--timeout SECONDS] [REASON]",
+                (_OF, _SURE, _TIMEOUT),
+                tail="text",
+                note=_REASON,
+                method=f"lab.of(NAME).{name}",
+            )
+            for name, about in {
+                "clear": "makes a participant erase its whole context",
+                "restart": "makes a participant return to its initial state",
+                "shutdown": "makes a participant end all activity and leave",
+                "kick": "removes a participant; its tokens become invalid",
+            }.items()
+        },
+        "cancel-reasoning": Command(
+            "cancels the reasoning of a participant that goes on",
+            "NAME [--id ID] [REASON]",
+            (_OF, CommandOption("--id", "the id of one sequence, or its beginning; default: all")),
+            tail="text",
+            note="REASON: default cancelled.",
+            method="lab.of(NAME).cancel_reasoning",
+        ),
+        "grant": Command(
+            "gives a participant permissions",
+            "NAME [--can PROFILE | --tool PARTICIPANT/TOOL] [--minutes N] [--uses N] [--session] [--preview] [PATTERN]",
+            (
+                _OF,
+                CommandOption("--can", "the permissions of a profile", "profile"),
+                CommandOption("--tool", "to call this tool, with any arguments", "tool"),
+                _MINUTES,
+                CommandOption("--uses", "the messages after which it ends", "", {"type": int}),
+                _switch("--session", "it also ends when this lab goes down"),
+                _switch("--preview", "tells what that would allow, and gives nothing"),
+            ),
+            tail="body",
+            body=True,
+            either=("--can", "--tool"),
+            note='PATTERN: such as {"kind": "chat"}. %mew undo revokes what was given last.',
+            method="lab.of(NAME).grant",
+        ),
+        "revoke": Command(
+            "revokes a permission of a participant",
+            "NAME [--grant ID] [--sure] [PATTERN]",
+            (_OF, CommandOption("--grant", "the id of a grant, or its beginning", "grant"), _SURE),
+            tail="body",
+            body=True,
+            note="PATTERN: all that it matches. Without either, the one grant that you gave it.",
+            method="lab.of(NAME).revoke",
+        ),
         "tools": Command(
             "shows the tools, with a form for each; with PARTICIPANT: lists its tools",
             "[PARTICIPANT]",
@@ -250,6 +405,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     "PARTICIPANT", "lists only the tools of this participant", "participant", _MAYBE
                 ),
             ),
+            method="lab.tools",
         ),
         "chat": Command(
             "shows the chat; with TEXT: sends it",
@@ -257,6 +413,38 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (_TO, _AS),
             tail="text",
             body=True,
+            method="lab.chat",
+        ),
+        "acknowledge": Command(
+            "acknowledges a chat message that waits for you; without ID: all of them",
+            "[ID] [--status S] [--as SEAT]",
+            (
+                CommandOption("ID", "the id or the number of the message", "chat", _MAYBE),
+                CommandOption("--status", "such as received (default) or read", "", {"default": "received"}),
+                _AS,
+            ),
+        ),
+        "stream": Command(
+            "opens, writes, reads, shares or closes a stream",
+            "ACT [ID] [--to ID] [--download] [--description D] [--timeout SECONDS] [--as SEAT] [TEXT]",
+            (
+                CommandOption(
+                    "ACT",
+                    "list; open; or, with ID: take, write TEXT, read a frame, grant, revoke or transfer to the "
+                    "participant TEXT, close",
+                    "act",
+                    {"choices": STREAM_ACTS},
+                ),
+                CommandOption("ID", "the id of the stream, or its beginning", "stream", _MAYBE),
+                _TO,
+                _switch("--download", "open: you read, and others whom you grant it write"),
+                CommandOption("--description", "open: what it is for"),
+                CommandOption("--timeout", "read: seconds to wait for a frame", "", {"type": float}),
+                _AS,
+            ),
+            tail="text",
+            note="s = %mew stream take ID gives the stream for `async for data in s`.",
+            method="lab.stream",
         ),
         "send": Command(
             "sends a message of any kind",
@@ -322,19 +510,27 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             note="REASON: default no_longer_needed.",
         ),
         "cancel": Command(
-            "cancels a call that runs",
+            "cancels a call that runs, or a chat message",
             "ID [REASON]",
-            (CommandOption("ID", "the id of the request or of the proposal", "call"),),
+            (CommandOption("ID", "the id of the request, of the proposal or of the message", "call"),),
             tail="text",
-            note="REASON: default no_longer_needed. The outcome is the answer if one still comes, else it is not known.",
+            note="REASON: default no_longer_needed. The outcome of a call is its answer if one comes, else unknown.",
         ),
         "stop": Command(
-            "stops everything at once: nothing is approved, calls are cancelled, agents paused",
+            "stops all at once: nothing is approved, calls are cancelled, agents paused",
             note="It tells what was seen to happen. Rejecting and withdrawing still work.",
         ),
         "go": Command(
             "goes on after stop: lists what that undoes, and repeated, does it",
             note="Calls that were cancelled are not made again.",
+        ),
+        "load": Command(
+            "gives the whole result of an answered call, loaded where it was too large",
+            "ID [--timeout SECONDS]",
+            (
+                CommandOption("ID", "the id of the request or of the proposal", "call"),
+                CommandOption("--timeout", "seconds that loading may take", "", {"type": float}),
+            ),
         ),
         "resolve": Command(
             "records what you found out about a call whose outcome is unknown",
@@ -367,15 +563,21 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "shows one part of the control room",
             "PART",
             (CommandOption("PART", "the name of the part", "part"),),
+            method="lab.view",
         ),
         # `chat` and `tools` are actions too, where something stands behind them.
-        **{name: Command(f"shows {about}") for name, about in PARTS.items() if name not in ("chat", "tools")},
+        **{
+            name: Command(f"shows {about}", method=f"lab.view.{name}")
+            for name, about in PARTS.items()
+            if name not in ("chat", "tools")
+        },
         "history": Command("lists the decisions so far, and who or what made each"),
         "log": Command(
             "returns the log, or the messages that pass a filter; .df is the table",
             "[FILTER]",
             tail="filter",
             note='FILTER: such as kind ~ "mcp/*" and from in (agent, helper); words search the text.',
+            method="lab.log.filter",
         ),
         "diagnose": Command(
             "reports the faults and oddities of the log, the worst first",
@@ -388,6 +590,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                     {"nargs": "?", "default": "note"},
                 ),
             ),
+            method="lab.log.diagnose",
         ),
         "save": Command(
             "writes the log to a file that mew_lab.open_log opens",
@@ -416,13 +619,23 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 ),
             ),
             note="The link is good for one use within two minutes. A browser stays signed in for 12 hours of rest.",
+            method="lab.serve_ui",
         ),
-        "status": Command("shows the state: participants, journal, policy, faults"),
-        "faults": Command("lists the errors of the background, such as those of your own handlers"),
+        "status": Command(
+            "shows the state: participants, journal, policy, faults; with NAME: asks that one",
+            "[NAME] [--timeout SECONDS]",
+            (CommandOption("NAME", "the participant that is asked", "participant", _MAYBE), _TIMEOUT),
+            note="lab.of(NAME).status() asks a participant.",
+        ),
+        "faults": Command(
+            "lists the errors of the background, such as those of your own handlers",
+            method="lab.faults",
+        ),
         "help": Command(
             "shows this list, or the options of one command",
             "[COMMAND]",
             (CommandOption("COMMAND", "the name of the command", "command", _MAYBE),),
+            method="mew_lab.notebook.commands.overview",
         ),
     }
 )
@@ -432,13 +645,70 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Start": ("up", "down", "connect", "use", "status", "faults", "help"),
-        "People": ("who", "join", "bridge", "bridge-all", "agent", "tools-agent", "agents", "ask", "chat"),
-        "Calls": ("tools", "call", "propose", "send", "withdraw", "cancel", "stop", "go"),
-        "Decide": ("proposals", "approve", "reject", "questions", "answer", "undo", "resolve", "history"),
+        "People": (
+            *(
+                "who",
+                "join",
+                "invite",
+                "enrol",
+                "leave",
+                "bridge",
+                "bridge-all",
+                "agent",
+                "tools-agent",
+                "agents",
+                "ask",
+            ),
+            *("chat", "acknowledge"),
+        ),
+        "Control": (
+            *(
+                "pause",
+                "resume",
+                "pause-all",
+                "resume-all",
+                "forget",
+                "compact",
+                "clear",
+                "restart",
+                "shutdown",
+                "kick",
+            ),
+            *("cancel-reasoning", "grant", "revoke", "undo"),
+        ),
+        "Calls": ("tools", "call", "propose", "send", "stream", "withdraw", "cancel", "load", "stop", "go"),
+        "Decide": ("proposals", "approve", "reject", "questions", "answer", "resolve", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools")), "ui"),
         "Log": ("log", "diagnose", "save", "report"),
     }
 )
+
+
+# The methods that no command calls, and why.
+WITHOUT_COMMAND: Mapping[str, str] = MappingProxyType(
+    {
+        "lab.allow_sampling": "takes a Model; %mew bridge --sampling names one",
+        "lab.end_ui": "is %mew ui end",
+        "lab.join_line": "%mew enrol and %mew invite show the line",
+        "lab.of": "%mew pause NAME … are its methods",
+        "lab.seat": "is --as SEAT",
+        "lab.serve_mcp": "runs a server for coding agents; mew-lab mcp is its command",
+        "lab.set_roots": "takes the roots of a server anew; %mew bridge --root names them",
+        "lab.streams": "is %mew stream list; %mew streams shows the view",
+        "lab.token_file": "%mew enrol and %mew invite write the file",
+        "lab.tool": "is a decorator",
+        "lab.tool_approvals": "is an object for the code of an agent framework",
+        "lab.of(NAME).status": "is %mew status NAME",
+        "seat.run": "takes a coroutine",
+        "seat.tool": "is a decorator",
+        "seat.check_draft": "belongs to the views",
+    }
+)
+
+
+def method_of(name: str) -> str:
+    """What does the same in Python as a command, such as `lab.of(NAME).pause`."""
+    return COMMANDS[name].method or f"lab.{name.replace('-', '_')}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -480,7 +750,7 @@ def overview() -> Help:
         "%mew COMMAND …",
         "a space of the MEW Protocol in this notebook",
         tuple((name, COMMANDS[name].about) for names in GROUPS.values() for name in names),
-        "%mew help COMMAND lists the options. Every command is also a method of lab.",
+        "%mew help COMMAND lists the options, and names the method that does the same in Python.",
         tuple((title, len(names)) for title, names in GROUPS.items()),
     )
 
@@ -493,5 +763,5 @@ def command_help(name: str) -> Help:
         f"%mew {name} {command.usage}".rstrip(),
         command.about + cell,
         tuple((option.flag, option.about) for option in command.options),
-        command.note,
+        f"{command.note} In Python: {method_of(name)}".lstrip(),
     )

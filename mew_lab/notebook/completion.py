@@ -18,7 +18,7 @@ from IPython.core.completer import (
     context_matcher,
 )
 
-from mew_lab.notebook.commands import COMMANDS, Command, CommandOption
+from mew_lab.notebook.commands import COMMANDS, STREAM_ACTS, Command, CommandOption
 from mew_lab.protocol.json_schema import members_of
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.permit import PROFILES
@@ -196,10 +196,17 @@ def _unknown_calls() -> list[str]:
     return [request.id for request in calls if request.state == "unknown"]
 
 
+def _grants() -> list[str]:
+    return [grant.id for grant in _current().me.participant.rights.grants if grant.stands]
+
+
 SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "act": lambda: STREAM_ACTS,
     "action": lambda: ["new", "edit", "test", "serve"],
     "agent": lambda: [str(row[0]) for row in _current().agents()],
+    "chat": lambda: [chat.id for chat in _current().me.participant.chats.pending],
     "command": lambda: list(COMMANDS),
+    "grant": _grants,
     "part": lambda: list(PARTS),
     "kind": lambda: [kind for kind, row in KINDS.items() if row.sender == "participant"],
     "lab": _labs,
@@ -211,5 +218,6 @@ SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
     "question": lambda: [question.id for question in _current().asked.pending()],
     "seat": lambda: list(_current().seats),
     "severity": _severities,
+    "stream": lambda: list(_current().me.participant.streams.active),
     "tool": lambda: [name for name, _ in _current().known_tools()],
 }

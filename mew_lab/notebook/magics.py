@@ -300,6 +300,84 @@ def _use(name: str) -> Lab:
     return use(name)
 
 
+def _timeout(options: Namespace) -> dict[str, Any]:
+    return {} if options.timeout is None else {"timeout": options.timeout}
+
+
+def _control(verb: str, *names: str) -> Rule:
+    """A command that is the method `verb` of a participant; `names` are the options that are its arguments."""
+
+    def control(options: Namespace, tail: Any) -> object:
+        given = {name: getattr(options, name) for name in names}
+        given = {name: value for name, value in given.items() if value not in (None, False)}
+        return getattr(_lab().of(options.name), verb)(**given, **_timeout(options), **_reason(tail))
+
+    return control
+
+
+def status(options: Namespace, tail: Any) -> object:
+    if options.name:
+        return _lab().of(options.name).status(**_timeout(options))
+    return _lab().status()
+
+
+def cancel_reasoning(options: Namespace, tail: Any) -> object:
+    return _lab().of(options.name).cancel_reasoning(options.id, **_reason(tail))
+
+
+def grant(options: Namespace, tail: Any) -> object:
+    if sum(bool(given) for given in (options.can, options.tool, tail)) != 1:
+        raise UsageError(
+            f"%mew grant: give a pattern, --can or --tool; write %mew grant {COMMANDS['grant'].usage}"
+        )
+    given: dict[str, Any] = {"tool": options.tool, "minutes": options.minutes, "uses": options.uses}
+    given = {name: value for name, value in given.items() if value is not None}
+    given |= {name: True for name in ("session", "preview") if getattr(options, name)}
+    return _lab().of(options.name).grant(*([tail or options.can] if tail or options.can else []), **given)
+
+
+def revoke(options: Namespace, tail: Any) -> object:
+    if options.grant and tail:
+        raise UsageError("%mew revoke: give a pattern or --grant ID, one of them")
+    sure: dict[str, Any] = {"sure": True} if options.sure else {}
+    return _lab().of(options.name).revoke(tail or options.grant, **sure)
+
+
+def invite(options: Namespace, tail: Any) -> object:
+    return _lab().invite(options.name, options.can, **_timeout(options), **_reason(tail))
+
+
+def stream(options: Namespace, tail: Any) -> object:
+    act, lab = options.act, _lab()
+    if act != "open" and (options.to or options.download or options.description):
+        raise UsageError(f"%mew stream {act}: only open takes --to, --download and --description")
+    if act != "read" and options.timeout is not None:
+        raise UsageError(f"%mew stream {act}: only read takes --timeout")
+    if (options.id is None) != (act in ("list", "open")):
+        needs = "takes no ID" if options.id else "needs the ID of an open stream; %mew stream list has them"
+        raise UsageError(f"%mew stream {act}: it {needs}")
+    if act in ("write", "grant", "revoke", "transfer") and not tail:
+        what = "text" if act == "write" else "participant"
+        raise UsageError(
+            f"%mew stream {act}: the {what} is missing; write %mew stream {act} ID {what.upper()}"
+        )
+    if act in ("list", "open", "take", "read") and tail:
+        raise UsageError(f"%mew stream {act}: {tail[:30]!r} is too much")
+    if act == "list":
+        return lab.streams()
+    seat = lab.seat(options.as_id)
+    if act == "open":
+        asked: dict[str, Any] = {"direction": "download"} if options.download else {}
+        asked |= {"description": options.description} if options.description else {}
+        return seat.stream(to=options.to, **asked)
+    taken = seat.stream(options.id)
+    if act == "take":
+        return taken
+    if act == "read":
+        return taken.read(**_timeout(options))
+    return getattr(taken, act)(*([tail] if tail else []))
+
+
 def _reason(tail: Any) -> dict[str, Any]:
     return {"reason": tail} if tail else {}
 
@@ -314,8 +392,27 @@ RULES: Mapping[str, Rule] = {
     **{name: lambda options, tail, part=name: getattr(_lab().view, part) for name in PARTS},  # type: ignore[misc]
     **{
         name: lambda options, tail, verb=name: getattr(_lab(), verb)()  # type: ignore[misc]
-        for name in ("down", "agents", "who", "questions", "stop", "go", "undo", "history", "status")
+        for name in ("down", "agents", "who", "questions", "stop", "go", "undo", "history")
     },
+    **{name: _control(name, "sure") for name in ("clear", "restart", "shutdown", "kick")},
+    "status": status,
+    "pause": _control("pause", "minutes"),
+    "resume": _control("resume"),
+    "pause-all": lambda options, tail: _lab().pause_all(**_reason(tail)),
+    "resume-all": lambda options, tail: _lab().resume_all(**_reason(tail)),
+    "forget": _control("forget", "entries", "direction", "sure"),
+    "compact": _control("compact", "tokens"),
+    "cancel-reasoning": cancel_reasoning,
+    "grant": grant,
+    "revoke": revoke,
+    "invite": invite,
+    "enrol": lambda options, tail: _lab().enrol(options.name, options.can),
+    "leave": lambda options, tail: _lab().leave(options.name),
+    "acknowledge": lambda options, tail: _lab().acknowledge(
+        options.id or "", status=options.status, as_id=options.as_id
+    ),
+    "stream": stream,
+    "load": lambda options, tail: _lab().load(options.id, **_timeout(options)),
     "up": up,
     "ui": ui,
     "use": lambda options, tail: _use(options.name),

@@ -33,6 +33,8 @@ class Recorder:
             return Looks(self.calls)
         if name == "seat":
             return lambda who: Recorder._as(self, who)
+        if name == "of":
+            return lambda who: Recorder._of(self, who)
         if name == "log":
             self.calls.append((name,))
             return TheLog(self.calls)
@@ -44,6 +46,13 @@ class Recorder:
             return f"what {name} gives"
 
         return method
+
+    @staticmethod
+    def _of(recorder: Recorder, who: str) -> Any:
+        recorder.calls.append(("of", who))
+        steered = Recorder()
+        steered.calls = recorder.calls
+        return steered
 
     @staticmethod
     def _as(recorder: Recorder, who: str | None) -> Any:
@@ -195,6 +204,57 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("report x.html", ("report", "x.html", {"overwrite": False})),
     ("report x.html --overwrite", ("report", "x.html", {"overwrite": True})),
     ("status", ("status", {})),
+    ("invite ann", ("invite", "ann", None, {})),
+    (
+        "invite ann --can observer --timeout 3 to look",
+        ("invite", "ann", "observer", {"timeout": 3.0, "reason": "to look"}),
+    ),
+    ("enrol ann", ("enrol", "ann", "agent", {})),
+    ("leave bot", ("leave", "bot", {})),
+    ("pause-all lunch", ("pause_all", {"reason": "lunch"})),
+    ("resume-all", ("resume_all", {})),
+    ("acknowledge", ("acknowledge", "", {"status": "received"})),
+    (
+        "acknowledge #4 --status read --as bot",
+        ("acknowledge", "#4", {"status": "read", "as_id": "bot"}),
+    ),
+    ("load r-1 --timeout 9", ("load", "r-1", {"timeout": 9.0})),
+    ("stream list", ("streams", {})),
+    ("stream open", ("stream", {})),
+    (
+        "stream open --to bot --to eve --download --description all",
+        ("stream", {"to": ("bot", "eve"), "direction": "download", "description": "all"}),
+    ),
+    ("stream take stream-1", ("stream", "stream-1", {})),
+]
+
+CONTROLS: list[tuple[str, tuple[Any, ...]]] = [
+    ("pause coder", ("pause", {})),
+    ("pause coder --minutes 5 out for lunch", ("pause", {"minutes": 5.0, "reason": "out for lunch"})),
+    ("resume coder --timeout 2", ("resume", {"timeout": 2.0})),
+    ("status coder", ("status", {})),
+    ("status coder --timeout 3", ("status", {"timeout": 3.0})),
+    ("forget coder", ("forget", {"direction": "oldest"})),
+    (
+        "forget coder --entries 3 --direction newest --sure",
+        ("forget", {"entries": 3, "direction": "newest", "sure": True}),
+    ),
+    ("compact coder --tokens 400 too long", ("compact", {"tokens": 400, "reason": "too long"})),
+    ("clear coder", ("clear", {})),
+    ("restart coder --sure", ("restart", {"sure": True})),
+    ("shutdown coder --sure done", ("shutdown", {"sure": True, "reason": "done"})),
+    ("kick coder spam", ("kick", {"reason": "spam"})),
+    ("cancel-reasoning coder", ("cancel_reasoning", None, {})),
+    ("cancel-reasoning coder --id r-1 late", ("cancel_reasoning", "r-1", {"reason": "late"})),
+    ('grant coder --minutes 5 {"kind": "chat"}', ("grant", {"kind": "chat"}, {"minutes": 5.0})),
+    ("grant coder --can human --session", ("grant", "human", {"session": True})),
+    (
+        "grant coder --tool git/log --uses 2 --preview",
+        ("grant", {"tool": "git/log", "uses": 2, "preview": True}),
+    ),
+    ("revoke coder", ("revoke", None, {})),
+    ("revoke coder --grant g-1 --sure", ("revoke", "g-1", {"sure": True})),
+    ('revoke coder {"kind": "chat"}', ("revoke", {"kind": "chat"}, {})),
 ]
 
 
@@ -208,6 +268,46 @@ def test_a_sub_command_is_one_call_and_gives_what_it_gives(
     assert loaded.user_ns["x"] == (f"the {call[0]}" if len(call) == 1 else f"what {call[0]} gives")
 
 
+@pytest.mark.parametrize(("line", "call"), CONTROLS, ids=[line for line, _ in CONTROLS])
+def test_what_acts_on_a_participant_is_one_call_of_that(
+    loaded: InteractiveShell, lab: Recorder, line: str, call: tuple[Any, ...]
+) -> None:
+    assert loaded.run_cell(f"x = %mew {line}").success
+    assert lab.calls == [("of", "coder"), call]
+    assert loaded.user_ns["x"] == f"what {call[0]} gives"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("pause", "the following arguments are required: NAME"),
+        ("pause coder --minutes five", "invalid float value: 'five'"),
+        ("pause coder --seconds 5", "there is no option '--seconds'"),
+        ("forget coder --direction last", "invalid choice: 'last'"),
+        ("grant coder", "give a pattern, --can or --tool"),
+        ('grant coder --can human {"kind": "chat"}', "give a pattern, --can or --tool"),
+        ("grant coder chat", "the payload must be a JSON object"),
+        ('revoke coder --grant g {"kind": "chat"}', "one of them"),
+        ("kic coder", "did you mean 'kick'?"),
+        ("stream", "the following arguments are required: ACT"),
+        ("stream wrote", "invalid choice"),
+        ("stream write", "it needs the ID of an open stream"),
+        ("stream write stream-1", "the text is missing"),
+        ("stream grant stream-1", "the participant is missing"),
+        ("stream open stream-1", "it takes no ID"),
+        ("stream read stream-1 --to bot", "only open takes --to"),
+        ("stream close stream-1 --timeout 3", "only read takes --timeout"),
+        ("stream take stream-1 now", "'now' is too much"),
+    ],
+)
+def test_a_wrong_word_is_one_line_with_the_right_one(
+    loaded: InteractiveShell, lab: Recorder, capsys: pytest.CaptureFixture[str], line: str, words: str
+) -> None:
+    ran = loaded.run_cell(f"%mew {line}")
+    assert words in str(ran.error_in_exec)
+    assert lab.calls == []
+
+
 @pytest.mark.parametrize(("line", "severity"), [("diagnose", "note"), ("diagnose warn", "warn")])
 def test_the_diagnosis_of_the_log_is_returned(
     loaded: InteractiveShell, lab: Recorder, line: str, severity: str
@@ -219,7 +319,7 @@ def test_the_diagnosis_of_the_log_is_returned(
 
 def test_every_sub_command_has_a_rule_and_a_call_that_is_tested() -> None:
     assert set(magics.RULES) == set(COMMANDS)
-    tested = {line.split()[0] for line, _ in CALLS}
+    tested = {line.split()[0] for line, _ in [*CALLS, *CONTROLS]}
     assert tested | {"up", "use", "connect", "help", "diagnose", "faults", "tools-agent"} == set(COMMANDS)
 
 

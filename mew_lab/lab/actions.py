@@ -1,16 +1,18 @@
 """The actions by which the human of a lab controls other participants: pause, clear, shut down, remove and so on.
 
 Each action is one message. `find_obstacle` gives the reason beforehand why it may not be sent. `perform` returns one
-sentence about the outcome, as far as the other participant reports it. `pause_all` and `resume_all` act on all agents.
-A gateway of ours carries out a pause and a removal itself (R14, R15); of another one only the acceptance is known.
+sentence about the outcome, as far as it was seen: with `within` it waits so long for the report of the participant, or
+until that has left. `pause_all` and `resume_all` act on all agents. A gateway of ours carries out a pause and a removal
+itself (R14, R15); of another one only the acceptance is known. `cancel_sequence` ends reasoning.
 
-Spec: §3.6.7, §3.9, rulings R14, R15.
+Spec: §3.5.5, §3.6.7, §3.9, rulings R14, R15.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -18,46 +20,99 @@ from typing import Any, NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.lab.call_check import listed
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import ParticipantStanding, classify, standings
+from mew_lab.lab.standing import ParticipantStanding, classify, logical, standings
+from mew_lab.ledger.reasoning import ReasoningSequence
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["ACTIONS", "Action", "Agents", "ParticipantActions"]
+__all__ = ["ACTIONS", "Action", "Agents", "ParticipantActions", "cancel_sequence"]
 
 MOST_REASON = 300
 MOST_NUMBER = 10**12
+MOST_REPORTS = 200  # statuses of others that are kept while a report is waited for
 
 
 class Action(NamedTuple):
-    """One action: the kind of its message, its effect as a sentence, and whether the effect cannot be undone."""
+    """One action: the kind of its message, its effect as a sentence, and whether the effect cannot be undone.
+
+    `report` is the status by which a participant tells that it has done it, and `done` what that means. `loses` is what
+    nothing brings back, empty where nothing is lost.
+    """
 
     kind: str
     about: str
     verb: str
     grave: bool = False
     absent: bool = False  # whether it also makes sense for a participant that is not connected
+    report: str = ""
+    done: str = ""
+    loses: str = ""
 
 
 ACTIONS: Mapping[str, Action] = {
     "status": Action(
         "participant/request-status", "asks for its status, such as the used context", "ask for the status of"
     ),
-    "pause": Action("participant/pause", "it sends nothing new until it is resumed", "pause", absent=True),
-    "resume": Action("participant/resume", "ends its pause", "resume", absent=True),
+    "pause": Action(
+        "participant/pause",
+        "it sends nothing new until it is resumed",
+        "pause",
+        absent=True,
+        report="paused",
+        done="it is paused",
+    ),
+    "resume": Action(
+        "participant/resume", "ends its pause", "resume", absent=True, report="active", done="it goes on"
+    ),
     "forget": Action(
-        "participant/forget", "it drops messages from one end of its context", "shorten the context of"
+        "participant/forget",
+        "it drops messages from one end of its context",
+        "shorten the context of",
+        report="forgotten",
+        done="it has forgotten them",
+        loses="the messages that it drops",
     ),
     "compact": Action(
         "participant/compact", "it summarizes its context to free room", "compact the context of"
     ),
-    "clear": Action("participant/clear", "it erases its whole context", "clear the context of", grave=True),
-    "restart": Action("participant/restart", "it returns to its initial state", "restart", grave=True),
+    "clear": Action(
+        "participant/clear",
+        "it erases its whole context",
+        "clear the context of",
+        grave=True,
+        report="cleared",
+        done="it has erased its context",
+        loses="its whole context",
+    ),
+    "restart": Action(
+        "participant/restart",
+        "it returns to its initial state",
+        "restart",
+        grave=True,
+        report="restarted",
+        done="it has restarted",
+        loses="its context, its open calls and its streams",
+    ),
     "shutdown": Action(
-        "participant/shutdown", "it ends all activity and leaves", "shut down", grave=True, absent=True
+        "participant/shutdown",
+        "it ends all activity and leaves",
+        "shut down",
+        grave=True,
+        absent=True,
+        report="shutting_down",
+        done="it shuts down",
+        loses="its context, its open calls and its streams, until it joins again",
     ),
     "kick": Action(
-        "space/kick", "it leaves at once, and its tokens become invalid", "remove", grave=True, absent=True
+        "space/kick",
+        "it leaves at once, and its tokens become invalid",
+        "remove",
+        grave=True,
+        absent=True,
+        loses="its tokens, its open calls, its streams, and the permissions that rest on what it gave",
     ),
 }
 
@@ -113,12 +168,16 @@ class ParticipantActions:
         client = self._session.me.participant.client
         return client.capabilities.permit("space/kick", (), {"participant_id": "somebody"}).allowed
 
-    async def perform(self, action: str, target: str, options: Mapping[str, Any]) -> str:
+    async def perform(
+        self, action: str, target: str, options: Mapping[str, Any], *, within: float = 0.0
+    ) -> str:
         """Takes the action on `target`; returns one sentence about the outcome.
 
         Args:
             options: `reason` (text), `timeout_seconds`, `direction` (`oldest` or `newest`), `entries`, `target_tokens`:
                 an action ignores those that it does not take; None or absent means the default.
+            within: The seconds to wait until it is seen that the participant has done it, where the gateway does not
+                do it itself; 0 waits for an answer only where the action has one.
 
         Raises:
             MewError: There is no such action, a value is not valid, or the message was refused or not answered.
@@ -128,8 +187,38 @@ class ParticipantActions:
         if action not in ACTIONS or not target:
             raise MewError(f"There is no action {one_line(action, 40)!r} for {one_line(target, 64)!r}")
         # The method of each action below has its name.
-        perform: Callable[[str, Mapping[str, Any]], Awaitable[str]] = getattr(self, f"_{action}")
-        return await perform(target, options)
+        act: Callable[[str, Mapping[str, Any]], Awaitable[_Performed]] = getattr(self, f"_{action}")
+        if not within or action in ("status", "compact"):
+            return (await act(target, {**options, "timeout": within} if within else options)).sentence
+        reports = _Reports(self._session, target)
+        try:
+            done = await act(target, options)
+            if done.envelope is None or (self._enforced and action in ("pause", "resume", "kick")):
+                return done.sentence
+            reports.about(done.envelope)
+            return f"{done.sentence}: {await self._seen(action, reports, within)}"
+        finally:
+            reports.close()
+
+    async def _seen(self, action: str, reports: _Reports, within: float) -> str:
+        """What was seen of an action within so many seconds, as the end of a sentence."""
+        row, leaves = ACTIONS[action], action in ("shutdown", "kick")
+        try:
+            async with asyncio.timeout(within):
+                while not reports.failed and not (
+                    reports.has_left if leaves else row.report in reports.words
+                ):
+                    await reports.wait()
+        except TimeoutError:
+            pass
+        if leaves and reports.has_left:
+            return "it has left"
+        if reports.failed:
+            return f"it says {reports.failed}"
+        if row.report and row.report in reports.words:
+            return f"it says that {row.done}" + (f", and has not left within {within:g} s" if leaves else "")
+        nothing = "it was not seen to leave" if action == "kick" else f"it has not said that {row.done}"
+        return f"{nothing} within {within:g} s"
 
     def agents(self, participants: Sequence[ParticipantStanding] | None = None) -> Agents:
         """The connected agents: those that run, and those that the human has paused; of `participants`, or of all."""
@@ -139,14 +228,14 @@ class ParticipantActions:
         for standing in standings(self._session) if participants is None else participants:
             if not standing.ids or standing.shut_down or classify(self._session, standing) != "agent":
                 continue
-            pause = self._find_pause(standing)
+            pause = self.find_pause(standing)
             if not pause:
                 running.append(standing.name)
             elif pause in (me.name, me.participant.client.id):
                 paused.append(standing.name)
         return Agents(tuple(running), tuple(paused))
 
-    def _find_pause(self, standing: ParticipantStanding) -> str:
+    def find_pause(self, standing: ParticipantStanding) -> str:
         """The participant that has paused this one; empty without a pause. Elsewhere, the messages tell it."""
         now = self._clock().timestamp()
         if standing.certain:
@@ -154,6 +243,13 @@ class ParticipantActions:
         member = self._session.me.participant.client.members.get(standing.name)
         pause = member.pause if member is not None else None
         return pause.by if pause is not None and pause.holds(now) else ""
+
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Raises a MewError where an option of an action is not valid."""
+        _reason(options)
+        _number(options, "timeout_seconds", least=0.001)
+        for name in ("entries", "target_tokens"):
+            _whole(options, name, least=1)
 
     async def pause_all(self, *, reason: str | None = None) -> str:
         """Pauses each agent that runs, until it is resumed; tools and people go on. Returns one sentence.
@@ -206,57 +302,62 @@ class ParticipantActions:
             f"Cannot {action} {len(refused)} of {count_of(len(names), 'agent')} ({done} done). {failed}"
         )
 
-    async def _status(self, target: str, options: Mapping[str, Any]) -> str:
-        status = await self._session.me.participant.telemetry.request_participant_status(target)
+    async def _status(self, target: str, options: Mapping[str, Any]) -> _Performed:
+        timeout = {"timeout": options["timeout"]} if "timeout" in options else {}
+        status = await self._session.me.participant.telemetry.request_participant_status(target, **timeout)
         word = f", {one_line(str(status.status), 60)}" if status.status else ""
         tokens = f", {count_of(status.tokens, 'token')}" if status.tokens is not None else ""
-        return f"{target}: {count_of(status.messages_in_context, 'message')} in context{tokens}{word}"
+        return _Performed(
+            f"{target}: {count_of(status.messages_in_context, 'message')} in context{tokens}{word}"
+        )
 
-    async def _pause(self, target: str, options: Mapping[str, Any]) -> str:
+    async def _pause(self, target: str, options: Mapping[str, Any]) -> _Performed:
         seconds = _number(options, "timeout_seconds", least=0.001)
-        await self._controls.pause(target, timeout_seconds=seconds, reason=_reason(options))
+        sent = await self._controls.pause(target, timeout_seconds=seconds, reason=_reason(options))
         done = "is paused" if self._enforced else "was asked to pause"
         if seconds is None:
-            return f"{target} {done} until it is resumed"
+            return _Performed(f"{target} {done} until it is resumed", sent)
         until = self._clock() + timedelta(seconds=seconds)
-        return f"{target} {done} until {local_time(until.timestamp())}"
+        return _Performed(f"{target} {done} until {local_time(until.timestamp())}", sent)
 
-    async def _resume(self, target: str, options: Mapping[str, Any]) -> str:
-        await self._controls.resume(target, reason=_reason(options))
-        return f"{target} {'may send again' if self._enforced else 'was asked to go on'}"
+    async def _resume(self, target: str, options: Mapping[str, Any]) -> _Performed:
+        sent = await self._controls.resume(target, reason=_reason(options))
+        return _Performed(f"{target} {'may send again' if self._enforced else 'was asked to go on'}", sent)
 
-    async def _forget(self, target: str, options: Mapping[str, Any]) -> str:
+    async def _forget(self, target: str, options: Mapping[str, Any]) -> _Performed:
         direction = str(options.get("direction") or "oldest")
         entries = _whole(options, "entries", least=1)
-        await self._controls.forget(target, direction=direction, entries=entries)
-        return f"{target} was asked to forget the {direction} {entries if entries is not None else 'part'}"
+        sent = await self._controls.forget(target, direction=direction, entries=entries)
+        part = entries if entries is not None else "part"
+        return _Performed(f"{target} was asked to forget the {direction} {part}", sent)
 
-    async def _compact(self, target: str, options: Mapping[str, Any]) -> str:
+    async def _compact(self, target: str, options: Mapping[str, Any]) -> _Performed:
         wanted = _whole(options, "target_tokens", least=1)
-        done = await self._controls.compact(target, reason=_reason(options), target_tokens=wanted)
+        timeout = {"timeout": options["timeout"]} if "timeout" in options else {}
+        done = await self._controls.compact(target, reason=_reason(options), target_tokens=wanted, **timeout)
         if done.skipped:
-            return f"{target} had nothing to compact{f': {done.reason}' if done.reason else ''}"
+            return _Performed(f"{target} had nothing to compact{f': {done.reason}' if done.reason else ''}")
         messages = count_of(done.freed_messages, "message")
-        return f"{target} has freed {count_of(done.freed_tokens, 'token')} and {messages}"
+        return _Performed(f"{target} has freed {count_of(done.freed_tokens, 'token')} and {messages}")
 
-    async def _clear(self, target: str, options: Mapping[str, Any]) -> str:
-        await self._controls.clear(target, reason=_reason(options))
-        return f"{target} was asked to erase its context"
+    async def _clear(self, target: str, options: Mapping[str, Any]) -> _Performed:
+        sent = await self._controls.clear(target, reason=_reason(options))
+        return _Performed(f"{target} was asked to erase its context", sent)
 
-    async def _restart(self, target: str, options: Mapping[str, Any]) -> str:
-        await self._controls.restart(target, _because(options))
-        return f"{target} was asked to restart"
+    async def _restart(self, target: str, options: Mapping[str, Any]) -> _Performed:
+        sent = await self._controls.restart(target, _because(options))
+        return _Performed(f"{target} was asked to restart", sent)
 
-    async def _shutdown(self, target: str, options: Mapping[str, Any]) -> str:
-        await self._controls.shutdown(target, _because(options))
-        return f"{target} was asked to shut down"
+    async def _shutdown(self, target: str, options: Mapping[str, Any]) -> _Performed:
+        sent = await self._controls.shutdown(target, _because(options))
+        return _Performed(f"{target} was asked to shut down", sent)
 
-    async def _kick(self, target: str, options: Mapping[str, Any]) -> str:
+    async def _kick(self, target: str, options: Mapping[str, Any]) -> _Performed:
         payload = {"participant_id": target, **_because(options)}
-        await self._session.me.participant.sender.say_accepted("space/kick", payload)
+        sent = await self._session.me.participant.sender.say_accepted("space/kick", payload)
         if self._enforced:
-            return f"{target} was removed, and its tokens are invalid"
-        return f"The gateway accepted the removal of {target}"
+            return _Performed(f"{target} was removed, and its tokens are invalid", sent)
+        return _Performed(f"The gateway accepted the removal of {target}", sent)
 
     @property
     def _enforced(self) -> bool:
@@ -266,6 +367,88 @@ class ParticipantActions:
     @property
     def _controls(self) -> Any:
         return self._session.me.participant.controls
+
+
+class _Performed(NamedTuple):
+    """An action that the gateway has accepted: one sentence, and the message of which the effect is not yet seen."""
+
+    sentence: str
+    envelope: Envelope | None = None
+
+
+class _Reports:
+    """The statuses by which a participant answers a message of this person, and whether it has left meanwhile."""
+
+    def __init__(self, session: Session, target: str) -> None:
+        self._session = session
+        self._target = target
+        self._names: set[str] = {target}
+        self._message = ""
+        self._told: deque[Envelope] = deque(maxlen=MOST_REPORTS)
+        self._left: deque[str] = deque(maxlen=MOST_REPORTS)
+        self._news = asyncio.Event()
+        client = session.me.participant.client
+        self._end = client.on_message(self._take, kinds=("participant/status", "system/presence"))
+
+    def about(self, sent: Envelope) -> None:
+        """Says which message the reports are about; its echo names the target as its connection is called."""
+        self._message = sent.id
+        self._names.update(sent.to)
+
+    def close(self) -> None:
+        """Ends the listening."""
+        self._end()
+
+    async def wait(self) -> None:
+        """Waits for the next message that may matter."""
+        self._news.clear()
+        await self._news.wait()
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the participant has left."""
+        return any(map(self._is_target, self._left))
+
+    @property
+    def words(self) -> list[str]:
+        """The statuses of the participant about that message, in their order."""
+        about = [told for told in self._told if self._message in told.correlation_id]
+        return [str(told.payload.get("status")) for told in about if self._is_target(told.sender)]
+
+    @property
+    def failed(self) -> str:
+        """What it tells of a failure; empty for none."""
+        return next((one_line(word, 200) for word in self.words if word.startswith("error")), "")
+
+    def _is_target(self, id: str) -> bool:
+        return id in self._names or logical(self._session, id) == self._target
+
+    def _take(self, envelope: Envelope) -> None:
+        if envelope.kind == "participant/status":
+            self._told.append(envelope)
+        else:
+            member = envelope.payload.get("participant")
+            if envelope.payload.get("event") == "leave" and isinstance(member, Mapping):
+                self._left.append(str(member.get("id")))
+        self._news.set()
+
+
+async def cancel_sequence(me: MEWParticipant, sequence: ReasoningSequence, reason: str) -> str:
+    """Cancels a sequence of reasoning; returns one sentence once the gateway has accepted the message.
+
+    Raises:
+        CapabilityViolation: `me` may not cancel it.
+        Refused, NoReply, ConnectionLost: as `MessageSender.say_accepted`.
+
+    Spec: §3.5.5.
+    """
+    # A participant handles a message addressed to it in any context; one that has left cannot be addressed.
+    to = (sequence.owner,) if sequence.owner in me.client.participants else ()
+    payload = {"reason": reason}
+    await me.sender.say_accepted(
+        "reasoning/cancel", payload, to=to, about=sequence.about, context=sequence.id
+    )
+    return f"The reasoning of {sequence.owner} was cancelled ({one_line(reason, 80)})."
 
 
 def _reason(options: Mapping[str, Any]) -> str | None:

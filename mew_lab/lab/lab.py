@@ -38,11 +38,12 @@ from mew_lab.bridge.config_consents import PARALLEL, Person
 from mew_lab.bridge.mcp_config import McpConfig
 from mew_lab.bridge.process import start_seconds
 from mew_lab.bridge.remote import is_url
-from mew_lab.errors import ConfigError, MewError, NoSuchName
+from mew_lab.errors import ConfigError, MewError, NoReply, NoSuchName
 from mew_lab.lab import report
 from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
-from mew_lab.lab.call_check import hint, listed
+from mew_lab.lab.call_check import hint, listed, name_absent
+from mew_lab.lab.chat_acts import cancel_chat, find_chat
 from mew_lab.lab.config_bridges import (
     CardPerson,
     StartLines,
@@ -60,16 +61,19 @@ from mew_lab.lab.decisions.text import READ_WITHIN, Approvable, Proposals, appro
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.html_report import report_log
+from mew_lab.lab.invitations import invite_to_file
+from mew_lab.lab.lab_stream import LabStream, list_streams
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.notification import Notifier, Notify, Waiting
+from mew_lab.lab.participant_verbs import Losses, ParticipantVerbs, find_standing
 from mew_lab.lab.pending import Pending, proposal_of
 from mew_lab.lab.rows import Rows
-from mew_lab.lab.seat import Seat
-from mew_lab.lab.session import Echo
-from mew_lab.lab.standing import logical
+from mew_lab.lab.seat import Seat, add_tool
+from mew_lab.lab.session import Echo, check_up, run_work
+from mew_lab.lab.standing import logical, standings
 from mew_lab.lab.stop import LabStop
 from mew_lab.lab.tool_approvals import LabToolApprovals
 from mew_lab.lab.tools_agent_seat import ToolsAgentSeat
@@ -89,7 +93,6 @@ from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.result_store import ResultLimits
 from mew_lab.sdk.results import ToolResult
-from mew_lab.sdk.signature import Signature
 from mew_lab.sdk.tools import ToolBox
 from mew_lab.settings.waiting import (
     ANSWER_AFTER,
@@ -112,14 +115,17 @@ T = TypeVar("T")
 JOINED_WITHIN = 15.0  # seconds for a server that has answered to join the space
 SERVED_WITHIN = 30.0  # seconds; the library of MCP loads for a while
 LOADED_WITHIN = 120.0  # seconds for a result that was too large for a message
+INVITED_WITHIN = 10.0  # seconds
+CANCELLED = ("mcp/proposal", "mcp/request", "chat")  # kinds that `cancel` takes
 DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
-    "agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat decide down end_ui enrol "
-    "faults go granting history join join_line leave load log me name proposals propose questions quorum reject report "
-    "resolve save seat seats send serve_mcp serve_ui set_roots share_review space status stop timeout token_file tool "
-    "tool_approvals tools tools_agent undo url view who withdraw"
+    "acknowledge agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat decide down end_ui "
+    "enrol faults go granting history invite join join_line leave load log me name of pause_all proposals propose "
+    "questions quorum reject report resolve resume_all save seat seats send serve_mcp serve_ui set_roots share_review "
+    "space status stop stream streams timeout token_file tool tool_approvals tools tools_agent undo url view who "
+    "withdraw"
 )
 
 
@@ -168,6 +174,7 @@ class Lab(metaclass=_NamesOnly):
         self.local = LocalParticipants(self, fault=self.fault)
         self.granting: LimitedGrants = LimitedGrants(self)
         self.stopping = LabStop(self, self.local)
+        self._losses = Losses()
         self.decisions: HumanDecisions
         self.asked: Questions
         self.notify: Notify | None = None
@@ -315,7 +322,7 @@ class Lab(metaclass=_NamesOnly):
         self.decisions.set_policy(policy)
 
     feed, approvals, panel, roster = _InView(), _InView(), _InView(), _InView()
-    grants, reasoning, streams, timeline = _InView(), _InView(), _InView(), _InView()
+    grants, reasoning, timeline = _InView(), _InView(), _InView()
 
     def __dir__(self) -> Iterable[str]:
         return dir(type(self))
@@ -352,8 +359,7 @@ class Lab(metaclass=_NamesOnly):
         return len(self.me.participant.client.participants) + 1 if self.seats else 0
 
     def _check_up(self, doing: str) -> None:
-        if self.closed:
-            raise MewError(f"{doing}: the lab {self.name!r} is down; start one with mew_lab.up() or %mew up")
+        check_up(self, doing)
 
     def _run(
         self,
@@ -362,13 +368,17 @@ class Lab(metaclass=_NamesOnly):
         *,
         timeout: float | None = None,
         idle: Callable[[], object] | None = None,
+        awaitable: bool = True,
     ) -> T:
-        try:
-            self._check_up(doing)
-        except MewError:
+        return run_work(self, work, doing, timeout=timeout, idle=idle, awaitable=awaitable)
+
+    def _tell(self, work: Coroutine[Any, Any, str], doing: str) -> Note:
+        async def tell() -> Note:
+            return Note(await work)
+
+        if self.closed:
             work.close()
-            raise
-        return self.loop.run(work, timeout=timeout or self.timeout, doing=doing, idle=idle)
+        return self._run(tell(), doing)
 
     # --- who takes part ---
 
@@ -568,7 +578,8 @@ class Lab(metaclass=_NamesOnly):
         rounds = len(admitted) // PARALLEL + 1
         within = (max(starts, default=0.0) if timeout is None else timeout) * rounds + JOINED_WITHIN
         doing = f"bridging the servers of {file}"
-        failed = self._run(self.local.bridge_each(admitted, **options), doing, timeout=within, idle=told)
+        work = self.local.bridge_each(admitted, **options)
+        failed = self._run(work, doing, timeout=within, idle=told, awaitable=False)
         tools = {
             server.name: (id, len(self.local.bridge_of(id).listed.entries))
             for id, server in admitted.items()
@@ -757,6 +768,52 @@ class Lab(metaclass=_NamesOnly):
         """The agents of this process as a listing: state, model, current work."""
         return self.loop.call(lambda: list_agents(self))
 
+    def of(self, name: str) -> ParticipantVerbs:
+        """What you do to the participant of that name: `lab.of("coder").pause(minutes=5)`.
+
+        Raises:
+            NoReply: Nobody is known by that name; the error has the nearest one.
+        """
+        self._check_up("looking for a participant")
+
+        def find() -> ParticipantVerbs:
+            found = find_standing(self, name)
+            if found is None:
+                names = [standing.name for standing in standings(self)]
+                raise NoReply(
+                    f"Cannot do anything to {one_line(name, 64)!r}: {name_absent([name], names)}",
+                    after_s=0.0,
+                    waiting_for=name,
+                )
+            return ParticipantVerbs(
+                self, found.name, granting=self.granting, losses=self._losses, find_id=self._find_id
+            )
+
+        return self.loop.call(find)
+
+    def invite(
+        self, name: str, can: Can | None = None, *, reason: str = "", timeout: float = INVITED_WITHIN
+    ) -> Note:
+        """Invites a participant: writes its token to a file that you alone can read, returns the shell line that joins.
+
+        `lab.of(name).kick()` takes the invitation back.
+
+        Args:
+            can: A profile or a list of patterns; default: what each may be given, to chat and to propose.
+            timeout: Seconds to wait for the gateway.
+
+        Raises:
+            Refused: The name is known already, or you may not give these permissions.
+            CapabilityViolation: You may not invite.
+        """
+        within = check_seconds(timeout, key="timeout") + self.timeout
+
+        async def ask() -> Note:
+            patterns = None if can is None else capabilities_of(can)
+            return Note(await invite_to_file(self, name, patterns, reason=reason, timeout=timeout))
+
+        return self._run(ask(), f"inviting {name[:80]!r}", timeout=within)
+
     def leave(self, name: str) -> Note:
         """Makes one of this process's participants leave the space."""
 
@@ -769,12 +826,12 @@ class Lab(metaclass=_NamesOnly):
         return self._run(leave(), f"leaving as {name!r}")
 
     def pause_all(self, reason: str | None = None) -> Note:
-        """Pauses all agents of the space until `resume_all`; tools and people go on. Spec: §3.9.1."""
-        return Note(self._run(ParticipantActions(self).pause_all(reason=reason), "pausing the agents"))
+        """Pauses all agents of the space until `resume_all`; tools and people go on."""
+        return self._tell(ParticipantActions(self).pause_all(reason=reason), "pausing the agents")
 
     def resume_all(self, reason: str | None = None) -> Note:
-        """Resumes the agents that you have paused. Spec: §3.9.2."""
-        return Note(self._run(ParticipantActions(self).resume_all(reason=reason), "resuming the agents"))
+        """Resumes the agents that you have paused."""
+        return self._tell(ParticipantActions(self).resume_all(reason=reason), "resuming the agents")
 
     def tool(
         self, function: Callable[..., Any] | None = None, /, *, seat: Seat | str | None = None, **options: Any
@@ -786,14 +843,14 @@ class Lab(metaclass=_NamesOnly):
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            # Read once on this thread: the first reading loads a schema library, and the loop must not wait for it.
-            Signature(function, name=str(options.get("name") or getattr(function, "__name__", "tool")))
             holder = self.seat(seat) if isinstance(seat, str) else seat or self.seats.get(NOTEBOOK_SEAT)
-            box = holder.participant.tools if holder else ToolBox(name=NOTEBOOK_SEAT)
-            self.loop.call(lambda: box.add(function, **options))
-            if holder is None:  # it comes with its first tool
-                joining = self.local.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook", tools=box)
-                self._run(joining, "seating the notebook's tools")
+            if holder is not None:
+                holder.tool(function, **options)
+                return function
+            box = ToolBox(name=NOTEBOOK_SEAT)  # it comes with its first tool
+            add_tool(box, function, options, loop=self.loop)
+            joining = self.local.join(NOTEBOOK_SEAT, "tool", what="tools of this notebook", tools=box)
+            self._run(joining, "seating the notebook's tools", awaitable=False)
             return function
 
         return register if function is None else register(function)
@@ -822,6 +879,15 @@ class Lab(metaclass=_NamesOnly):
     ) -> SentEnvelope:
         """Sends an envelope of any kind; see `Seat.send`."""
         return self.seat(as_id).send(kind, payload, **more)
+
+    def stream(self, which: str | None = None, *, as_id: str | None = None, **options: Any) -> LabStream:
+        """Opens a stream that you own, or takes the open one of that id; see `Seat.stream`."""
+        return self.seat(as_id).stream(which, **options)
+
+    def streams(self) -> Listing:
+        """The open streams: owner, writers, recipients; `lab.stream(id)` reads one, `lab.view.streams` shows them."""
+        self._check_up("listing the streams")
+        return self.loop.call(lambda: list_streams(self.me))
 
     def call(self, target: str, arguments: Mapping[str, Any] | None = None, /, **kw: Any) -> Pending:
         """Calls `participant/tool` as yourself; see `Seat.call`."""
@@ -893,7 +959,11 @@ class Lab(metaclass=_NamesOnly):
         if members.get("kind") not in kinds or not isinstance(members.get("id"), str):
             raise MewError(
                 f"Cannot {doing} {one_line(str(proposal), 40)}: no {' and no '.join(kinds)} has this number here; "
-                "lab.proposals() lists what is open"
+                + (
+                    "lab.proposals() lists what is open"
+                    if "mcp/proposal" in kinds
+                    else "lab.log lists the messages"
+                )
             )
         return str(members["id"])
 
@@ -940,22 +1010,47 @@ class Lab(metaclass=_NamesOnly):
     def withdraw(self, proposal: str | Pending, reason: str = "no_longer_needed") -> Note:
         """Withdraws a proposal of one of this process's seats, given by its Pending, its id or its number."""
         id = self._id(proposal, "withdraw", kinds=("mcp/proposal",))
-        return Note(self._run(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}"))
+        return self._tell(self.local.withdraw(id, reason), f"withdrawing {id[:80]!r}")
 
-    def cancel(self, call: str | Pending, reason: str = "no_longer_needed") -> Note:
-        """Cancels a call that runs: yours, that of another seat of this process, or, as the owner, that of anybody.
+    def cancel(self, call: str | Pending | SentEnvelope, reason: str | None = None) -> Note:
+        """Cancels a call that runs, or a chat message.
 
-        Its target may go on all the same. The outcome is its answer where one still comes, else it is not known.
+        A call is yours, that of another seat of this process, or, as the owner, that of anybody. Its target may go on
+        all the same. The outcome is its answer where one still comes, else it is not known. A message of one of your
+        seats is cancelled for everybody, another one that waits for you for you alone.
 
         Args:
-            call: Its Pending, the id or the number of the request or of the proposal, or the beginning of that id.
-            reason: Any text.
+            call: Its Pending, the id or the number of the request, of the proposal or of the message, or the beginning
+                of that id.
+            reason: Any text; default: `no_longer_needed` for a call, `handled_elsewhere` for a message.
 
         Raises:
             MewError: It does not run, or none of your seats may cancel it.
         """
-        id = self._id(call, "cancel")
-        return Note(self._run(self.local.cancel(id, reason), f"cancelling {id[:80]!r}"))
+        id = call.id if isinstance(call, SentEnvelope) else self._id(call, "cancel", kinds=CANCELLED)
+        return self._tell(self._cancel(id, reason), f"cancelling {id[:80]!r}")
+
+    async def _cancel(self, id: str, reason: str | None) -> str:
+        everybody = dict.fromkeys([self.me, *self.seats.values()])
+        found = find_chat([seat.participant for seat in everybody], id)
+        if found is not None:
+            (me, chat), why = found, reason or "handled_elsewhere"
+            author, message = me.chats.author(chat), me.ledger.chats.get(chat)
+            mine = author == me.client.id
+            await cancel_chat(me, chat, message.to if message is not None and mine else (author,), why)
+            whom = "for everybody" if mine else f"for {me.client.id} alone"
+            return f"The message {one_line(chat, 80)} is cancelled {whom} ({one_line(why, 120)})."
+        return await self.local.cancel(id, reason or "no_longer_needed")
+
+    def acknowledge(
+        self, message: str | SentEnvelope = "", *, status: str = "received", as_id: str | None = None
+    ) -> Note:
+        """Acknowledges a chat message that waits for you, by its id or number; default: all of them."""
+        named = message if not isinstance(message, str) or not message else self._find_id(message)
+        return self.seat(as_id).acknowledge(named, status=status)
+
+    def _find_id(self, which: str, doing: str = "acknowledge", kinds: tuple[str, ...] = ("chat",)) -> str:
+        return str(self._name(which, doing, kinds))
 
     def resolve(self, call: str | Pending, *, happened: bool, note: str = "") -> Note:
         """Records what you found out about a call whose outcome is unknown; it is in your name, with your note.
@@ -1049,7 +1144,7 @@ class Lab(metaclass=_NamesOnly):
 
     def undo(self) -> Note:
         """Revokes the permission that you gave last. MewError when none is in force."""
-        return Note(self._run(self.granting.undo(), "revoking the permission given last"))
+        return self._tell(self.granting.undo(), "revoking the permission given last")
 
     # --- looking ---
 

@@ -2,9 +2,9 @@
 
 How it works. One daemon thread with one event loop owns every gateway, participant and bridge, so none of them needs a
 lock. `run` blocks the calling thread until a coroutine is done; `submit` returns a future; `call` reads live state;
-`post` does not wait. Work starts in an empty context: a task that one notebook cell starts must not print into that
-cell for ever. Where threads do not exist (WebAssembly) the running loop is used instead, and blocking functions return
-a task to await.
+`post` does not wait. On the loop's own thread `run` returns an `Underway` to await, where its caller passes that on.
+Work starts in an empty context: a task that one notebook cell starts must not print into that cell for ever. Where
+threads do not exist (WebAssembly) the running loop is used instead, and blocking functions return a task to await.
 
 The one lock guards the start of the thread: two threads may need the first loop at the same time.
 """
@@ -17,17 +17,44 @@ import contextvars
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mew_lab.errors import CannotWait, NoReply
 
-__all__ = ["LoopThread", "the_loop"]
+__all__ = ["LoopThread", "Underway", "the_loop"]
 
 T = TypeVar("T")
 IDLE = 0.2  # seconds between two calls of `idle`
+
+
+class Underway(Generic[T]):
+    """The work of a blocking method that was called on the loop's own thread: `await` it for its value.
+
+    It has begun. Code that takes it for the value itself is told to await it.
+    """
+
+    def __init__(self, task: asyncio.Task[T], *, doing: str) -> None:
+        self._task = task
+        self._doing = doing
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._task.__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise CannotWait(
+            f"{self._doing}: this was called on the loop that does the work, so its value is not here yet; "
+            "write `await` before it"
+        )
+
+    def __str__(self) -> str:
+        return f"{self._doing}: under way; write `await` before it"
+
+    __repr__ = __str__
 
 
 class LoopThread:
@@ -117,6 +144,7 @@ class LoopThread:
         timeout: float,
         doing: str,
         idle: Callable[[], object] | None = None,
+        awaitable: bool = False,
     ) -> T:
         """Runs `work` on the loop and returns its result; blocks up to `timeout` seconds.
 
@@ -125,11 +153,15 @@ class LoopThread:
         Args:
             idle: called on the calling thread some times a second while it waits, and once more at the end, such as to
                 print what the work tells.
+            awaitable: Whether the caller passes the result on as it is, so that on the loop's own thread it may be an
+                `Underway` to await.
 
         Raises:
             NoReply: It took longer; the work is cancelled, and may have taken effect.
-            CannotWait: It was called on the loop's own thread.
+            CannotWait: It was called on the loop's own thread, and is not `awaitable`.
         """
+        if self.is_current() and awaitable:
+            return Underway(self._here(_end_within(work, timeout, doing)), doing=doing)  # type: ignore[return-value]
         if self.is_current():
             work.close()
             raise CannotWait(
@@ -145,12 +177,7 @@ class LoopThread:
             if future.done():  # the time-out of the work itself, with its own message
                 raise
             self._cancel(future)
-            raise NoReply(
-                f"{doing[:1].upper()}{doing[1:]} took longer than {timeout:g} s, so the wait was ended. It may have "
-                "taken effect: look before you try again with a longer `lab.timeout`",
-                after_s=timeout,
-                waiting_for=doing,
-            ) from None
+            raise _took_too_long(timeout, doing) from None
         except KeyboardInterrupt:
             self._cancel(future)
             raise
@@ -193,6 +220,26 @@ class LoopThread:
             thread.join(timeout)
         if not thread.is_alive():
             loop.close()
+
+
+def _took_too_long(timeout: float, doing: str) -> NoReply:
+    return NoReply(
+        f"{doing[:1].upper()}{doing[1:]} took longer than {timeout:g} s, so the wait was ended. It may have "
+        "taken effect: look before you try again with a longer `lab.timeout`",
+        after_s=timeout,
+        waiting_for=doing,
+    )
+
+
+async def _end_within(work: Coroutine[Any, Any, T], timeout: float, doing: str) -> T:
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            return await work
+    except TimeoutError:
+        if not limit.expired():  # the time-out of the work itself, with its own message
+            raise
+        raise _took_too_long(timeout, doing) from None
 
 
 def _wait_idly(future: Future[T], timeout: float, idle: Callable[[], object]) -> T:

@@ -12,10 +12,12 @@ from typing import Any, TypeAlias, TypeVar
 
 from mew_lab.errors import LocalProtocolError, MewError, NoReply
 from mew_lab.lab.call_check import find_fault, hint, name_absent
+from mew_lab.lab.chat_acts import acknowledge_waiting
+from mew_lab.lab.lab_stream import LabStream, open_stream, take_stream
 from mew_lab.lab.listing import Note, SentEnvelope, Settled
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.pending import Pending
-from mew_lab.lab.session import Session
+from mew_lab.lab.session import Session, check_up, run_work
 from mew_lab.ledger.calls import method_of
 from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.kinds import KINDS
@@ -23,11 +25,15 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.sender import tool_call
+from mew_lab.sdk.signature import Signature
+from mew_lab.sdk.tools import ToolBox
+from mew_lab.settings.waiting import check_seconds
 
-__all__ = ["Seat"]
+__all__ = ["Seat", "add_tool"]
 
 T = TypeVar("T")
 
+MARGIN = 1.0  # seconds by which a blocking wait outlasts the time limit of its work, which says more
 PRESENCE_CHECKS, PRESENCE_EVERY = 10, 0.02  # times, and seconds between two
 
 ToolsOf: TypeAlias = Callable[[str, bool], Awaitable[Sequence[Mapping[str, Any]] | None]]
@@ -108,10 +114,7 @@ class Seat(Settled):
 
     def _check_here(self, doing: str) -> None:
         """Raises one sentence where the lab is down, or this seat has left the space."""
-        if self.lab.closed:
-            raise MewError(
-                f"{doing}: the lab {self.lab.name!r} is down; start one with mew_lab.up() or %mew up"
-            )
+        check_up(self.lab, doing)
         if self.lab.seats.get(self.name) is not self and self.participant.client.state == "disconnected":
             raise MewError(
                 f"{doing}: {self.name!r} has left the space; seat it again, such as with lab.join({self.name!r})"
@@ -227,7 +230,7 @@ class Seat(Settled):
             here = {*client.participants, client.id} - {self.participant.client.id}
             return SentEnvelope(envelope, note=name_absent(absent, here) if absent else "")
 
-        return self._loop.run(speak(), timeout=self.lab.timeout, doing=doing.replace("Cannot ", "", 1))
+        return run_work(self.lab, speak(), doing.replace("Cannot ", "", 1))
 
     def check_draft(self, draft: Mapping[str, Any]) -> None:
         """Raises a MewError where the lab was stopped, and the message would be a request that may have an effect."""
@@ -250,7 +253,95 @@ class Seat(Settled):
             NoReply: It took longer; it is then cancelled.
         """
         doing = f"running {getattr(work, '__qualname__', 'work')} as {self.name!r}"
-        return self._loop.run(work, timeout=timeout or self.lab.timeout, doing=doing)
+        return self._loop.run(work, timeout=timeout or self.lab.timeout, doing=doing, awaitable=True)
+
+    def acknowledge(self, message: str | SentEnvelope = "", *, status: str = "received") -> Note:
+        """Acknowledges a chat message that awaits it, given by its id or the beginning of that; default: all of them.
+
+        Raises:
+            MewError: No such message awaits an acknowledgement of this seat; or the gateway refused it.
+
+        Spec: §3.4.1.
+        """
+        id = message.id if isinstance(message, SentEnvelope) else message
+
+        async def acknowledge() -> Note:
+            return Note(await acknowledge_waiting(self.participant, id, status))
+
+        doing = f"acknowledging as {self.name!r}"
+        self._check_here(f"Cannot acknowledge as {self.name!r}")
+        return run_work(self.lab, acknowledge(), doing)
+
+    def stream(
+        self,
+        which: str | None = None,
+        *,
+        direction: str = "upload",
+        to: str | Sequence[str] = (),
+        description: str | None = None,
+        content_type: str | None = None,
+        format: str | None = None,
+        expected_size_bytes: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> LabStream:
+        """Opens a stream that this seat owns; or, with its id or the beginning of that, takes one that is open.
+
+        Args:
+            which: The id of an open stream; the other arguments are for a new one.
+            direction: `upload`: you write. `download`: you read, and `grant` lets others write.
+            to: The recipients of its frames; empty for everybody.
+
+        Raises:
+            MewError: No open stream has that id; or the gateway opened none, such as for an unknown recipient.
+
+        Spec: §3.10.
+        """
+        doing = f"Cannot {'take' if which is not None else 'open'} a stream as {self.name!r}"
+        self._check_here(doing)
+        fields = {
+            "description": description,
+            "content_type": content_type,
+            "format": format,
+            "expected_size_bytes": expected_size_bytes,
+            "metadata": metadata,
+        }
+        asked = {name: value for name, value in fields.items() if value is not None}
+        if which is not None and (asked or to or direction != "upload"):
+            raise MewError(
+                f"{doing}: {one_line(which, 60)!r} is open already, so nothing else can be said of it"
+            )
+        within = self.lab.timeout if timeout is None else check_seconds(timeout, key="timeout")
+        work = (
+            take_stream(self.lab, self, which)
+            if which is not None
+            else open_stream(self.lab, self, direction=direction, target=to, timeout=within, **asked)
+        )
+        return run_work(self.lab, work, doing.replace("Cannot ", "", 1), timeout=within + MARGIN)
+
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Decorator: makes a typed function a tool of this seat; running the cell again replaces the tool.
+
+        It may return what a notebook shows: a figure, a DataFrame, several of them; see `mew_lab.ToolResult.of`.
+
+        Args:
+            options: Those of `ToolBox.add`, such as `name` and `description`.
+
+        Raises:
+            MewError: The tools of this seat come from elsewhere, such as those of a bridged server.
+        """
+        box = self.participant.tools
+        if not isinstance(box, ToolBox):
+            raise MewError(
+                f"Cannot add a tool to {self.name!r}: its tools come from elsewhere ({self.what}); "
+                'lab.tool adds it to the seat "notebook", and lab.join makes another seat'
+            )
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            add_tool(box, function, options, loop=self._loop)
+            return function
+
+        return register if function is None else register(function)
 
     def leave(self) -> Note:
         """Leaves the space; the others receive a leave presence."""
@@ -258,3 +349,12 @@ class Seat(Settled):
 
     def __repr__(self) -> str:
         return f"<Seat {self.name} in {self.lab.name}: {self.participant.client.state}>"
+
+
+def add_tool(
+    box: ToolBox, function: Callable[..., Any], options: Mapping[str, Any], *, loop: LoopThread
+) -> None:
+    """Adds a function to the tools of a seat; `options` are those of `ToolBox.add`."""
+    # Read once on this thread: the first reading loads a schema library, and the loop must not wait for it.
+    Signature(function, name=str(options.get("name") or getattr(function, "__name__", "tool")))
+    loop.call(lambda: box.add(function, **options))

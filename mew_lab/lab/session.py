@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from mew_lab.errors import MewError
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.questions import Questions
 from mew_lab.lab.entry_feed import EntryFeed
@@ -24,7 +25,10 @@ from mew_lab.sdk.participant import MEWParticipant
 if TYPE_CHECKING:
     from mew_lab.lab.host import Host  # its import would load the server of the gateway (T-17)
 
-__all__ = ["Echo", "Seated", "Session"]
+__all__ = ["Echo", "Seated", "Session", "check_up", "run_work"]
+
+T = TypeVar("T")
+
 
 # Seconds: a verb returns when its message is in the log, so that the next line of a cell finds it there; a slow gateway
 # must not hold the cell for longer.
@@ -121,3 +125,37 @@ class Session(Protocol):
 
     def leave(self, name: str) -> Note:
         """Makes a participant of this process leave the space."""
+
+
+def check_up(session: Session, doing: str) -> None:
+    """Raises a MewError where the lab is down."""
+    if session.closed:
+        raise MewError(f"{doing}: the lab {session.name!r} is down; start one with mew_lab.up() or %mew up")
+
+
+def run_work(
+    session: Session,
+    work: Coroutine[Any, Any, T],
+    doing: str,
+    *,
+    timeout: float | None = None,
+    idle: Callable[[], object] | None = None,
+    awaitable: bool = True,
+) -> T:
+    """Runs the work of a blocking method and returns its result; on the loop's own thread, an `Underway` to await.
+
+    Args:
+        timeout: Seconds; default: those of the lab.
+        idle, awaitable: As `LoopThread.run`.
+
+    Raises:
+        MewError: The lab is down; or as the work, and as `LoopThread.run`.
+    """
+    try:
+        check_up(session, doing)
+    except MewError:
+        work.close()
+        raise
+    return session.loop.run(
+        work, timeout=timeout or session.timeout, doing=doing, idle=idle, awaitable=awaitable
+    )

@@ -33,6 +33,8 @@ _WORDS: Mapping[object, str] = {
     Sequence: "a list",
     Callable: "a function",
 }
+# Other names of a time, where a verb has `minutes`.
+_IN_MINUTES = frozenset({"seconds", "timeout_seconds", "hours", "duration", "minute", "mins", "min"})
 
 
 def explains_arguments(owner: Explained) -> Explained:
@@ -122,17 +124,19 @@ def _find_unbound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: M
         in_ms = word.removesuffix("ms").rstrip("_")
         if word in takes:
             return f"{shown!r} is no argument of it; did you mean {word!r}?"
+        if "minutes" in takes and word in _IN_MINUTES:
+            return f"{shown!r} is no argument of it; did you mean 'minutes', which is in minutes?"
         if word.endswith("ms") and in_ms in takes:
             return f"{shown!r} is no argument of it; did you mean {in_ms!r}, which is in seconds?"
         return f"{shown!r} is no argument of it; {did_you_mean(word, takes) or f'it takes {_list(takes)}'}"
     placed = [each.name for each in parameters if each.kind < each.VAR_POSITIONAL]
     if len(args) > len(placed):
-        shown = _list([name for name in placed if name != "self"])
+        shown = _list([name for name in placed if name != "self"]) or "nothing"
         named = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-        if "timeout" in named:
+        if "timeout" in named and "minutes" not in named:
             return f"it takes {shown} by place, and a timeout by name, in seconds, such as timeout=5.0"
         rest = f", and {_list(named)} by name" if named else ""
-        return f"it takes {shown or 'nothing'} by place{rest}"
+        return f"it takes {shown} by place{rest}"
     return ""
 
 

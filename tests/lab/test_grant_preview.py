@@ -27,12 +27,12 @@ from mew_lab.lab.decisions.grant_preview import (
     remarks_of_values,
 )
 from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
+from mew_lab.lab.invitations import invite
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
 from mew_lab.protocol.difference import differences
 from mew_lab.protocol.permit import CapabilitySet, permit
 from mew_lab.space import membership
-from mew_lab.views.roster.model import invite
 
 from ..conftest import examples
 from .looking import call, eventually, sent

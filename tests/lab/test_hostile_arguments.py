@@ -69,11 +69,11 @@ def test_no_verb_shows_a_traceback_for_a_wrong_argument() -> None:
     lab.tool(lambda a: a, name="echo")
     cases = [
         (name, method, which)
-        for of in (lab, lab.me, lab.join("bot"))
+        for of in (lab, lab.me, lab.join("bot"), lab.of("bot"), lab.stream())
         for name, method in verbs(of)
         for which in arguments(method)
     ]
-    assert {"Lab.send", "Lab.resolve", "Lab.approve", "Seat.call", "Seat.send"} <= {
+    assert {"Lab.send", "Lab.resolve", "Lab.approve", "Seat.call", "Seat.send", "ParticipantVerbs.grant"} <= {
         name for name, *_ in cases
     }
 

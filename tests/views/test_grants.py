@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pages import Page, picture
 
+from mew_lab.lab.decisions.grant_probe import Probe, describe_effect
 from mew_lab.lab.lab import Lab
 from mew_lab.views.grants.model import Holding, Holdings
-from mew_lab.views.grants.probe import Probe, describe_effect
 from mew_lab.views.grants.widget import GrantsView
 from mew_lab.views.ui.pictures import clock_time
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.lab.chat_acts import acknowledge_chat, cancel_chat, check_label
 from mew_lab.ledger.chats import ChatChange, ChatMessage, ChatReceipt
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
@@ -184,7 +185,7 @@ class ChatModel:
             raise MewError(
                 f"Nothing was acknowledged: the message of {row.sender} no longer awaits your acknowledgement"
             )
-        await self._send_acknowledgement(row, _check_label(status, "status"))
+        await acknowledge_chat(self._me, row.id, row.sender, check_label(status, "status"))
         return f"Acknowledged to {row.sender} ({status})."
 
     async def acknowledge_all(self, status: str = "received", *, until: int | None = None) -> str:
@@ -192,14 +193,14 @@ class ChatModel:
 
         Spec: §3.4.1.
         """
-        status, done = _check_label(status, "status"), 0
+        status, done = check_label(status, "status"), 0
         for row in self.queue:
             if until is None or row.n <= until:
                 current = self._rows.get(row.n)
                 if (
                     current is not None and current.awaits
                 ):  # else it was cancelled while an earlier one was sent
-                    await self._send_acknowledgement(row, status)
+                    await acknowledge_chat(self._me, row.id, row.sender, status)
                     done += 1
         return f"{count_of(done, 'message')} acknowledged ({status})."
 
@@ -215,7 +216,7 @@ class ChatModel:
         for n in dict.fromkeys(numbers):
             row = self._rows.get(n)
             if row is not None and row.awaits:
-                await self._send_acknowledgement(row, "read")
+                await acknowledge_chat(self._me, row.id, row.sender, "read")
                 done += 1
         return f"{count_of(done, 'message')} read."
 
@@ -232,19 +233,8 @@ class ChatModel:
         if row.cancelled:
             raise MewError(f"Nothing was cancelled: {row.cancelled} has already cancelled that message")
         to = tuple(name for name in row.to if name != self.me) if row.mine else (row.sender,)
-        payload = {"reason": _check_label(reason, "reason")}
-        await self._me.sender.say_accepted("chat/cancel", payload, to=self._present(to), about=row.id)
-        self._me.chats.settle(row.id, "cancelled")
+        await cancel_chat(self._me, row.id, to, reason)
         return f"The message of {row.sender} was cancelled ({reason})."
-
-    async def _send_acknowledgement(self, row: ChatRow, status: str) -> None:
-        to = self._present((row.sender,))
-        await self._me.sender.say_accepted("chat/acknowledge", {"status": status}, to=to, about=row.id)
-        self._me.chats.settle(row.id, "acknowledged")
-
-    def _present(self, names: Sequence[str]) -> tuple[str, ...]:
-        # A message whose addressees have left goes to all participants, so that it stands in the log.
-        return tuple(name for name in names if name in self._me.client.participants)
 
     def _held(self, n: int, action: str) -> ChatRow:
         row = self._rows.get(n)
@@ -368,9 +358,3 @@ class ChatModel:
         else:
             self._awaiting.pop(row.n, None)
         self.on_change(row.n)
-
-
-def _check_label(label: str, field: str) -> str:
-    if not label.strip():
-        raise MewError(f"A {field} is a word or a few: choose one of the list, or write one")
-    return label.strip()

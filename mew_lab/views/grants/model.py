@@ -18,7 +18,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.errors import MewError
-from mew_lab.lab.decisions.limited_grants import ENDS_HERE, LimitedGrants
+from mew_lab.lab.decisions.grant_probe import read_pattern
+from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.decisions.permissions import grant_patterns, revoke_permission
 from mew_lab.lab.sentences import phrase
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import HeldRight, ParticipantStanding, logical, standings
@@ -27,7 +29,6 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.visible import one_line
-from mew_lab.views.grants.probe import find_grant_obstacle, read_pattern
 from mew_lab.views.ui.debounce import Debounce
 
 if TYPE_CHECKING:
@@ -110,15 +111,9 @@ class Holdings:
         Spec: §3.6.1.
         """
         pattern = read_pattern(text)
-        why = find_grant_obstacle(self._session, pattern)
-        if why:
-            raise MewError(why)
-        id = await self._granting.grant(to, [pattern], minutes=minutes, uses=uses, session=session)
-        end = "" if minutes is None else f" for {minutes:g} min"
-        end += "" if uses is None else f" for {uses} {'use' if uses == 1 else 'uses'}"
-        end += " for this session" if session else ""
-        remark = f". {ENDS_HERE}" if end and not session and not self._granting.kept else ""
-        sentence = f"{one_line(to, 64)} may now {phrase(pattern)}{end}{remark}"
+        id, sentence = await grant_patterns(
+            self._session, self._granting, to, [pattern], minutes=minutes, uses=uses, until_down=session
+        )
         return Granted(sentence, _key(to, id, compact(pattern)))
 
     async def restore(self, key: str) -> str:
@@ -147,17 +142,12 @@ class Holdings:
             raise MewError("That permission is no longer held, so nothing was revoked.")
         if row.against:
             raise MewError(row.against)
-        rights = self._session.me.participant.rights
-        if not row.grant:
-            await rights.revoke(row.holder, capabilities=[json.loads(row.pattern)])
-        elif rights.grants.get(row.grant) is not None:
-            await self._granting.revoke(row.grant)
-            if row.mine and not row.ends:
-                self._revoked[row.key] = row
-        else:  # an invitation, or a grant from before this participant joined
-            await rights.revoke(row.holder, grant_id=row.grant)
-        # Another permission may still allow it.
-        return f"The permission of {one_line(row.holder, 64)} is revoked: {row.phrase}"
+        sentence = await revoke_permission(
+            self._session, self._granting, row.holder, grant=row.grant, patterns=[json.loads(row.pattern)]
+        )
+        if row.mine and not row.ends:
+            self._revoked[row.key] = row
+        return sentence
 
     # --- following, on the loop's thread ---
 

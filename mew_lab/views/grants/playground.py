@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.lab.decisions.grant_probe import read_pattern
 from mew_lab.log.log import Log
 from mew_lab.log.what_if import OtherVerdict, WhatIf
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.views.grants.probe import read_pattern
 
 __all__ = ["Playground", "Supposition", "pack_answer", "read_supposition"]
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mew_lab.errors import MewError
+from mew_lab.lab.decisions.grant_probe import Probe, describe_effect, probe
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.report import gather_tools
 from mew_lab.lab.sentences import phrase
@@ -24,7 +25,6 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.grants.model import Holding, Holdings
 from mew_lab.views.grants.playground import Playground, pack_answer, read_supposition
-from mew_lab.views.grants.probe import Probe, describe_effect, probe
 from mew_lab.views.ui.acts import Act, ActingView, ActResult
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.sent_rows import SentRows

@@ -18,13 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mew_lab.errors import MewError
+from mew_lab.lab.actions import cancel_sequence
 from mew_lab.ledger.calls import Change
 from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import cut, cut_names
-from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.reasoning.rows import (
@@ -150,16 +150,7 @@ class ReasoningModel:
         if row is None or row.facts.state != "active":
             why = "it is no longer held here" if row is None else f"it has ended already ({row.facts.state})"
             raise MewError(f"Cannot cancel this reasoning: {why}; nothing was sent")
-        sender, sequence = self._me.sender, row.facts
-        draft = sender.complete(
-            "reasoning/cancel",
-            {"reason": reason},
-            to=self._addressees(sequence),
-            about=sequence.about,
-            context=sequence.id,
-        )
-        await sender.send_accepted(draft)
-        return f"The reasoning of {sequence.owner} was cancelled ({one_line(reason, 80)})."
+        return await cancel_sequence(self._me, row.facts, reason)
 
     def _addressees(self, sequence: ReasoningSequence) -> tuple[str, ...]:
         # A participant handles a message addressed to it in any context; one that has left cannot be addressed.

@@ -1,4 +1,4 @@
-"""The participants of a space as rows with presence, status and capabilities, and the invitation of a participant.
+"""The participants of a space as rows with presence, status and capabilities.
 
 What each participant does at present is read from the ledgers of calls and of reasoning. Its presence is read from the
 space if that runs here, else from `ledger.members`, which also has reasons and times. The model keeps the last
@@ -6,24 +6,21 @@ space if that runs here, else from `ledger.members`, which also has reasons and 
 which participants became known, and a participant that left keeps its row. Bounds: 1000 participants, 2000 statuses, and
 a length for each text.
 
-The model sends nothing; `lab.actions` does. Only `invite` sends a request, and the gateway answers the inviter alone.
-The token of an invitation is a `Token` at once, so that no output shows it by accident; a caller that hands it on has
-to call `reveal()`.
+The model sends nothing; `lab.actions` and `lab.invitations` do.
 
-Spec: §3.6.5, §3.6.6, §3.7, §3.9.1, §3.9.4, rulings R14, R15.
+Spec: §3.7, §3.9.1, §3.9.4, rulings R14, R15.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
-from mew_lab.errors import Refused
 from mew_lab.lab.actions import ACTIONS, Agents, ParticipantActions
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
@@ -37,21 +34,16 @@ from mew_lab.ledger.reasoning import ENDS, ReasoningChange
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.payloads.space_management import SpaceInviteAck
 from mew_lab.protocol.permit import read_capabilities
-from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.ui.debounce import Debounce
 
 __all__ = [
     "IDLE",
     "Activity",
-    "Invitation",
     "MemberRow",
     "MemberStatus",
     "RosterModel",
-    "invite",
     "summarize",
 ]
 
@@ -379,62 +371,3 @@ def _text(value: object) -> str:
 
 def _format_value(value: object) -> str:
     return one_line(value if isinstance(value, str) else compact(value), 60)
-
-
-ANSWERED_WITHIN = 10.0  # seconds
-
-
-class Invitation(NamedTuple):
-    """An invitation: the invited participant, its token, and the URL to join at, empty when the gateway sends none."""
-
-    id: str
-    participant: str
-    token: Token
-    url: str
-
-
-async def invite(
-    inviter: MEWParticipant,
-    name: str,
-    capabilities: Iterable[Mapping[str, Any]] | None = None,
-    *,
-    reason: str | None = None,
-    timeout: float = ANSWERED_WITHIN,
-) -> Invitation:
-    """Invites the participant `name`; returns once the gateway has created its token.
-
-    Args:
-        capabilities: the patterns of its capabilities; None gives the restricted starter profile.
-        timeout: how long to wait for the answer, in seconds.
-
-    Raises:
-        Refused: the gateway refused it, because the name is known already or the inviter may not grant these
-            capabilities.
-        CapabilityViolation: the inviter may not invite.
-        NoReply: no answer was received in time.
-        LocalProtocolError, ConnectionLost: as `MessageSender.say`.
-
-    Spec: §3.6.5, §3.6.6.
-    """
-    payload: dict[str, Any] = {"participant_id": name}
-    if capabilities is not None:
-        capabilities = tuple(capabilities)
-        inviter.rights.check_extensions(capabilities)
-        payload["initial_capabilities"] = [dict(pattern) for pattern in capabilities]
-    if reason:
-        payload["reason"] = reason
-    envelope = inviter.sender.complete("space/invite", payload)
-    # The gateway answers a refused name with an ack and no echo, and any other refusal with an error and no ack.
-    settle = inviter.sender.correlations.send_settled
-    answer = await settle(envelope, answer=SpaceInviteAck, timeout=timeout, read=lambda ack: ack)
-    return _invitation(envelope.id, name, answer)
-
-
-def _invitation(id: str, name: str, answer: SpaceInviteAck) -> Invitation:
-    if answer.status != "created" or not answer.token:
-        why = one_line(str((answer.model_extra or {}).get("message") or "it gave no reason"), 300)
-        status = answer.status or "error"  # None where it is no status of the specification
-        sentence = f"The gateway did not invite {one_line(name, 64)!r}: {why} ({status})"
-        raise Refused(sentence, code=status, envelope=None)
-    url = answer.connection_url
-    return Invitation(id, name, Token(answer.token), one_line(url, 300) if url else "")

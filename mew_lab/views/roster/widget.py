@@ -21,14 +21,14 @@ from typing import Any
 from mew_lab.errors import MewError
 from mew_lab.lab.actions import ACTIONS, Agents
 from mew_lab.lab.host import join_line
+from mew_lab.lab.invitations import Invitation, check_invitation, invite
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
-from mew_lab.lab.standing import find_kept
 from mew_lab.ledger.members import PauseFacts
-from mew_lab.protocol.permit import PROFILES, read_capabilities
+from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.views.roster.model import Activity, Invitation, MemberRow, MemberStatus, RosterModel, invite
+from mew_lab.views.roster.model import Activity, MemberRow, MemberStatus, RosterModel
 from mew_lab.views.ui.acts import Act, ActingView, ActResult
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.sent_rows import SentRows
@@ -172,10 +172,7 @@ class RosterView(ActingView):
                 "Cannot invite a participant without an id: give one of letters, digits, dots and dashes."
             )
         chosen = _read_patterns(can, patterns)
-        held = self._session.me.participant.client.capabilities
-        for wanted in read_capabilities(chosen or [])[0].capabilities:
-            if kept := find_kept(held, wanted):
-                raise MewError(kept)
+        check_invitation(self._session, chosen)
         return self._create_invitation(name.strip(), chosen, reason)
 
     async def _create_invitation(

@@ -12,12 +12,12 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.grant_preview import TEXT_ALONE
+from mew_lab.lab.decisions.grant_probe import TURN, Probe, probe, read_pattern
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
 from mew_lab.protocol.permit import permit
 from mew_lab.space import membership
 from mew_lab.space.events import Record
-from mew_lab.views.grants.probe import TURN, Probe, probe, read_pattern
 
 CALL: dict[str, Any] = {"kind": "mcp/request", "payload": {"method": "tools/call"}}
 

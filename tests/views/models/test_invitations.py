@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mew_lab.errors import CapabilityViolation, Refused
+from mew_lab.lab.invitations import Invitation, invite
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
 from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.profiles import STARTER
 from mew_lab.protocol.token import Token
-from mew_lab.views.roster.model import Invitation, invite
 
 
 def ask(lab: Lab, name: str, patterns: Any = None) -> Invitation:

@@ -1,0 +1,119 @@
+"""Invites a participant to a space, as the human of a lab, and keeps its token in a file.
+
+The gateway answers the inviter alone. The token of an invitation is a `Token` at once, so that no output shows it by
+accident; a caller that hands it on has to call `reveal()`.
+
+Spec: §3.6.5, §3.6.6, rulings R12, R15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mew_lab.errors import MewError, Refused
+from mew_lab.gateway.auth import write_token_file
+from mew_lab.lab.host import join_line
+from mew_lab.lab.session import Session
+from mew_lab.lab.standing import find_kept
+from mew_lab.protocol.payloads.space_management import SpaceInviteAck
+from mew_lab.protocol.permit import read_capabilities
+from mew_lab.protocol.token import Token
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.transport.folder import hide
+
+__all__ = ["Invitation", "check_invitation", "invite", "invite_to_file"]
+
+ANSWERED_WITHIN = 10.0  # seconds
+
+
+class Invitation(NamedTuple):
+    """An invitation: the invited participant, its token, and the URL to join at, empty when the gateway sends none."""
+
+    id: str
+    participant: str
+    token: Token
+    url: str
+
+
+async def invite(
+    inviter: MEWParticipant,
+    name: str,
+    capabilities: Iterable[Mapping[str, Any]] | None = None,
+    *,
+    reason: str | None = None,
+    timeout: float = ANSWERED_WITHIN,
+) -> Invitation:
+    """Invites the participant `name`; returns once the gateway has created its token.
+
+    Args:
+        capabilities: the patterns of its capabilities; None gives the restricted starter profile.
+        timeout: how long to wait for the answer, in seconds.
+
+    Raises:
+        Refused: the gateway refused it, because the name is known already or the inviter may not grant these
+            capabilities.
+        CapabilityViolation: the inviter may not invite.
+        NoReply: no answer was received in time.
+        LocalProtocolError, ConnectionLost: as `MessageSender.say`.
+
+    Spec: §3.6.5, §3.6.6.
+    """
+    payload: dict[str, Any] = {"participant_id": name}
+    if capabilities is not None:
+        capabilities = tuple(capabilities)
+        inviter.rights.check_extensions(capabilities)
+        payload["initial_capabilities"] = [dict(pattern) for pattern in capabilities]
+    if reason:
+        payload["reason"] = reason
+    envelope = inviter.sender.complete("space/invite", payload)
+    # The gateway answers a refused name with an ack and no echo, and any other refusal with an error and no ack.
+    settle = inviter.sender.correlations.send_settled
+    answer = await settle(envelope, answer=SpaceInviteAck, timeout=timeout, read=lambda ack: ack)
+    return _invitation(envelope.id, name, answer)
+
+
+def _invitation(id: str, name: str, answer: SpaceInviteAck) -> Invitation:
+    if answer.status != "created" or not answer.token:
+        why = one_line(str((answer.model_extra or {}).get("message") or "it gave no reason"), 300)
+        status = answer.status or "error"  # None where it is no status of the specification
+        sentence = f"The gateway did not invite {one_line(name, 64)!r}: {why} ({status})"
+        raise Refused(sentence, code=status, envelope=None)
+    url = answer.connection_url
+    return Invitation(id, name, Token(answer.token), one_line(url, 300) if url else "")
+
+
+def check_invitation(session: Session, patterns: Iterable[Mapping[str, Any]] | None) -> None:
+    """Refuses an invitation that would pass on what the owner of the space keeps.
+
+    Raises:
+        MewError: It would.
+    """
+    held = session.me.participant.client.capabilities
+    for wanted in read_capabilities(list(patterns or []))[0].capabilities:
+        if kept := find_kept(held, wanted):
+            raise MewError(kept)
+
+
+async def invite_to_file(
+    session: Session, name: str, patterns: Iterable[Mapping[str, Any]] | None, *, reason: str, timeout: float
+) -> str:
+    """Invites `name`, writes its token to a file that this user alone can read; returns the shell line that joins.
+
+    Raises:
+        MewError: As `invite`; or the invitation stands, and its file cannot be written.
+    """
+    given = None if patterns is None else [dict(pattern) for pattern in patterns]
+    check_invitation(session, given)
+    invitation = await invite(session.me.participant, name, given, reason=reason or None, timeout=timeout)
+    if session.host is not None:
+        file = session.host.token_file(invitation.participant)  # its gateway has written it
+    else:
+        folder = Path.cwd() / ".mew"
+        place = folder / "tokens"
+        file = write_token_file(place, session.space, invitation.participant, invitation.token)
+        hide(folder)
+    url = session.url or invitation.url or "URL"
+    return join_line(url, space=session.space, token_file=str(file))

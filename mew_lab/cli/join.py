@@ -7,36 +7,46 @@ the input or the output goes elsewhere, lines are read and printed as they come.
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from mew_lab.cli import shell
-from mew_lab.cli.slash_commands import HELP, SlashWords, explain, read_command, read_words
+from mew_lab.cli.slash_commands import HELP, SlashWords, explain, read_command, read_words, tell_usage
 from mew_lab.cli.slash_completion import Suggestion, complete_line
 from mew_lab.cli.terminal import Console, TypedLines
-from mew_lab.errors import MewError, NotApproved
-from mew_lab.lab.call_check import listed, name_absent
+from mew_lab.errors import MewError, NoReply, NotApproved
+from mew_lab.lab.call_check import hint, listed, name_absent
 from mew_lab.lab.decisions.cards import Card, type_in_terminal
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.decisions.text import Proposals, tell_card
 from mew_lab.lab.known_names import KnowingLab, known_names, short_id
+from mew_lab.lab.lab_stream import LabStream
 from mew_lab.lab.labs import close_all, connect
+from mew_lab.lab.listing import Listing
 from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.participant_verbs import ParticipantVerbs
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.shared_options import PERSON, add_shared, person_arguments
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
+from mew_lab.protocol.kinds import KINDS
+from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["FUNCTIONS", "HELP", "Quit", "TypedLast", "Verbs", "add_options", "obey", "run", "tell_status"]
 
 MOST_TOLD = 1000  # proposals of which a person was told
 MOST_NAMED = 5
+MOST_PAUSE = 7 * 24 * 3600.0  # seconds
+MOST_FRAMES = 20  # frames of streams that are shown a second
+MOST_FRAME = 200  # bytes of a frame that are shown
 
 
 class Quit(Exception):
@@ -64,7 +74,13 @@ class Verbs(Protocol):
     ) -> object: ...
     def reject(self, proposal: str, reason: str) -> object: ...
     def withdraw(self, proposal: str, reason: str) -> object: ...
-    def cancel(self, call: str, reason: str) -> object: ...
+    def cancel(self, call: str, reason: str | None) -> object: ...
+    def of(self, name: str) -> ParticipantVerbs: ...
+    def acknowledge(self, message: str, *, status: str) -> object: ...
+    def invite(self, name: str, can: str | None) -> object: ...
+    def stream(self, which: str | None = None, **options: Any) -> LabStream: ...
+    def streams(self) -> Listing: ...
+    def undo(self) -> object: ...
     def stop(self) -> object: ...
     def go(self) -> object: ...
     def proposals(self) -> Proposals: ...
@@ -111,6 +127,7 @@ def run(options: argparse.Namespace) -> None:
         console = Console(
             lab.rows, client, url=lab.url, say=shell.say, colour=colour, brief=prompt is not None
         )
+        client.on_stream_data(StreamFrames(shown, shell.say).take)
         for line in console.lines(reading=True if prompt is None else prompt):
             try:
                 if answer := obey(lab, line, shown):
@@ -176,6 +193,7 @@ def tell_status(lab: KnowingLab, shown: TypedLast) -> str:
     cards = [card for card in decisions.pending() if card.is_open and _is_mine(me, card)]
     asked = [question for question in lab.asked.pending() if question.is_open]
     here = [name for name in sorted(me.client.participants) if name != me.client.id]
+    reasoning = me.ledger.reasoning.active()
     parts = [
         "stopped: /go" if decisions.gate.stopped else "",
         "paused" if me.controls.pause_state is not None else "",
@@ -183,6 +201,8 @@ def tell_status(lab: KnowingLab, shown: TypedLast) -> str:
         f"{len(cards)} to approve: /approve {short_id(decisions, cards[0])}" if cards else "",
         f"{count_of(len(asked), 'question')}: /answer {middle(asked[0].id, 12)}" if asked else "",
         "nothing waits" if not cards and not asked else "",
+        f"{middle(reasoning[0].owner, 16)} reasons: /reason-cancel" if reasoning else "",
+        f"{len(me.chats.pending)} to /ack" if me.chats.pending else "",
         f"{len(here) + 1} here: you{''.join(f', {name}' for name in here)}",
         "verbose" if shown.exact else "",
     ]
@@ -215,6 +235,33 @@ class _Calls:
         self._waiting[card.id] = None
 
 
+class StreamFrames:
+    """Shows frames of streams while `/streams` has them on: so many a second, and the number of the others."""
+
+    def __init__(
+        self, shown: TypedLast, say: Callable[[str], object], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._shown = shown
+        self._say = say
+        self._clock = clock
+        self._second, self._told, self._untold = 0, 0, 0
+
+    def take(self, frame: StreamData) -> None:
+        """Takes the next frame of any stream."""
+        if not self._shown.frames:
+            return
+        if (second := int(self._clock())) != self._second:
+            self._second, self._told = second, 0
+        if self._told >= MOST_FRAMES:
+            self._untold += 1
+            return
+        self._told += 1
+        others = f" ({count_of(self._untold, 'frame')} before it not shown)" if self._untold else ""
+        self._untold = 0
+        text = one_line(frame.data[:MOST_FRAME].decode(errors="replace"), MOST_FRAME)
+        self._say(f"{one_line(frame.stream_id, 60)}: {count_of(len(frame.data), 'byte')}: {text}{others}")
+
+
 def _is_mine(me: MEWParticipant, card: Card) -> bool:
     """Whether another participant proposed it, and this person may approve it."""
     proposal = me.proposals.get(card.id)
@@ -234,13 +281,15 @@ class TypedLast:
     """What the lines typed before have left: what `/approve` has shown, and what `/target` and `/verbose` have set.
 
     `id` and `digest` are of the card that `/approve` without an id has shown last; empty for nothing. `to` are the
-    addressees of what is typed, none for all; with `exact` each message is shown whole.
+    addressees of what is typed, none for all; with `exact` each message is shown whole, with `frames` those of streams
+    as they come.
     """
 
     id: str = ""
     digest: str = ""
     to: tuple[str, ...] = ()
     exact: bool = False
+    frames: bool = False
 
 
 def obey(verbs: Verbs, line: str, shown: TypedLast | None = None) -> str:
@@ -328,6 +377,115 @@ def _approve_only(verbs: Verbs, shown: TypedLast) -> object:
     return verbs.approve(card.id, to=None, digest=card.digest, despite=())
 
 
+def _of(verbs: Verbs, words: SlashWords) -> ParticipantVerbs:
+    try:
+        return verbs.of(words["PARTICIPANT"])
+    except NoReply as fault:  # perhaps because the words stand in another order
+        raise MewError(f"{fault}{tell_usage(words.name)}") from None
+
+
+def _tell_status(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    if not words["PARTICIPANT"]:
+        return verbs.status()
+    return _of(verbs, words).status(fields=words.all("FIELD"))
+
+
+def _pause(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    seconds = words.number("SECONDS")
+    if seconds is not None and not 0 < seconds <= MOST_PAUSE:
+        raise MewError(
+            f"/pause takes SECONDS above 0 and at most {MOST_PAUSE:g}, not {seconds:g}{tell_usage('pause')}; "
+            "without them the pause has no end"
+        )
+    minutes = None if seconds is None else seconds / 60
+    return _of(verbs, words).pause(minutes=minutes, reason=words["REASON"])
+
+
+def _acknowledge(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    waiting, which = verbs.me.participant.chats.pending, words["ID|PARTICIPANT|all"]
+    status = words["STATUS"] or "received"
+    if not waiting:
+        raise MewError("No message waits for your acknowledgement, so nothing was sent")
+    if not which and len(waiting) > 1:
+        raise MewError(
+            f"{len(waiting)} messages wait for your acknowledgement, so say which: /ack all, or "
+            f"{listed([f'/ack {name}' for name in dict.fromkeys(chat.sender for chat in waiting)])}"
+        )
+    if which == "all":
+        return verbs.acknowledge("", status=status)
+    ids = [chat.id for chat in waiting if not which or chat.sender == which] or [which]
+    told = [str(verbs.acknowledge(id, status=status)) for id in ids]
+    return told[0] if len(told) == 1 else f"{len(told)} messages of {one_line(which, 64)} acknowledged"
+
+
+def _cancel_reasoning(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    """Without a participant or an id it is the only reasoning that goes on; what is typed is then the reason."""
+    active = verbs.me.participant.ledger.reasoning.active()
+    which, reason = words["PARTICIPANT|ID"], words["REASON"]
+    if not active:
+        raise MewError("No reasoning goes on that could be cancelled, so nothing was sent")
+    named = [one for one in active if which and (one.owner == which or one.id.startswith(which))]
+    if not named:
+        known = [*(one.owner for one in active), *(one.id for one in active)]
+        if which and (near := hint(which, known)):
+            raise MewError(
+                f"No reasoning of {one_line(which, 60)!r} goes on{near}{tell_usage('reason-cancel')}"
+            )
+        which, reason = "", f"{which} {reason}".strip()
+        named = active
+    owners = list(dict.fromkeys(one.owner for one in named))
+    if len(owners) > 1:
+        raise MewError(
+            f"{len(owners)} participants reason, so say whose is meant: "
+            f"{listed([f'/reason-cancel {name}' for name in owners])}"
+        )
+    is_id = bool(which) and which != owners[0]
+    verbs_of = verbs.of(owners[0])
+    return verbs_of.cancel_reasoning(which if is_id else None, reason=reason or "cancelled")
+
+
+def _grant(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    what = words["PARTICIPANT/TOOL|KIND|PROFILE|JSON"]
+    minutes, uses = words.number("N"), words.whole("COUNT")
+    if what.startswith("{"):
+        return _of(verbs, words).grant(read_strict(what), minutes=minutes, uses=uses)
+    if what in PROFILES:
+        return _of(verbs, words).grant(what, minutes=minutes, uses=uses)
+    if what in KINDS:
+        return _of(verbs, words).grant({"kind": what}, minutes=minutes, uses=uses)
+    if " " in what or "/" not in what:
+        raise MewError(
+            f"/grant does not know what to give by {one_line(what, 60)!r}{hint(what, [*PROFILES, *KINDS])}: name a "
+            'tool as participant/tool, a kind, a profile, or a pattern such as {"kind": "chat"}'
+        )
+    return _of(verbs, words).grant(tool=what, minutes=minutes, uses=uses)
+
+
+def _revoke(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    what = words["ID|JSON"]
+    return _of(verbs, words).revoke(read_strict(what) if what.startswith("{") else what or None)
+
+
+def _request_stream(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    stream = verbs.stream(
+        direction=words["upload|download"],
+        to=_of(verbs, words).name,
+        description=words["DESCRIPTION"] or None,
+        expected_size_bytes=words.whole("BYTES"),
+    )
+    id = visible(stream.id)
+    return f"{id} is open: /stream write {id} TEXT writes to it, /stream close {id} closes it"
+
+
+def _list_streams(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    if words["on|off"]:
+        shown.frames = words["on|off"] == "on"
+    streams = verbs.streams()
+    streams.empty = "No stream is open; /stream request opens one"
+    streams.note = f"Frames are {'' if shown.frames else 'not '}shown as they come"
+    return streams
+
+
 def _list_proposals(verbs: Verbs) -> Proposals:
     listed = verbs.proposals()
     listed.to_see = "/approve {id}"
@@ -341,7 +499,9 @@ FUNCTIONS: Mapping[str, Callable[[Verbs, SlashWords, TypedLast], object]] = {
     "approve": _approve,
     "reject": lambda verbs, words, _: verbs.reject(words["ID"], words["REASON"] or "disagree"),
     "withdraw": lambda verbs, words, _: verbs.withdraw(words["ID"], words["REASON"] or "no_longer_needed"),
-    "cancel": lambda verbs, words, _: verbs.cancel(words["ID"], words["REASON"] or "no_longer_needed"),
+    "cancel": lambda verbs, words, _: verbs.cancel(words["ID"], words["REASON"] or None),
+    "reason-cancel": _cancel_reasoning,
+    "ack": _acknowledge,
     "stop": lambda verbs, *_: verbs.stop(),
     "go": lambda verbs, *_: verbs.go(),
     "propose": lambda verbs, words, _: verbs.me.propose(
@@ -357,7 +517,27 @@ FUNCTIONS: Mapping[str, Callable[[Verbs, SlashWords, TypedLast], object]] = {
     "proposals": lambda verbs, *_: _list_proposals(verbs),
     "who": lambda verbs, *_: verbs.who(),
     "tools": lambda verbs, words, _: verbs.tools(words["PARTICIPANT"] or None),
-    "status": lambda verbs, *_: verbs.status(),
+    "status": _tell_status,
+    "pause": _pause,
+    "resume": lambda verbs, words, _: _of(verbs, words).resume(reason=words["REASON"]),
+    "forget": lambda verbs, words, _: _of(verbs, words).forget(
+        words.whole("COUNT"), direction=words["oldest|newest"] or "oldest"
+    ),
+    "compact": lambda verbs, words, _: _of(verbs, words).compact(
+        tokens=words.whole("TOKENS"), reason=words["REASON"]
+    ),
+    "clear": lambda verbs, words, _: _of(verbs, words).clear(reason=words["REASON"]),
+    "restart": lambda verbs, words, _: _of(verbs, words).restart(reason=words["REASON"]),
+    "shutdown": lambda verbs, words, _: _of(verbs, words).shutdown(reason=words["REASON"]),
+    "kick": lambda verbs, words, _: _of(verbs, words).kick(reason=words["REASON"]),
+    "invite": lambda verbs, words, _: verbs.invite(words["NAME"], words["PROFILE"] or None),
+    "grant": _grant,
+    "revoke": _revoke,
+    "undo": lambda verbs, *_: verbs.undo(),
+    "stream request": _request_stream,
+    "stream write": lambda verbs, words, _: verbs.stream(words["ID"]).write(words["TEXT"]),
+    "stream close": lambda verbs, words, _: verbs.stream(words["ID"]).close(words["REASON"] or "complete"),
+    "streams": _list_streams,
     "target": _target,
     "verbose": _verbose,
     "help": _help,

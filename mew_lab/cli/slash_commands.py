@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -35,7 +35,8 @@ class SlashArgument(NamedTuple):
     """One argument of a command.
 
     `names` is the source of its completions. `choices` are the only words that are permitted, `number` is the unit of a
-    number. `rest` takes the rest of the line, `many` each further word. `keyword` is what stands before a `=`.
+    number, which may have to be `whole`. `rest` takes the rest of the line, `many` each further word. `keyword` is what
+    stands before a `=`.
     """
 
     name: str
@@ -45,12 +46,13 @@ class SlashArgument(NamedTuple):
     many: bool = False
     choices: tuple[str, ...] = ()
     number: str = ""
+    whole: bool = False
     keyword: str = ""
 
     @property
     def usage(self) -> str:
         """How the help writes it."""
-        text = f"{self.keyword}={self.name}" if self.keyword else self.name
+        text = f"{self.keyword}={self.name}" if self.keyword else f"{self.name}{'…' if self.many else ''}"
         return f"[{text}]" if self.optional else text
 
 
@@ -69,9 +71,10 @@ class SlashCommand(NamedTuple):
 
 
 class SlashWords:
-    """The arguments of a typed line, by their names in the usage."""
+    """The arguments of a typed line, by their names in the usage; `name` is that of the command."""
 
-    def __init__(self, values: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, name: str, values: Mapping[str, Sequence[str]]) -> None:
+        self.name = name
         self._values = values
 
     def __getitem__(self, name: str) -> str:
@@ -88,7 +91,7 @@ class SlashWords:
 
     def whole(self, name: str) -> int | None:
         """The argument as a whole number; None where it was not given."""
-        return int(float(self[name])) if self[name] else None
+        return int(self[name]) if self[name] else None
 
 
 _ID = SlashArgument("ID", "proposal")
@@ -97,6 +100,9 @@ _TARGET = SlashArgument("PARTICIPANT/TOOL", "tool")
 _JSON = SlashArgument("JSON", "arguments", optional=True, rest=True)
 _PARTICIPANT = SlashArgument("PARTICIPANT", "participant")
 _QUESTION = SlashArgument("ID", "question")
+_SECONDS = SlashArgument("SECONDS", optional=True, number="seconds")
+_STREAM = SlashArgument("ID", "stream")
+_STREAM_ID = "the id of a stream"
 _SWITCH = SlashArgument("on|off", optional=True, choices=("on", "off"))
 _PROPOSAL_ID = "the id of a proposal"
 
@@ -121,9 +127,21 @@ COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
         "reject": SlashCommand("rejects a proposal", (_ID, _REASON), _PROPOSAL_ID),
         "withdraw": SlashCommand("withdraws your own proposal", (_ID, _REASON), _PROPOSAL_ID),
         "cancel": SlashCommand(
-            "cancels a call that runs: yours, one that you proposed, or any as the owner",
-            (SlashArgument("ID", "call"), _REASON),
-            "the id of a call",
+            "cancels a call that runs: yours, one that you proposed, or any as the owner;\n"
+            "or a message: yours for everybody, another's for you",
+            (SlashArgument("ID", "cancel"), _REASON),
+            "the id of a call or of a message",
+        ),
+        "reason-cancel": SlashCommand(
+            "cancels reasoning that goes on: the only one, that of a participant, or that of an id",
+            (SlashArgument("PARTICIPANT|ID", "reasoning", optional=True), _REASON),
+        ),
+        "ack": SlashCommand(
+            "acknowledges a message that waits for you, those of a participant, or all; without a word the only one",
+            (
+                SlashArgument("ID|PARTICIPANT|all", "chat", optional=True),
+                SlashArgument("STATUS", optional=True, rest=True),
+            ),
         ),
         "stop": SlashCommand(
             "stops everything at once: nothing is approved, calls are cancelled, agents paused", lenient=True
@@ -151,14 +169,75 @@ COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
             "lists the tools of all, or of one participant",
             (SlashArgument("PARTICIPANT", "participant", optional=True),),
         ),
-        "status": SlashCommand("shows the state: address, participants, policy, faults"),
+        "status": SlashCommand(
+            "shows the state: address, participants, policy, faults;\n"
+            "with PARTICIPANT: asks for its status, or for these fields of it",
+            (
+                SlashArgument("PARTICIPANT", "participant", optional=True),
+                SlashArgument("FIELD", optional=True, many=True),
+            ),
+        ),
+        "pause": SlashCommand(
+            "pauses a participant until it is resumed, or for so many seconds",
+            (_PARTICIPANT, _SECONDS, _REASON),
+        ),
+        "resume": SlashCommand("ends its pause", (_PARTICIPANT, _REASON)),
+        "forget": SlashCommand(
+            "makes it drop messages from one end of its context; COUNT: only so many",
+            (
+                _PARTICIPANT,
+                SlashArgument("oldest|newest", optional=True, choices=("oldest", "newest")),
+                SlashArgument("COUNT", optional=True, number="messages", whole=True),
+            ),
+        ),
+        "compact": SlashCommand(
+            "makes it summarize its context, down to so many tokens",
+            (_PARTICIPANT, SlashArgument("TOKENS", optional=True, number="tokens", whole=True), _REASON),
+        ),
+        "clear": SlashCommand("makes it erase its whole context", (_PARTICIPANT, _REASON)),
+        "restart": SlashCommand("makes it return to its initial state", (_PARTICIPANT, _REASON)),
+        "shutdown": SlashCommand("makes it end all activity and leave", (_PARTICIPANT, _REASON)),
+        "kick": SlashCommand("removes it from the space; its tokens become invalid", (_PARTICIPANT, _REASON)),
+        "invite": SlashCommand(
+            "invites a participant: writes its token to a file of yours, and shows the line that joins",
+            (SlashArgument("NAME"), SlashArgument("PROFILE", "profile", optional=True)),
+        ),
+        "grant": SlashCommand(
+            "gives a permission: a tool, a kind of message, a profile, or a pattern as JSON; it may end",
+            (
+                _PARTICIPANT,
+                SlashArgument("N", optional=True, keyword="minutes", number="minutes"),
+                SlashArgument("COUNT", optional=True, keyword="uses", number="messages", whole=True),
+                SlashArgument("PARTICIPANT/TOOL|KIND|PROFILE|JSON", "permission", rest=True),
+            ),
+        ),
+        "revoke": SlashCommand(
+            "revokes a grant, or all that a pattern matches; without either the only grant that you gave it",
+            (_PARTICIPANT, SlashArgument("ID|JSON", "grant", optional=True, rest=True)),
+        ),
+        "undo": SlashCommand("revokes the permission that you gave last"),
+        "stream request": SlashCommand(
+            "opens a stream to a participant: upload, you write; download, you read",
+            (
+                _PARTICIPANT,
+                SlashArgument("upload|download", choices=("upload", "download")),
+                SlashArgument("DESCRIPTION", optional=True, rest=True),
+                SlashArgument("BYTES", optional=True, keyword="size", number="bytes", whole=True),
+            ),
+        ),
+        "stream write": SlashCommand(
+            "writes a text to an open stream", (_STREAM, SlashArgument("TEXT", rest=True)), _STREAM_ID
+        ),
+        "stream close": SlashCommand("closes a stream of yours", (_STREAM, _REASON), _STREAM_ID),
+        "streams": SlashCommand("lists the open streams; on shows their frames as they come", (_SWITCH,)),
         "target": SlashCommand(
             "sends what you type to these participants alone; none: to all again; without a word: shows it",
             (SlashArgument("PARTICIPANT|none", "target", optional=True, many=True),),
         ),
         "verbose": SlashCommand("shows each message whole, as JSON, or as one line again", (_SWITCH,)),
         "help": SlashCommand(
-            "lists the commands, or explains one", (SlashArgument("COMMAND", "command", optional=True),)
+            "lists the commands, or explains one",
+            (SlashArgument("COMMAND", "command", optional=True, rest=True),),
         ),
         "quit": SlashCommand("leaves the space; //TEXT sends a text that begins with a slash"),
     }
@@ -221,16 +300,17 @@ def read_words(name: str, text: str) -> SlashWords:
     for argument in command.arguments:
         if argument.keyword:
             continue
+        whole = text
         if argument.rest:
             word, text = text, ""
         else:
             word, text = _split(text)
         if not word:
             if not argument.optional:
-                raise MewError(f"/{name} needs {command.needs or argument.name}{_usage_of(name)}")
+                raise MewError(f"/{name} needs {command.needs or argument.name}{tell_usage(name)}")
             continue
         if not _fits(name, argument, word):  # an optional argument that was left out
-            text = f"{word} {text}".rstrip()
+            text = whole
             continue
         values[argument.name] = [word]
         while argument.many and text:
@@ -238,7 +318,7 @@ def read_words(name: str, text: str) -> SlashWords:
             values[argument.name].append(word)
     if text and not command.lenient:
         raise MewError(_tell_surplus(name, text, values))
-    return SlashWords(values)
+    return SlashWords(name, values)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -249,18 +329,18 @@ def _split(text: str) -> tuple[str, str]:
 def _take_keywords(
     name: str, text: str, keywords: Mapping[str, SlashArgument], values: dict[str, list[str]]
 ) -> str:
-    """Takes the words `key=value` out of a text; returns the rest of it."""
-    left = []
-    for word in text.split():
-        key, equals, value = word.partition("=")
-        if not equals or key not in keywords:
-            left.append(word)
-            continue
-        argument = keywords[key]
-        if not _fits(name, argument, value):
+    """Takes the words `key=value` out of a text, but not out of JSON in it; returns the rest of it."""
+    before, brace, json = text.partition("{")
+
+    def take(found: re.Match[str]) -> str:
+        argument, value = keywords[found[1]], found[2]
+        if not value or not _fits(name, argument, value):
             raise MewError(_tell_misfit(name, argument, value))
         values.setdefault(argument.name, []).append(value)
-    return " ".join(left)
+        return ""
+
+    pattern = rf"(?<!\S)({'|'.join(map(re.escape, keywords))})=(\S*)\s*"
+    return f"{re.sub(pattern, take, before)}{brace}{json}".strip()
 
 
 def _fits(name: str, argument: SlashArgument, word: str) -> bool:
@@ -270,9 +350,9 @@ def _fits(name: str, argument: SlashArgument, word: str) -> bool:
         MewError: It was meant for this argument and is not valid.
     """
     if argument.number:
-        if _is_number(word):
+        if _is_number(word, whole=argument.whole):
             return True
-        if argument.optional and not word[0].isdigit() and word[0] not in "+-.":
+        if argument.optional and not argument.keyword and not word[0].isdigit() and word[0] not in "+-.":
             return False
         raise MewError(_tell_misfit(name, argument, word))
     if argument.choices and word not in argument.choices:
@@ -284,24 +364,25 @@ def _fits(name: str, argument: SlashArgument, word: str) -> bool:
     return True
 
 
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(float(word)) and float(word) >= 0
-    except ValueError:
+def _is_number(word: str, *, whole: bool = False) -> bool:
+    """Whether a word is a number of what there is none below zero."""
+    if not re.fullmatch(r"\d{1,15}(?:\.\d{1,9})?", word, re.ASCII):
         return False
+    return not whole or "." not in word
 
 
 def _tell_misfit(name: str, argument: SlashArgument, word: str) -> str:
     shown = one_line(word, 40)
     if argument.choices:
         words = " or ".join(argument.choices)
-        return f"/{name} takes {words}, not {shown!r}{hint(word, argument.choices)}{_usage_of(name)}"
+        return f"/{name} takes {words}, not {shown!r}{hint(word, argument.choices)}{tell_usage(name)}"
     figures = word.rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = word[len(figures) :]
     meant = ""
     if argument.number == "seconds" and unit in UNITS and _is_number(figures):
         meant = f": {shown} is {float(figures) * UNITS[unit]:g}"
-    return f"/{name} takes {argument.name} as a plain number of {argument.number}, not {shown!r}{meant}{_usage_of(name)}"
+    number = "whole number" if argument.whole else "plain number"
+    return f"/{name} takes {argument.name} as a {number} of {argument.number}, not {shown!r}{meant}{tell_usage(name)}"
 
 
 def _tell_surplus(name: str, text: str, values: Mapping[str, Sequence[str]]) -> str:
@@ -310,11 +391,12 @@ def _tell_surplus(name: str, text: str, values: Mapping[str, Sequence[str]]) -> 
         return f"/{name} takes nothing behind it, but {one_line(text, 40)!r} stands there"
     word = text.split()[0]
     for argument in command.arguments:  # one that would fit earlier was typed in another order
-        fits = word in argument.choices or bool(argument.number and _is_number(word))
+        fits = word in argument.choices or bool(argument.number and _is_number(word, whole=argument.whole))
         if fits and argument.name not in values:
-            return f"{one_line(word, 40)!r} stands in the wrong place{_usage_of(name)}"
-    return f"/{name} does not know what to do with {one_line(text, 40)!r}{_usage_of(name)}"
+            return f"{one_line(word, 40)!r} stands in the wrong place{tell_usage(name)}"
+    return f"/{name} does not know what to do with {one_line(text, 40)!r}{tell_usage(name)}"
 
 
-def _usage_of(name: str) -> str:
+def tell_usage(name: str) -> str:
+    """How a command is written, as the end of a sentence."""
     return f"; it is written /{name} {COMMANDS[name].usage}".rstrip()

@@ -279,6 +279,30 @@ def test_tab_completes_a_command_a_name_and_the_arguments_by_their_schema(lab: L
     anna.see("north True")
 
 
+def test_a_person_acts_on_others_and_messages_wait_in_the_line_below(lab: Lab, sit: Any) -> None:
+    anna, coder = sit(can="admin"), lab.join("coder", can="human")
+    coder.chat("are you there?")
+    anna.until(lambda: "· 1 to /ack ·" in anna.status)
+    anna.type("/ack coder read")
+    anna.until(lambda: "to /ack" not in anna.status)
+    started = coder.send("reasoning/start", {"message": "hm"}).id
+    anna.until(lambda: "· coder reasons: /reason-cancel ·" in anna.status)
+    anna.type("/reason-cancel")
+    anna.until(lambda: "reasons" not in anna.status)
+    assert [one["context"] for one in lab.log if one["kind"] == "reasoning/cancel"] == [started]
+    anna.type("/pause coder 5m")
+    anna.see("not '5m': 5m is 300; it is written")
+    anna.type("/pause coder 600 too noisy")
+    paused = eventually(lambda: coder.participant.controls.pause_state)
+    assert paused.by == "anna" and paused.reason == "too noisy"
+    anna.type("/target co", enter=False)
+    anna.until(lambda: anna.typed == "/target co")
+    anna.type(TAB, enter=False)
+    anna.until(lambda: anna.typed == "/target coder")
+    anna.type("")
+    anna.until(lambda: "anna → coder>" in anna.lines[anna.screen.cursor.y])
+
+
 # --- other terminals ---------------------------------------------------------------------------------------------
 
 

@@ -80,11 +80,52 @@ def test_what_draws_the_line_is_loaded_in_a_terminal_alone() -> None:
         (
             "approve ab despite=unkown",
             "/approve takes rejected or unknown, not 'unkown' (did you mean 'unknown'?); "
-            "it is written /approve [ID] [digest=D] [despite=WHAT] [PARTICIPANT]",
+            "it is written /approve [ID] [digest=D] [despite=WHAT] [PARTICIPANT…]",
         ),
         (
             "decline ab because",
             "/decline does not know what to do with 'because'; it is written /decline ID",
+        ),
+        ("pause", "/pause needs PARTICIPANT; it is written /pause PARTICIPANT [SECONDS] [REASON]"),
+        (
+            "pause coder 5m",
+            "/pause takes SECONDS as a plain number of seconds, not '5m': 5m is 300; "
+            "it is written /pause PARTICIPANT [SECONDS] [REASON]",
+        ),
+        (
+            "pause coder 500ms",
+            "/pause takes SECONDS as a plain number of seconds, not '500ms': 500ms is 0.5; "
+            "it is written /pause PARTICIPANT [SECONDS] [REASON]",
+        ),
+        (
+            "forget coder 3 oldest",
+            "'oldest' stands in the wrong place; it is written /forget PARTICIPANT [oldest|newest] [COUNT]",
+        ),
+        (
+            "forget coder odlest",
+            "/forget takes oldest or newest, not 'odlest' (did you mean 'oldest'?); "
+            "it is written /forget PARTICIPANT [oldest|newest] [COUNT]",
+        ),
+        (
+            "forget coder 2.5",
+            "/forget takes COUNT as a whole number of messages, not '2.5'; "
+            "it is written /forget PARTICIPANT [oldest|newest] [COUNT]",
+        ),
+        ("stream", "/stream needs request or write or close; /help lists the commands"),
+        (
+            "stream request upload coder",
+            "/stream request takes upload or download, not 'coder'; "
+            "it is written /stream request PARTICIPANT upload|download [DESCRIPTION] [size=BYTES]",
+        ),
+        (
+            "stream request coder upload size=4k",
+            "/stream request takes BYTES as a whole number of bytes, not '4k'; "
+            "it is written /stream request PARTICIPANT upload|download [DESCRIPTION] [size=BYTES]",
+        ),
+        (
+            "grant coder minutes=x chat",
+            "/grant takes N as a plain number of minutes, not 'x'; it is written "
+            "/grant PARTICIPANT [minutes=N] [uses=COUNT] PARTICIPANT/TOOL|KIND|PROFILE|JSON",
         ),
     ],
 )
@@ -92,6 +133,30 @@ def test_a_mistake_is_a_sentence_with_what_is_right(line: str, sentence: str) ->
     with pytest.raises(MewError) as told:
         read_words(*read_command(line))
     assert str(told.value) == sentence
+
+
+def test_words_are_told_apart_by_what_they_are() -> None:
+    """An optional number or choice that was left out takes nothing of what follows it."""
+
+    def read(line: str) -> dict[str, str]:
+        words = read_words(*read_command(line))
+        return {one.name: words[one.name] for one in COMMANDS[words.name].arguments if words[one.name]}
+
+    assert read("pause coder too  noisy today") == {"PARTICIPANT": "coder", "REASON": "too  noisy today"}
+    assert read("pause coder 90 too noisy") == {
+        "PARTICIPANT": "coder",
+        "SECONDS": "90",
+        "REASON": "too noisy",
+    }
+    assert read("forget coder 3") == {"PARTICIPANT": "coder", "COUNT": "3"}
+    assert read("forget coder newest 3") == {"PARTICIPANT": "coder", "oldest|newest": "newest", "COUNT": "3"}
+    assert read("stream request coder upload a long  text size=10") == {
+        "PARTICIPANT": "coder", "upload|download": "upload", "DESCRIPTION": "a long  text", "BYTES": "10",
+    }  # fmt: skip
+    pattern = '{"kind": "chat", "payload": {"text": " uses=3  x"}}'
+    assert read(f"grant coder uses=2 {pattern}") == {
+        "PARTICIPANT": "coder", "COUNT": "2", "PARTICIPANT/TOOL|KIND|PROFILE|JSON": pattern,
+    }  # fmt: skip
 
 
 def test_nothing_that_is_typed_behind_it_keeps_stop_from_stopping(lab: Lab) -> None:

@@ -151,13 +151,11 @@ class LabStream(Settled):
             )
         waited = self._pull()
         try:
-            return waited.result(within)
+            return self._take(waited, within)
         except FutureTimeout:
             if waited.done():
                 raise
             raise self._nothing_came(within) from None
-        finally:
-            self._let_go(waited)
 
     def __iter__(self) -> Iterator[bytes]:
         if self._session.loop.is_current() or self._session.loop.threadless:
@@ -165,11 +163,7 @@ class LabStream(Settled):
                 f"`for` would block the loop that has to bring the frames of {self.id}; write `async for` here"
             )
         while True:
-            waited = self._pull()
-            try:
-                data = waited.result()
-            finally:
-                self._let_go(waited)
+            data = self._take(self._pull(), None)
             if data is None:
                 return
             yield data
@@ -181,10 +175,9 @@ class LabStream(Settled):
     async def _read_on(self) -> bytes | None:
         """The next frame, on any loop. A cancelled wait leaves the read for the next one."""
         waited = self._pull()
-        try:
-            return await asyncio.shield(asyncio.wrap_future(waited))
-        finally:
-            self._let_go(waited)
+        with suppress(Exception):  # which `_take` raises; a wait that is cancelled takes nothing
+            await asyncio.shield(asyncio.wrap_future(waited))
+        return self._take(waited, None)
 
     async def _read_within(self, within: float) -> bytes | None:
         try:
@@ -198,10 +191,16 @@ class LabStream(Settled):
             self._next = self._session.loop.submit(self._read_one())
         return self._next
 
-    def _let_go(self, waited: Future[bytes | None]) -> None:
-        """Makes the next wait read on, where this one has its frame."""
-        if waited.done() and self._next is waited:
-            self._next = None
+    def _take(self, waited: Future[bytes | None], timeout: float | None) -> bytes | None:
+        """The frame of a read, or its error; the next wait reads on then. An interrupt takes nothing."""
+        try:
+            data = waited.result(timeout)
+        except Exception:
+            if waited.done():
+                self._next = None
+            raise
+        self._next = None
+        return data
 
     async def _read_one(self) -> bytes | None:
         if self._reader is None:

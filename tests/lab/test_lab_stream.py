@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
@@ -62,6 +63,33 @@ def test_a_wait_that_ends_loses_no_frame(lab: Lab) -> None:
     for data in ("one", "two", "three"):
         written.write(data)
     assert [taken.read(timeout=20) for _ in range(3)] == [b"one", b"two", b"three"]
+
+
+def test_no_frame_is_lost_to_waits_that_end_while_it_comes(lab: Lab) -> None:
+    bot = lab.join("bot", can="agent")
+    written = bot.stream()
+    eventually(lambda: written.id in lab.me.participant.streams.active)
+    taken = lab.stream(written.id)
+    frames = [str(n).encode() for n in range(300)]
+
+    async def write() -> None:
+        for frame in frames:
+            await written.stream.write(frame)
+            await asyncio.sleep(0)
+        await written.stream.close()
+
+    async def read() -> list[bytes]:
+        got: list[bytes] = []
+        while not (taken.closed and len(got) == len(frames)):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.0002):
+                    async for data in taken:
+                        got.append(data)
+        return got
+
+    writing = lab.loop.submit(write())
+    assert asyncio.run(asyncio.wait_for(read(), 40)) == frames
+    writing.result(20)
 
 
 def test_others_write_by_a_grant_until_it_is_revoked(lab: Lab) -> None:

@@ -177,6 +177,18 @@ def test_a_report_of_another_participant_does_not_count(lab: Lab) -> None:
     assert len(sent(lab, "participant/status")) >= 2
 
 
+def test_a_status_about_something_else_does_not_count(lab: Lab) -> None:
+    other = lab.join("other", can="agent").participant
+
+    async def clear() -> None:
+        other.sender.quietly("participant/status", {"messages_in_context": 0, "status": "cleared"})
+        await asyncio.Event().wait()
+
+    lab.loop.call(lambda: other.controls.on_clear(clear))
+    assert "it has not said" in str(lab.of("other").clear(sure=True, timeout=0.3))
+    assert [one["payload"]["status"] for one in sent(lab, "participant/status")] == ["cleared"]
+
+
 # --- what is lost is said first ---
 
 LOSING: dict[str, Callable[..., Any]] = {
@@ -437,13 +449,18 @@ def test_threat_01_an_invitation_is_a_file_and_its_token_is_in_no_text(lab: Lab)
         lab.invite("ann")
 
 
-def test_an_invitation_from_elsewhere_is_kept_beside_and_git_ignores_it(lab: Lab, tmp_path: Path) -> None:
+def test_an_invitation_from_elsewhere_is_kept_beside_and_git_ignores_it(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.enrol("visitor", can="admin")
     far = connect(lab.url, space=lab.space, token_file=lab.token_file("visitor"), name="far")
+    there = tmp_path / "there"
+    there.mkdir()
+    monkeypatch.chdir(there)
     said = str(far.invite("ann", "observer", reason="look"))
     file = Path(re.search(r"--token-file (\S+)", said)[1])  # type: ignore[index]
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and file.is_relative_to(tmp_path)
-    assert (tmp_path / ".mew" / ".gitignore").read_text() == "*\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and file.is_relative_to(there)
+    assert (there / ".mew" / ".gitignore").read_text() == "*\n"
     assert connect(lab.url, space=lab.space, token_file=file, name="ann").me.name == "ann"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,8 +18,16 @@ from typing import Any, Literal
 import pexpect
 import pyte
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output.vt100 import Vt100_Output
 
-from mew_lab.cli.prompt import HISTORY
+from mew_lab.cli.prompt import HISTORY, LinePrompt
+from mew_lab.cli.shell import say
+from mew_lab.cli.slash_completion import Completions, Suggestion
 from mew_lab.lab.lab import Lab
 
 from ..waiting import eventually
@@ -221,6 +230,24 @@ def test_the_connection_that_is_lost_for_good_ends_the_typed_line(lab: Lab, sit:
     assert "mew-lab join: The connection to" in anna.past and "Traceback" not in anna.past
 
 
+def test_lists_of_tools_are_asked_for_silently_and_shown_when_messages_are_shown_whole(
+    lab: Lab, adding: Any, sit: Any
+) -> None:
+    anna = sit()
+
+    def asked() -> int:
+        return sum(one["kind"] == "mcp/response" and one["to"] == ["anna"] for one in lab.log)
+
+    eventually(asked)
+    anna.type("one line each")
+    anna.see("chat +“one line each”")
+    assert "tools/list" not in anna.past
+    anna.type("/verbose on")
+    anna.see("Each message is shown whole")
+    anna.type("/tools notebook")
+    anna.until(lambda: '"method":"tools/list"' in anna.past.replace("\n", "").replace(" ", ""))
+
+
 # --- history -----------------------------------------------------------------------------------------------------
 
 
@@ -365,6 +392,40 @@ def test_no_sequence_of_a_peer_reaches_the_terminal(lab: Lab, sit: Any) -> None:
     assert {c for c in drawn if not c.isprintable()} <= {"\n", "\r", "\a", "\b"}
     assert "owned" not in anna.screen.title
     assert anna.raw.count("\a") == 1  # ours, for what waits
+
+
+PARTS = st.lists(st.sampled_from([*HOSTILE, "name", "界", " ", "\t"]) | st.text(max_size=10), max_size=6).map(
+    "".join
+)
+
+
+@pytest.mark.threat(17)
+@given(message=PARTS, status=PARTS, name=PARTS, about=PARTS, printed=PARTS)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_stands_in_the_prompt_the_status_or_a_completion_moves_no_cursor(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    message: str,
+    status: str,
+    name: str,
+    about: str,
+    printed: str,
+) -> None:
+    """The names and the texts there are of peers."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    drawn = io.StringIO()
+    output = Vt100_Output(drawn, lambda: Size(rows=20, columns=60), term="xterm", enable_cpr=False)
+    with create_pipe_input() as keys, create_app_session(input=keys, output=output):
+        prompt = LinePrompt(
+            complete=lambda line: Completions([Suggestion("a", about), Suggestion(f"b{name}", about)], ""),
+            status=lambda width: status,
+            message=lambda: message,
+            colour=False,
+        )
+        keys.send_text(f"{TAB}{TAB}\x1b[B{CTRL['c']}\r{CTRL['d']}")
+        for _ in prompt.lines():
+            say(printed)
+    assert [c for c in SEQUENCES.sub("", drawn.getvalue()) if not (c.isprintable() or c in "\n\r\b")] == []
 
 
 # The sequences that the prompt draws with, and the colours of a line of the feed.

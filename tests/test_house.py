@@ -65,6 +65,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "duckdb": ("log.fact_process", "log.facts", "log.index", "log.build", "log.parquet"),
     "pyarrow": ("log.payloads",),
     "zstandard": ("log.unpacked",),
+    "prompt_toolkit": ("cli.prompt",),
+    "wcwidth": ("cli.prompt",),
     "IPython": ("notebook.*", "views.ui.notebook_host"),
     "ipykernel": ("views.ui.notebook_host",),
     "anywidget": ("views.ui.notebook_host",),

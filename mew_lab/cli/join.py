@@ -1,59 +1,65 @@
-"""`mew-lab join`: takes part in a space from a terminal. A typed line is a chat message, an envelope or a command."""
+"""`mew-lab join`: takes part in a space from a terminal. A typed line is a chat message, an envelope or a command.
+
+`slash_commands.py` is the table of the commands; here is what each does. In a terminal a prompt reads the lines; where
+the input or the output goes elsewhere, lines are read and printed as they come.
+"""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 from mew_lab.cli import shell
-from mew_lab.cli.terminal import Console
-from mew_lab.errors import MewError, NotApproved
+from mew_lab.cli.slash_commands import HELP, SlashWords, explain, read_command, read_words, tell_usage
+from mew_lab.cli.slash_completion import Suggestion, complete_line
+from mew_lab.cli.terminal import Console, TypedLines
+from mew_lab.errors import MewError, NoReply, NotApproved
+from mew_lab.lab.call_check import hint, listed, name_absent
 from mew_lab.lab.decisions.cards import Card, type_in_terminal
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.decisions.text import Proposals, tell_card
+from mew_lab.lab.known_names import KnowingLab, known_names, short_id
+from mew_lab.lab.lab_stream import LabStream
 from mew_lab.lab.labs import close_all, connect
+from mew_lab.lab.listing import Listing
+from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.participant_verbs import ParticipantVerbs
+from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.shared_options import PERSON, add_shared, person_arguments
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import read_strict
-from mew_lab.protocol.visible import visible
+from mew_lab.protocol.kinds import KINDS
+from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.text import count_of
+from mew_lab.protocol.visible import middle, one_line, visible
+from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["HELP", "Quit", "TypedLast", "Verbs", "add_options", "obey", "run"]
+__all__ = ["FUNCTIONS", "HELP", "Quit", "TypedLast", "Verbs", "add_options", "obey", "run", "tell_status"]
 
 MOST_TOLD = 1000  # proposals of which a person was told
 MOST_NAMED = 5
-
-HELP = """\
-TEXT                            sends a chat message to all participants
-{"kind": …}                     sends this message as JSON
-/approve [ID] [digest=D] [despite=WHAT] [PARTICIPANT]
-                                approves a proposal: the first time shows its card, the second approves it;
-                                without ID it is the only one that waits;
-                                or at once with the first 8 characters of the shown digest;
-                                despite=rejected approves what a participant has rejected, despite=unknown a repeat of
-                                a call of which nobody knows whether it took effect;
-                                PARTICIPANT is the target of a proposal that names none
-/reject ID [REASON]             rejects a proposal
-/withdraw ID [REASON]           withdraws your own proposal
-/cancel ID [REASON]             cancels a call that runs: yours, one that you proposed, or any as the owner
-/stop                           stops everything at once: nothing is approved, calls are cancelled, agents paused
-/go                             goes on: lists what that undoes, and typed again does it
-/propose PARTICIPANT/TOOL JSON  proposes a tool call
-/call PARTICIPANT/TOOL JSON     calls a tool, or proposes the call where you may only propose
-/answer ID [JSON]               answers a question of an MCP server; JSON has the values of its form
-/decline ID  /dismiss ID        says no to it, or dismisses it without an answer
-/questions  /proposals  /who  /tools [PARTICIPANT]  /status
-/quit                           leaves the space; //TEXT sends a text that begins with a slash
-For an ID its beginning will do, such as the four characters that are told."""
+MOST_PAUSE = 7 * 24 * 3600.0  # seconds
+MOST_FRAMES = 20  # frames of streams that are shown a second
+MOST_FRAME = 200  # bytes of a frame that are shown
 
 
 class Quit(Exception):
     """Raised by `/quit`."""
+
+
+class SeenLab(KnowingLab, Protocol):
+    """A lab as the prompt sees it."""
+
+    @property
+    def rows(self) -> Rows: ...
+    @property
+    def loop(self) -> LoopThread: ...
 
 
 class Verbs(Protocol):
@@ -68,7 +74,13 @@ class Verbs(Protocol):
     ) -> object: ...
     def reject(self, proposal: str, reason: str) -> object: ...
     def withdraw(self, proposal: str, reason: str) -> object: ...
-    def cancel(self, call: str, reason: str) -> object: ...
+    def cancel(self, call: str, reason: str | None) -> object: ...
+    def of(self, name: str) -> ParticipantVerbs: ...
+    def acknowledge(self, message: str, *, status: str) -> object: ...
+    def invite(self, name: str, can: str | None) -> object: ...
+    def stream(self, which: str | None = None, **options: Any) -> LabStream: ...
+    def streams(self) -> Listing: ...
+    def undo(self) -> object: ...
     def stop(self) -> object: ...
     def go(self) -> object: ...
     def proposals(self) -> Proposals: ...
@@ -110,9 +122,13 @@ def run(options: argparse.Namespace) -> None:
         lab.decisions.gate.to_go_on = "/go"
         calls = _Calls(lab.me.participant, lab.decisions)
         lab.decisions.subscribe(calls.take)
-        console = Console(lab.rows, client, url=lab.url, say=shell.say, colour=shell.use_colour(options))
-        shown = TypedLast()
-        for line in console.lines(reading=True):
+        colour, shown = shell.use_colour(options), TypedLast()
+        prompt = open_prompt(lab, shown, colour=colour)
+        console = Console(
+            lab.rows, client, url=lab.url, say=shell.say, colour=colour, brief=prompt is not None
+        )
+        client.on_stream_data(StreamFrames(shown, shell.say).take)
+        for line in console.lines(reading=True if prompt is None else prompt):
             try:
                 if answer := obey(lab, line, shown):
                     shell.say(answer)
@@ -122,8 +138,75 @@ def run(options: argparse.Namespace) -> None:
                 shell.warn(str(told))
             except MewError as fault:
                 shell.tell_failure("join", str(fault))
+            except KeyboardInterrupt:
+                if prompt is None:
+                    raise
+                shell.warn("Not waited for any longer; what was sent may still take effect")
+            console.exact = shown.exact
     finally:
         close_all()
+
+
+def open_prompt(lab: SeenLab, shown: TypedLast, *, colour: bool) -> TypedLines | None:
+    """The prompt of a terminal, with the tools of all participants asked for; None where there is no terminal."""
+    if not shell.is_terminal():
+        return None
+    from mew_lab.cli.prompt import LinePrompt  # only here: it takes a while to load
+
+    names = _LabNames(lab)
+    prompt = LinePrompt(
+        complete=lambda line: complete_line(line, names),
+        status=lambda width: tell_status(lab, shown),
+        message=lambda: tell_prompt(lab, shown),
+        colour=colour,
+    )
+    for subscribe in (lab.rows.subscribe, lab.decisions.subscribe, lab.asked.subscribe):
+        subscribe(lambda *_: prompt.redraw())
+    lab.loop.call(lab.me.participant.discovery.enable_auto_discovery)
+    return prompt
+
+
+class _LabNames:
+    """The names of a lab, for the completion."""
+
+    def __init__(self, lab: KnowingLab) -> None:
+        self._lab = lab
+
+    def names(self, source: str) -> Iterable[Suggestion]:
+        """The names of a source of the table of commands."""
+        return (Suggestion(*named) for named in known_names(self._lab, source))
+
+    def schema(self, tool: str) -> object:
+        """The schema of the arguments of a tool, where its participant has listed it."""
+        return dict(self._lab.known_tools()).get(tool, {}).get("inputSchema")
+
+
+def tell_prompt(lab: KnowingLab, shown: TypedLast) -> str:
+    """What stands before the typed line: the person, and to whom a chat message goes."""
+    to = f" → {one_line(', '.join(shown.to), 24)}" if shown.to else ""
+    return f"{middle(lab.me.participant.client.id, 16)}{to}> "
+
+
+def tell_status(lab: KnowingLab, shown: TypedLast) -> str:
+    """The state of the space as one line: what waits for the person first, then who is there."""
+    me, decisions = lab.me.participant, lab.decisions
+    cards = [card for card in decisions.pending() if card.is_open and _is_mine(me, card)]
+    asked = [question for question in lab.asked.pending() if question.is_open]
+    here = [name for name in sorted(me.client.participants) if name != me.client.id]
+    reasoning = me.ledger.reasoning.active()
+    parts = [
+        "stopped: /go" if decisions.gate.stopped else "",
+        "paused" if me.controls.pause_state is not None else "",
+        "" if me.client.state == "ready" else "connecting again",
+        f"{len(cards)} to approve: /approve {short_id(decisions, cards[0])}" if cards else "",
+        f"{count_of(len(asked), 'question')}: /answer {middle(asked[0].id, 12)}" if asked else "",
+        "nothing waits" if not cards and not asked else "",
+        f"{middle(reasoning[0].owner, 16)} reasons: /reason-cancel" if reasoning else "",
+        f"{len(me.chats.pending)} to /ack" if me.chats.pending else "",
+        f"{len(here) + 1} here: you{''.join(f', {name}' for name in here)}",
+        "verbose" if shown.exact else "",
+    ]
+    return " · ".join(filter(None, parts))
 
 
 class _Calls:
@@ -143,13 +226,40 @@ class _Calls:
         if card.id in self._told or not _is_mine(self._me, card):
             return
         self._told[card.id] = None
-        id = visible(_short_id(self._decisions, card))
+        id = visible(short_id(self._decisions, card))
         shell.say(
             f"{card.request}. It needs your approval: /approve {id} shows the call, /reject {id} rejects it"
         )
         if not self._waiting:
             shell.ring()
         self._waiting[card.id] = None
+
+
+class StreamFrames:
+    """Shows frames of streams while `/streams` has them on: so many a second, and the number of the others."""
+
+    def __init__(
+        self, shown: TypedLast, say: Callable[[str], object], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._shown = shown
+        self._say = say
+        self._clock = clock
+        self._second, self._told, self._untold = 0, 0, 0
+
+    def take(self, frame: StreamData) -> None:
+        """Takes the next frame of any stream."""
+        if not self._shown.frames:
+            return
+        if (second := int(self._clock())) != self._second:
+            self._second, self._told = second, 0
+        if self._told >= MOST_FRAMES:
+            self._untold += 1
+            return
+        self._told += 1
+        others = f" ({count_of(self._untold, 'frame')} before it not shown)" if self._untold else ""
+        self._untold = 0
+        text = one_line(frame.data[:MOST_FRAME].decode(errors="replace"), MOST_FRAME)
+        self._say(f"{one_line(frame.stream_id, 60)}: {count_of(len(frame.data), 'byte')}: {text}{others}")
 
 
 def _is_mine(me: MEWParticipant, card: Card) -> bool:
@@ -160,15 +270,6 @@ def _is_mine(me: MEWParticipant, card: Card) -> bool:
     return me.can_send("mcp/request", proposal.payload, to=proposal.to)
 
 
-def _short_id(decisions: HumanDecisions, card: Card) -> str:
-    """The beginning of its proposal's id that means this card alone. Spec: R37."""
-    for length in (4, 8, 12):
-        with contextlib.suppress(MewError):
-            if decisions.card(card.id[:length]).id == card.id:
-                return card.id[:length]
-    return card.id
-
-
 def _show_question(asked: Questions, question: Question) -> None:
     if question.is_open:
         text, id = asked.tell(question), visible(question.id)
@@ -177,21 +278,29 @@ def _show_question(asked: Questions, question: Question) -> None:
 
 @dataclass
 class TypedLast:
-    """What `/approve` without an id has shown last: the id and the digest of the card; empty for nothing."""
+    """What the lines typed before have left: what `/approve` has shown, and what `/target` and `/verbose` have set.
+
+    `id` and `digest` are of the card that `/approve` without an id has shown last; empty for nothing. `to` are the
+    addressees of what is typed, none for all; with `exact` each message is shown whole, with `frames` those of streams
+    as they come.
+    """
 
     id: str = ""
     digest: str = ""
+    to: tuple[str, ...] = ()
+    exact: bool = False
+    frames: bool = False
 
 
 def obey(verbs: Verbs, line: str, shown: TypedLast | None = None) -> str:
-    """Carries out a typed line; returns the text to print. `shown` is what earlier lines have shown.
+    """Carries out a typed line; returns the text to print. `shown` is what earlier lines have left.
 
     Raises:
         Quit: The line is `/quit` or `/exit`.
         MewError: The line cannot be carried out; the message says why.
     """
     line = line.strip()
-    seat = verbs.me
+    seat, shown = verbs.me, TypedLast() if shown is None else shown
     if line.startswith("{"):
         draft = read_strict(line)
         seat.check_draft(draft)
@@ -199,39 +308,49 @@ def obey(verbs: Verbs, line: str, shown: TypedLast | None = None) -> str:
         return f"sent {sent.id}"
     if not line.startswith("/") or line.startswith("//"):
         if line:
-            seat.chat(line.removeprefix("/") if line.startswith("//") else line)
+            seat.chat(line.removeprefix("/") if line.startswith("//") else line, shown.to)
         return ""
-    word, _, rest = line[1:].partition(" ")
-    if word in ("quit", "exit"):
+    if line == "/exit":
         raise Quit
-    if word == "help":
-        return HELP
-    if word not in _VERBS:
-        raise MewError(f"There is no command /{word[:40]}; /help lists the commands")
-    verb = _VERBS[word]
-    if word == "approve" and not rest.strip():
-        return str(_approve_only(verbs, TypedLast() if shown is None else shown))
-    first, _, more = rest.strip().partition(" ")
-    if verb.needs and not first:
-        raise MewError(f"/{word} needs {verb.needs}")
-    return str(verb.call(verbs, first, more.strip()))
-
-
-class _Verb(NamedTuple):
-    needs: str  # the argument that must follow it, for the error without it
-    call: Callable[[Verbs, str, str], object]
+    name, rest = read_command(line[1:])
+    return str(FUNCTIONS[name](verbs, read_words(name, rest), shown))
 
 
 def _read_arguments(text: str) -> dict[str, object]:
     return read_strict(text) if text else {}
 
 
-def _approve(verbs: Verbs, id: str, more: str) -> object:
-    words = more.split()
-    digests = [word.removeprefix("digest=") for word in words if word.startswith("digest=")]
-    despite = [word.removeprefix("despite=") for word in words if word.startswith("despite=")]
-    to = [word for word in words if not word.startswith(("digest=", "despite="))]
-    return verbs.approve(id, to=to or None, digest=digests[0] if digests else "", despite=despite)
+def _approve(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    if not words["ID"]:
+        return _approve_only(verbs, shown)
+    to = words.all("PARTICIPANT") or None
+    return verbs.approve(words["ID"], to=to, digest=words["D"], despite=words.all("WHAT"))
+
+
+def _quit(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    raise Quit
+
+
+def _help(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    name = words["COMMAND"].removeprefix("/")
+    return explain(read_command(name)[0]) if name else HELP
+
+
+def _target(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    names = words.all("PARTICIPANT|none")
+    present = [*verbs.me.participant.client.participants]
+    if names in (["none"], ["all"]):
+        shown.to = ()
+    elif names and names != ["show"]:
+        if absent := [name for name in names if name not in present]:
+            raise MewError(f"Cannot write to it alone: {name_absent(absent, present)}; /target none ends it")
+        shown.to = tuple(dict.fromkeys(names))
+    return f"What you type goes to {listed(shown.to)} alone" if shown.to else "What you type goes to all"
+
+
+def _verbose(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    shown.exact = {"on": True, "off": False}.get(words["on|off"], not shown.exact)
+    return "Each message is shown whole" if shown.exact else "Each message is shown as one line"
 
 
 def _approve_only(verbs: Verbs, shown: TypedLast) -> object:
@@ -239,7 +358,7 @@ def _approve_only(verbs: Verbs, shown: TypedLast) -> object:
     decisions, me = verbs.decisions, verbs.me.participant
     open_cards = [card for card in decisions.pending() if card.is_open and _is_mine(me, card)]
     if len(open_cards) != 1:
-        ids = ", ".join(f"/approve {visible(_short_id(decisions, card))}" for card in open_cards[:MOST_NAMED])
+        ids = ", ".join(f"/approve {visible(short_id(decisions, card))}" for card in open_cards[:MOST_NAMED])
         raise MewError(
             f"{len(open_cards)} proposals wait for you, so say which: {ids}; /proposals lists them"
             if open_cards
@@ -258,6 +377,115 @@ def _approve_only(verbs: Verbs, shown: TypedLast) -> object:
     return verbs.approve(card.id, to=None, digest=card.digest, despite=())
 
 
+def _of(verbs: Verbs, words: SlashWords) -> ParticipantVerbs:
+    try:
+        return verbs.of(words["PARTICIPANT"])
+    except NoReply as fault:  # perhaps because the words stand in another order
+        raise MewError(f"{fault}{tell_usage(words.name)}") from None
+
+
+def _tell_status(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    if not words["PARTICIPANT"]:
+        return verbs.status()
+    return _of(verbs, words).status(fields=words.all("FIELD"))
+
+
+def _pause(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    seconds = words.number("SECONDS")
+    if seconds is not None and not 0 < seconds <= MOST_PAUSE:
+        raise MewError(
+            f"/pause takes SECONDS above 0 and at most {MOST_PAUSE:g}, not {seconds:g}{tell_usage('pause')}; "
+            "without them the pause has no end"
+        )
+    minutes = None if seconds is None else seconds / 60
+    return _of(verbs, words).pause(minutes=minutes, reason=words["REASON"])
+
+
+def _acknowledge(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    waiting, which = verbs.me.participant.chats.pending, words["ID|PARTICIPANT|all"]
+    status = words["STATUS"] or "received"
+    if not waiting:
+        raise MewError("No message waits for your acknowledgement, so nothing was sent")
+    if not which and len(waiting) > 1:
+        raise MewError(
+            f"{len(waiting)} messages wait for your acknowledgement, so say which: /ack all, or "
+            f"{listed([f'/ack {name}' for name in dict.fromkeys(chat.sender for chat in waiting)])}"
+        )
+    if which == "all":
+        return verbs.acknowledge("", status=status)
+    ids = [chat.id for chat in waiting if not which or chat.sender == which] or [which]
+    told = [str(verbs.acknowledge(id, status=status)) for id in ids]
+    return told[0] if len(told) == 1 else f"{len(told)} messages of {one_line(which, 64)} acknowledged"
+
+
+def _cancel_reasoning(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    """Without a participant or an id it is the only reasoning that goes on; what is typed is then the reason."""
+    active = verbs.me.participant.ledger.reasoning.active()
+    which, reason = words["PARTICIPANT|ID"], words["REASON"]
+    if not active:
+        raise MewError("No reasoning goes on that could be cancelled, so nothing was sent")
+    named = [one for one in active if which and (one.owner == which or one.id.startswith(which))]
+    if not named:
+        known = [*(one.owner for one in active), *(one.id for one in active)]
+        if which and (near := hint(which, known)):
+            raise MewError(
+                f"No reasoning of {one_line(which, 60)!r} goes on{near}{tell_usage('reason-cancel')}"
+            )
+        which, reason = "", f"{which} {reason}".strip()
+        named = active
+    owners = list(dict.fromkeys(one.owner for one in named))
+    if len(owners) > 1:
+        raise MewError(
+            f"{len(owners)} participants reason, so say whose is meant: "
+            f"{listed([f'/reason-cancel {name}' for name in owners])}"
+        )
+    is_id = bool(which) and which != owners[0]
+    verbs_of = verbs.of(owners[0])
+    return verbs_of.cancel_reasoning(which if is_id else None, reason=reason or "cancelled")
+
+
+def _grant(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    what = words["PARTICIPANT/TOOL|KIND|PROFILE|JSON"]
+    minutes, uses = words.number("N"), words.whole("COUNT")
+    if what.startswith("{"):
+        return _of(verbs, words).grant(read_strict(what), minutes=minutes, uses=uses)
+    if what in PROFILES:
+        return _of(verbs, words).grant(what, minutes=minutes, uses=uses)
+    if what in KINDS:
+        return _of(verbs, words).grant({"kind": what}, minutes=minutes, uses=uses)
+    if " " in what or "/" not in what:
+        raise MewError(
+            f"/grant does not know what to give by {one_line(what, 60)!r}{hint(what, [*PROFILES, *KINDS])}: name a "
+            'tool as participant/tool, a kind, a profile, or a pattern such as {"kind": "chat"}'
+        )
+    return _of(verbs, words).grant(tool=what, minutes=minutes, uses=uses)
+
+
+def _revoke(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    what = words["ID|JSON"]
+    return _of(verbs, words).revoke(read_strict(what) if what.startswith("{") else what or None)
+
+
+def _request_stream(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    stream = verbs.stream(
+        direction=words["upload|download"],
+        to=_of(verbs, words).name,
+        description=words["DESCRIPTION"] or None,
+        expected_size_bytes=words.whole("BYTES"),
+    )
+    id = visible(stream.id)
+    return f"{id} is open: /stream write {id} TEXT writes to it, /stream close {id} closes it"
+
+
+def _list_streams(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
+    if words["on|off"]:
+        shown.frames = words["on|off"] == "on"
+    streams = verbs.streams()
+    streams.empty = "No stream is open; /stream request opens one"
+    streams.note = f"Frames are {'' if shown.frames else 'not '}shown as they come"
+    return streams
+
+
 def _list_proposals(verbs: Verbs) -> Proposals:
     listed = verbs.proposals()
     listed.to_see = "/approve {id}"
@@ -266,28 +494,52 @@ def _list_proposals(verbs: Verbs) -> Proposals:
     return listed
 
 
-_VERBS: Mapping[str, _Verb] = {
-    "approve": _Verb("the id of a proposal", _approve),
-    "reject": _Verb("the id of a proposal", lambda verbs, id, why: verbs.reject(id, why or "disagree")),
-    "withdraw": _Verb(
-        "the id of a proposal", lambda verbs, id, why: verbs.withdraw(id, why or "no_longer_needed")
+# What each command of the table does.
+FUNCTIONS: Mapping[str, Callable[[Verbs, SlashWords, TypedLast], object]] = {
+    "approve": _approve,
+    "reject": lambda verbs, words, _: verbs.reject(words["ID"], words["REASON"] or "disagree"),
+    "withdraw": lambda verbs, words, _: verbs.withdraw(words["ID"], words["REASON"] or "no_longer_needed"),
+    "cancel": lambda verbs, words, _: verbs.cancel(words["ID"], words["REASON"] or None),
+    "reason-cancel": _cancel_reasoning,
+    "ack": _acknowledge,
+    "stop": lambda verbs, *_: verbs.stop(),
+    "go": lambda verbs, *_: verbs.go(),
+    "propose": lambda verbs, words, _: verbs.me.propose(
+        words["PARTICIPANT/TOOL"], _read_arguments(words["JSON"])
     ),
-    "cancel": _Verb("the id of a call", lambda verbs, id, why: verbs.cancel(id, why or "no_longer_needed")),
-    "stop": _Verb("", lambda verbs, _, __: verbs.stop()),
-    "go": _Verb("", lambda verbs, _, __: verbs.go()),
-    "propose": _Verb(
-        "participant/tool", lambda verbs, name, text: verbs.me.propose(name, _read_arguments(text))
+    "call": lambda verbs, words, _: verbs.me.call(words["PARTICIPANT/TOOL"], _read_arguments(words["JSON"])),
+    "answer": lambda verbs, words, _: verbs.answer(
+        words["ID"], _read_arguments(words["JSON"]), action="accept"
     ),
-    "call": _Verb("participant/tool", lambda verbs, name, text: verbs.me.call(name, _read_arguments(text))),
-    "answer": _Verb(
-        "the id of a question",
-        lambda verbs, id, text: verbs.answer(id, _read_arguments(text), action="accept"),
+    "decline": lambda verbs, words, _: verbs.answer(words["ID"], None, action="decline"),
+    "dismiss": lambda verbs, words, _: verbs.answer(words["ID"], None, action="cancel"),
+    "questions": lambda verbs, *_: verbs.questions(),
+    "proposals": lambda verbs, *_: _list_proposals(verbs),
+    "who": lambda verbs, *_: verbs.who(),
+    "tools": lambda verbs, words, _: verbs.tools(words["PARTICIPANT"] or None),
+    "status": _tell_status,
+    "pause": _pause,
+    "resume": lambda verbs, words, _: _of(verbs, words).resume(reason=words["REASON"]),
+    "forget": lambda verbs, words, _: _of(verbs, words).forget(
+        words.whole("COUNT"), direction=words["oldest|newest"] or "oldest"
     ),
-    "decline": _Verb("the id of a question", lambda verbs, id, _: verbs.answer(id, None, action="decline")),
-    "dismiss": _Verb("the id of a question", lambda verbs, id, _: verbs.answer(id, None, action="cancel")),
-    "questions": _Verb("", lambda verbs, _, __: verbs.questions()),
-    "proposals": _Verb("", lambda verbs, _, __: _list_proposals(verbs)),
-    "who": _Verb("", lambda verbs, _, __: verbs.who()),
-    "tools": _Verb("", lambda verbs, name, _: verbs.tools(name or None)),
-    "status": _Verb("", lambda verbs, _, __: verbs.status()),
+    "compact": lambda verbs, words, _: _of(verbs, words).compact(
+        tokens=words.whole("TOKENS"), reason=words["REASON"]
+    ),
+    "clear": lambda verbs, words, _: _of(verbs, words).clear(reason=words["REASON"]),
+    "restart": lambda verbs, words, _: _of(verbs, words).restart(reason=words["REASON"]),
+    "shutdown": lambda verbs, words, _: _of(verbs, words).shutdown(reason=words["REASON"]),
+    "kick": lambda verbs, words, _: _of(verbs, words).kick(reason=words["REASON"]),
+    "invite": lambda verbs, words, _: verbs.invite(words["NAME"], words["PROFILE"] or None),
+    "grant": _grant,
+    "revoke": _revoke,
+    "undo": lambda verbs, *_: verbs.undo(),
+    "stream request": _request_stream,
+    "stream write": lambda verbs, words, _: verbs.stream(words["ID"]).write(words["TEXT"]),
+    "stream close": lambda verbs, words, _: verbs.stream(words["ID"]).close(words["REASON"] or "complete"),
+    "streams": _list_streams,
+    "target": _target,
+    "verbose": _verbose,
+    "help": _help,
+    "quit": _quit,
 }

@@ -33,6 +33,7 @@ __all__ = [
     "check_address",
     "end_on_signal",
     "end_when_lost",
+    "is_terminal",
     "log_to_stderr",
     "new_runner",
     "raise_failure",
@@ -49,6 +50,12 @@ __all__ = [
 def say(text: str) -> None:
     """Prints a text to stdout, with control characters made visible."""
     print(for_terminal(text), flush=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person types into a terminal that moves its cursor, and reads there."""
+    is_plain = os.environ.get("TERM", "dumb") in ("", "dumb", "unknown") and os.name != "nt"
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_plain
 
 
 def ring() -> None:

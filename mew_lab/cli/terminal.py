@@ -9,6 +9,7 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from mew_lab.errors import MewError
 from mew_lab.lab.rows import Row, Rows
@@ -33,6 +34,7 @@ _ACCENTS = {
     "capability": 36,
     "stream": 178,
 }
+_CALLS = ("mcp/request", "mcp/response")
 
 
 def row_line(row: Row, *, start: float, colour: bool = False, sign: str = "#") -> str:
@@ -58,11 +60,21 @@ def row_line(row: Row, *, start: float, colour: bool = False, sign: str = "#") -
     return "  ".join(parts)
 
 
+class TypedLines(Protocol):
+    """Reads typed lines, as `LinePrompt` does."""
+
+    def lines(self) -> Iterator[str]:
+        """Yields them until the input ends, or it is closed."""
+
+    def close(self) -> None:
+        """Ends `lines`, on any thread."""
+
+
 class Console:
     """Prints the rows of a space when they arrive; `lines` gives the typed lines until input or connection ends.
 
     With `exact` it prints the text of each envelope instead of a summary; with the tree of a filter, only envelopes that
-    pass it.
+    pass it; with `brief` no lists of tools that somebody asks for, and no answers with them.
     """
 
     def __init__(
@@ -74,6 +86,7 @@ class Console:
         say: Callable[[str], object],
         colour: bool,
         exact: bool = False,
+        brief: bool = False,
         tree: FilterTree | None = None,
     ) -> None:
         self._rows = rows
@@ -81,7 +94,8 @@ class Console:
         self._url = Address(url)
         self._say = say
         self._colour = colour
-        self._exact = exact
+        self.exact = exact
+        self._brief = brief
         self._passes = compile_predicate(tree) if tree is not None else None
         self._last = 0
         self._start: float | None = None
@@ -89,22 +103,34 @@ class Console:
         self._printing = threading.Lock()
         self._typed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._failure = ""
+        self._reader: TypedLines | None = None
         rows.subscribe(self._print)
         self._print()
         client.on_disconnected(self._on_disconnected)
 
-    def lines(self, *, reading: bool) -> Iterator[str]:
+    def lines(self, *, reading: bool | TypedLines) -> Iterator[str]:
         """Yields typed lines until the input or the connection ends; reads none unless `reading`.
+
+        Args:
+            reading: whether lines are read from stdin, or what reads them.
 
         Raises:
             MewError: The connection is lost for good.
         """
-        if reading:
+        if not isinstance(reading, bool):
+            yield from self._read_with(reading)
+        elif reading:
             threading.Thread(target=self._read, daemon=True, name="mew-lab-stdin").start()
         while (line := self._typed.get()) is not None:
             yield line
         if self._failure:
             raise MewError(f"The connection to {self._url} has ended: {self._failure}")
+
+    def _read_with(self, reader: TypedLines) -> Iterator[str]:
+        self._reader = reader
+        if not self._failure:  # it may be lost already
+            yield from reader.lines()
+        self._typed.put(None)
 
     def _read(self) -> None:
         for line in sys.stdin:
@@ -115,16 +141,20 @@ class Console:
         if self._client.failure is not None:  # otherwise the client connects again by itself
             self._failure = str(self._client.failure)
             self._typed.put(None)
+            if self._reader is not None:
+                self._reader.close()
 
     def _print(self) -> None:
         with self._printing:
             for row in self._rows.since(self._last, 10_000):
                 self._last = row.seq
+                if self._brief and not self.exact and row.plumbing and row.kind in _CALLS:
+                    continue
                 if self._passes is not None:
                     record = self._rows.record(row.seq)
                     if record is None or not self._passes(RecordedEntry(record, seq=row.seq), NO_FACTS):
                         continue
-                self._say(visible_json(self._rows.raw(row.seq)) if self._exact else self._line(row))
+                self._say(visible_json(self._rows.raw(row.seq)) if self.exact else self._line(row))
 
     def _line(self, row: Row) -> str:
         self._start = row.t if self._start is None else self._start

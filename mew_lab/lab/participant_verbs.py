@@ -38,7 +38,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.arguments import explains_arguments
-from mew_lab.sdk.sender import tool_call
+from mew_lab.sdk.sender import names, tool_call
 from mew_lab.settings.waiting import check_seconds
 
 __all__ = ["LossPreview", "Losses", "ParticipantVerbs", "find_standing"]
@@ -113,8 +113,11 @@ class ParticipantVerbs(Settled):
         """Ends its pause. Spec: §3.9.2."""
         return self._act("resume", {"reason": reason}, timeout)
 
-    def status(self, *, timeout: float = ANSWERED_WITHIN) -> Listing:
+    def status(self, *, fields: str | Sequence[str] = (), timeout: float = ANSWERED_WITHIN) -> Listing:
         """Asks for its status and lists what it tells, such as the used context, below what the space knows of it.
+
+        Args:
+            fields: The members to which the answer may be limited, such as `tokens`.
 
         Raises:
             NoReply: It did not answer in time.
@@ -129,7 +132,9 @@ class ParticipantVerbs(Settled):
             if why:
                 return Listing(self.name, ("what", "is"), rows, note=f"It was not asked. {why}")
             telemetry = self._session.me.participant.telemetry
-            told = await telemetry.request_participant_status(self.name, timeout=timeout)
+            told = await telemetry.request_participant_status(
+                self.name, names(fields) or None, timeout=timeout
+            )
             rows += [
                 (one_line(key.replace("_", " "), 60), _value_of(value))
                 for key, value in list(told.payload.model_dump(exclude_unset=True).items())[:MOST_ROWS]
@@ -352,7 +357,7 @@ class ParticipantVerbs(Settled):
         row = ACTIONS[action]
         begin = f"{row.verb[:1].upper()}{row.verb[1:]} {self.name}: {row.about}. Lost: {row.loses}."
         now = ", ".join(self._at_stake(standing))
-        again = f" lab.invite({self.name!r}) gives it a new token." if action == "kick" else ""
+        again = " An invitation gives it a new token." if action == "kick" else ""
         return f"{begin}{f' It has {now}.' if now else ''}{again}"
 
     def _at_stake(self, standing: ParticipantStanding) -> list[str]:

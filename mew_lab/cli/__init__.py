@@ -22,6 +22,7 @@ from mew_lab.version import VERSION
 __all__ = ["COMMANDS", "Formatter", "build_parser", "main"]
 
 COMMANDS: Mapping[str, str] = {  # each with what its help says, in the order of the help
+    "init": "makes the space of a folder from a template, and starts it in the background",
     "up": "starts the space of a folder in the background",
     "status": "reports what runs in a folder, since when, who is there, and what waits",
     "down": "ends the space that runs in a folder",
@@ -120,6 +121,8 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 def _load_program(name: str, command: argparse.ArgumentParser) -> None:
     """Loads the program of a command, which adds its options; `run` takes their values."""
     match name:
+        case "init":
+            from mew_lab.cli.init import add_options, run
         case "up" | "status" | "down":
             from mew_lab.cli.background import add_program
 

@@ -50,7 +50,15 @@ from mew_lab.space.events import Record
 from mew_lab.transport.files import FileLock, read_small
 from mew_lab.transport.folder import KEPT, open_below, open_folder
 
-__all__ = ["BackgroundSpace", "add_program", "allow_programs", "program_lines", "start_space"]
+__all__ = [
+    "SPACE_FILE",
+    "BackgroundSpace",
+    "add_program",
+    "allow_programs",
+    "check_free",
+    "program_lines",
+    "start_space",
+]
 
 LOCK = "run.lock"
 SPACE_FILE = "space.yaml"
@@ -173,20 +181,20 @@ def _is_pinned(word: str) -> bool:
     return bool(name) and version[:1].isdigit()
 
 
-def allow_programs(file: SpaceFile, *, is_allowed: bool) -> None:
+def allow_programs(file: SpaceFile, *, is_allowed: bool, is_shown: bool = False) -> None:
     """Shows the programs of a file, and has the person allow them, once for each file and each change of it.
 
     Args:
-        is_allowed: Whether the person has said yes already.
+        is_allowed: Whether the person has said yes already, and `is_shown` whether she has seen them.
 
     Raises:
         ConfigError: She says no, or nobody can be asked.
     """
     if not (lines := program_lines(file)):
         return
-    shell.say(
-        "\n".join([f"{visible(str(file.path))} starts, in your name:", *(f"  {line}" for line in lines)])
-    )
+    if not is_shown:
+        head = f"{visible(str(file.path))} starts, in your name:"
+        shell.say("\n".join([head, *(f"  {line}" for line in lines)]))
     digest = sha256(read_file(file.path, what="space file").encode("utf-8", "surrogatepass")).hexdigest()
     store = ConsentStore.beside(file.folder.resolve())
     if not is_allowed and store.has(file.path, digest):

@@ -37,6 +37,7 @@ from mew_lab.transport.memory import pair
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = [
+    "init",
     "up",
     "status",
     "down",

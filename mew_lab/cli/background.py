@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 from mew_lab.bridge.config_consents import ConsentStore
 from mew_lab.cli import shell
+from mew_lab.cli.serve import find_person
 from mew_lab.errors import ConfigError, MewError, NoReply
 from mew_lab.gateway.space_file import SpaceFile, names_file, read_space_file
 from mew_lab.lab.folder_space import (
@@ -131,6 +132,8 @@ def _find_what(options: argparse.Namespace) -> BackgroundSpace:
     file = read_space_file(what)
     if options.dir is not None and file.folder.resolve() != folder.resolve():
         raise ConfigError(f"The folder of {file.path} is {file.folder}; leave --dir out", key="--dir")
+    if not options.as_id and not find_person(file):
+        words.append("--as=human")  # there would be nobody to join as
     return BackgroundSpace(file.folder, file.config.name, file, words)
 
 
@@ -258,16 +261,19 @@ def _environment() -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen[bytes], folder: Path, log: Path) -> RunningSpace:
-    end = time.monotonic() + ANSWERS_WITHIN
+    end, why = time.monotonic() + ANSWERS_WITHIN, ""
     try:
         while process.poll() is None:
-            with contextlib.suppress(MewError):
+            try:
                 running = find_running(folder)
                 if running.record.pid == process.pid:
                     return running
+            except MewError as fault:
+                why = str(fault)
             if time.monotonic() > end:
                 raise NoReply(
-                    f"The space in {folder} did not answer within {ANSWERS_WITHIN:g} s, and was ended; its log is {log}",
+                    f"The space in {folder} did not answer within {ANSWERS_WITHIN:g} s, and was ended: {why}; "
+                    f"its log is {log}",
                     after_s=ANSWERS_WITHIN,
                     waiting_for="the space",
                 )

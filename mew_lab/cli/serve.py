@@ -32,7 +32,16 @@ from mew_lab.protocol.visible import one_line
 if TYPE_CHECKING:
     from mew_lab.lab.labs import HostedLab
 
-__all__ = ["PageOptions", "Service", "add_options", "run", "serve", "serve_again", "serve_files"]
+__all__ = [
+    "PageOptions",
+    "Service",
+    "add_options",
+    "find_person",
+    "run",
+    "serve",
+    "serve_again",
+    "serve_files",
+]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LEVELS = ("debug", "info", "warning", "error")
@@ -311,8 +320,7 @@ async def serve_files(
         stated = person or files[0].config.owner or files[0].config.default_participant
         me = stated or next(iter(hosts[0].keys), "human")
         for file, space_host in zip(files, hosts, strict=True):
-            seat = person or file.config.owner or file.config.default_participant
-            if (seat := seat or next(iter(space_host.keys), "")) in space_host.keys:
+            if seat := person or find_person(file):
                 _keep_record(space_host, seat, say)
         if lab is not None and ui is not None:
             await _serve_page(lab, hosts[0], me, ui, say)
@@ -442,6 +450,13 @@ async def _serve(
         forget_record(space_host)
         await space_host.close()
     say(f"space {space_host.name} is down; the journal stays in {journal}")
+
+
+def find_person(file: SpaceFile) -> str:
+    """The participant that a person is in the space of a file: its owner, its default participant, or the first that no
+    program takes; empty where there is none."""
+    free = (name for name, participant in file.config.participants.items() if not participant.starts)
+    return file.config.owner or file.config.default_participant or next(free, "")
 
 
 def _keep_record(space_host: Host, person: str, say: Say) -> None:

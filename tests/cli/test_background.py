@@ -294,6 +294,53 @@ def test_a_person_is_asked_and_her_no_starts_nothing(folder: Path, tmp_path: Pat
         os.close(screen)
 
 
+@pytest.mark.parametrize(
+    ("participants", "seat"),
+    [
+        ("{}", "human"),
+        ("{clock: {type: mcp-bridge, mcp_server: {command: /bin/cat}}}", "human"),
+        ("{clock: {type: mcp-bridge, mcp_server: {command: /bin/cat}}, ann: {}, ben: {}}", "ann"),
+    ],
+)
+def test_a_file_without_an_owner_has_a_person_all_the_same(
+    folder: Path, participants: str, seat: str
+) -> None:
+    write(folder, f"space: {{id: desk}}\nparticipants: {participants}\n")
+    up = run(folder, "up", "--no-auto-start")
+    assert up.returncode == 0, up.stderr
+    assert find_running(folder).record.person == seat
+
+
+@pytest.mark.threat(1)
+def test_a_token_of_the_environment_stays_there(folder: Path) -> None:
+    variable = {"MEW_TOKEN_HUMAN": "a-token-of-the-environment-0123456789"}
+    write(folder, "space: {id: desk}\nparticipants: {human: {}}\n")
+    assert run(folder, "up", **variable).returncode == 0
+    assert "space desk at " in run(folder, "status", **variable).stdout
+    assert "is in no file: set the variable MEW_TOKEN_HUMAN" in failure(run(folder, "status"))
+    assert all(
+        variable["MEW_TOKEN_HUMAN"] not in path.read_text()
+        for path in (folder / ".mew").rglob("*.*")
+        if path.is_file()
+    )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_each_address_of_the_loopback_is_one_that_can_be_joined(folder: Path, host: str) -> None:
+    if host == "::1":
+        try:
+            socket.create_server((host, 0), family=socket.AF_INET6).close()
+        except OSError:
+            pytest.skip("there is no IPv6 here")
+    serve = Process(["serve", "--host", host], folder)
+    try:
+        serve.until("^human: ")
+        eventually((folder / ".mew/run.json").exists)
+        assert run(folder, "status").stdout.startswith("space demo at ws://")
+    finally:
+        serve.kill()
+
+
 def test_the_file_of_the_folder_is_found_and_two_of_them_are_a_question(folder: Path) -> None:
     write(folder, "space: {id: desk}\nparticipants: {human: {}}\n", ".mew/space.yaml")
     assert run(folder, "up").returncode == 0

@@ -375,6 +375,20 @@ def test_a_template_folder_goes_into_dot_mew_with_its_variables_filled(
     assert "./ holds .mew with the tokens: what reads files there can take them" in done.stdout
 
 
+@pytest.mark.threat(2)
+def test_a_secret_of_a_template_stays_in_the_environment(
+    folder: Path, tmp_path: Path, clean: dict[str, str]
+) -> None:
+    canary = "key-that-is-never-written-0123456789"
+    space = SPACE.replace('"${OPENAI_API_KEY}"', '"{{AGENT_API_KEY}}"')
+    place = make_template(tmp_path / "t", space=space)
+    done = run(folder, "init", str(place), "--yes", "--no-up", **{**clean, "OPENAI_API_KEY": canary})
+    assert done.returncode == 0, done.stderr
+    file = read_space_file(folder / ".mew/space.yaml")
+    assert file.config.participants["mew"].env["OPENAI_API_KEY"] == "${OPENAI_API_KEY}"
+    assert canary not in (folder / ".mew/space.yaml").read_text() + done.stdout
+
+
 @pytest.mark.parametrize(
     ("variables", "words", "said"),
     [

@@ -184,9 +184,10 @@ def test_what_is_no_template_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat(27)
+@pytest.mark.parametrize("to_folder", [True, False])
 @pytest.mark.parametrize("name", ["agents", "agents/a.js", "package.json"])
-def test_a_link_in_a_template_is_not_followed(tmp_path: Path, name: str) -> None:
-    (tmp_path / "secret").mkdir()
+def test_a_link_in_a_template_is_not_followed(tmp_path: Path, name: str, to_folder: bool) -> None:
+    (tmp_path / "secret").mkdir() if to_folder else (tmp_path / "secret").write_text("canary")
     folder = write(tmp_path / "t")
     place = folder / name
     place.parent.mkdir(exist_ok=True)

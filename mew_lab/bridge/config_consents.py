@@ -71,14 +71,14 @@ class ConsentStore:
         self._folder = folder
 
     @classmethod
-    def of(cls, config: McpConfig) -> ConsentStore:
+    def beside(cls, folder: Path) -> ConsentStore:
         """The user's own store, unless that lies in the folder of the file, where others may have put it."""
         try:
-            is_home = Path.home().resolve().is_relative_to(config.folder)
+            is_home = Path.home().resolve().is_relative_to(folder)
         except (OSError, RuntimeError):
             is_home = False
         # A file in the home itself is the user's own, and her state folder lies below it.
-        return cls(state_folder(outside=[] if is_home else [config.folder]))
+        return cls(state_folder(outside=[] if is_home else [folder]))
 
     def has(self, path: Path, digest: str) -> bool:
         """Whether an entry of this digest was allowed in the file at this path."""

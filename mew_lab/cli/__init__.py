@@ -22,6 +22,10 @@ from mew_lab.version import VERSION
 __all__ = ["COMMANDS", "Formatter", "build_parser", "main"]
 
 COMMANDS: Mapping[str, str] = {  # each with what its help says, in the order of the help
+    "init": "makes the space of a folder from a template, and starts it in the background",
+    "up": "starts the space of a folder in the background",
+    "status": "reports what runs in a folder, since when, who is there, and what waits",
+    "down": "ends the space that runs in a folder",
     "serve": "runs one or more spaces until it is interrupted",
     "join": "takes part in a space from this terminal",
     "tail": "prints the messages of a journal or of a running space, one a line",
@@ -117,6 +121,12 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 def _load_program(name: str, command: argparse.ArgumentParser) -> None:
     """Loads the program of a command, which adds its options; `run` takes their values."""
     match name:
+        case "init":
+            from mew_lab.cli.init import add_options, run
+        case "up" | "status" | "down":
+            from mew_lab.cli.background import add_program
+
+            return add_program(name, command)
         case "serve":
             from mew_lab.cli.serve import add_options, run
         case "join":
@@ -126,9 +136,9 @@ def _load_program(name: str, command: argparse.ArgumentParser) -> None:
         case "report":
             from mew_lab.cli.report import add_options, run
         case "replay" | "audit" | "verify" | "diagnose" | "export":
-            from mew_lab.cli.journal import add_program
+            from mew_lab.cli.journal import add_program as add_journal_program
 
-            return add_program(name, command)
+            return add_journal_program(name, command)
         case "journal":
             from mew_lab.cli.journal import add_options, run
         case "bridge":

@@ -93,7 +93,8 @@ class Verbs(Protocol):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    about = "ws://… of the gateway; default: the space that runs in this folder, else that of MEW_GATEWAY"
+    parser.add_argument("url", metavar="URL", nargs="?", help=about)
     shell.add_elsewhere(parser)
     add_shared(parser, PERSON)
     parser.add_argument("--no-color", action="store_true", help="prints no colours")
@@ -105,7 +106,8 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         MewError: The space cannot be joined, or the connection is lost for good.
     """
-    shell.check_address(options.url, options)
+    if options.url is not None:
+        shell.check_address(options.url, options)
     try:
         lab = connect(
             options.url,

@@ -22,6 +22,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.gateway.keyring import variable
 from mew_lab.gateway.space_file import SpaceFile, read_space_file
 from mew_lab.lab.config_bridges import ConfigBridges, admit_file
+from mew_lab.lab.folder_space import forget_record, keep_record
 from mew_lab.lab.host import Host, join_line
 from mew_lab.lab.resuming import Past
 from mew_lab.lab.shared_options import PERSON, WRITES, add_shared, person_arguments, writes_by_server
@@ -31,7 +32,16 @@ from mew_lab.protocol.visible import one_line
 if TYPE_CHECKING:
     from mew_lab.lab.labs import HostedLab
 
-__all__ = ["PageOptions", "Service", "add_options", "run", "serve", "serve_again", "serve_files"]
+__all__ = [
+    "PageOptions",
+    "Service",
+    "add_options",
+    "find_person",
+    "run",
+    "serve",
+    "serve_again",
+    "serve_files",
+]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LEVELS = ("debug", "info", "warning", "error")
@@ -309,6 +319,9 @@ async def serve_files(
             say(line)
         stated = person or files[0].config.owner or files[0].config.default_participant
         me = stated or next(iter(hosts[0].keys), "human")
+        for file, space_host in zip(files, hosts, strict=True):
+            if seat := person or find_person(file):
+                _keep_record(space_host, seat, say)
         if lab is not None and ui is not None:
             await _serve_page(lab, hosts[0], me, ui, say)
         for file, space_host in zip(files, hosts, strict=True):
@@ -322,6 +335,8 @@ async def serve_files(
             await bridges.stop()
         if lab is not None and first is not None:
             await _end_page(lab, first)
+        for space_host in hosts:
+            forget_record(space_host)
         if first is not None:
             await first.close()
     for space_host, path in zip(hosts, journals, strict=True):
@@ -421,6 +436,7 @@ async def _serve(
             names += [participant] if participant not in names else []
         for line in _addresses(space_host, journal, names):
             say(line)
+        _keep_record(space_host, names[0], say)
         if lab is not None and service.ui is not None:
             await _serve_page(lab, space_host, names[0], service.ui, say)
         if bridges is not None:
@@ -431,8 +447,22 @@ async def _serve(
             await bridges.stop()
         if lab is not None:
             await _end_page(lab, space_host)
+        forget_record(space_host)
         await space_host.close()
     say(f"space {space_host.name} is down; the journal stays in {journal}")
+
+
+def find_person(file: SpaceFile) -> str:
+    """The participant that a person is in the space of a file: its owner, its default participant, or the first that no
+    program takes; empty where there is none."""
+    free = (name for name, participant in file.config.participants.items() if not participant.starts)
+    return file.config.owner or file.config.default_participant or next(free, "")
+
+
+def _keep_record(space_host: Host, person: str, say: Say) -> None:
+    """Lets commands in the folder of the space find it, as this person; says where they cannot."""
+    if remark := keep_record(space_host, person=person):
+        say(f"note: {remark}")
 
 
 def _start_bridges(bridges: ConfigBridges, space_host: Host, owner: str, lab: HostedLab | None) -> None:

@@ -32,7 +32,8 @@ POLL = 0.2  # seconds between two readings of a followed file
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("source", metavar="FILE|URL", help="a log, or ws://… of a gateway")
+    about = "a log, or ws://… of a gateway; default: the space that runs in this folder"
+    parser.add_argument("source", metavar="FILE|URL", nargs="?", help=about)
     parser.add_argument(
         "--follow", "-f", action="store_true", help="waits for new records at the end of a file"
     )
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         MewError: The space cannot be joined, the connection is lost for good, or the file is no journal.
     """
-    if "://" in options.source:
+    if options.source is None or "://" in options.source:
         return _tail_space(options)
     path = Path(options.source)
     tree = parse_filter(options.filter, clock=FilterClock(zone=_local_zone())) if options.filter else None
@@ -64,7 +65,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _tail_space(options: argparse.Namespace) -> None:
-    shell.check_address(options.source, options)
+    if options.source is not None:
+        shell.check_address(options.source, options)
     tree = parse_filter(options.filter, clock=FilterClock(zone=_local_zone())) if options.filter else None
     if tree is not None and needs_facts(tree):
         raise MewError(

@@ -161,6 +161,7 @@ SCHEMAS = {
             "clients": {"type": "integer"},
             "uptime": {"type": "number", "description": "seconds"},
             "features": TEXTS,
+            "run": {**TEXT, "description": "identifies this run of the gateway"},
         }
     ),
     "Participants": _object(

@@ -54,7 +54,7 @@ Send = Callable[[Message], Awaitable[None]]
 class Routes:
     """The HTTP half of one server, as an ASGI application.
 
-    `refusal_delay` delays the answer to a wrong token.
+    `refusal_delay` delays the answer to a wrong token. `run` identifies this run of the gateway.
     """
 
     def __init__(
@@ -65,8 +65,10 @@ class Routes:
         rates: Rates,
         refusal_delay: Callable[[], Awaitable[None]],
         rotation: Rotation | None = None,
+        run: str = "",
     ) -> None:
         self._gateway = gateway
+        self._run = run
         self._limits = limits
         self._rates = rates
         self._refusal_delay = refusal_delay
@@ -105,6 +107,7 @@ class Routes:
                 "clients": self._gateway.connections(),
                 "uptime": round(time.monotonic() - self._opened, 1),
                 "features": FEATURES,
+                "run": self._run,
             }
         )
 

@@ -8,6 +8,7 @@ Spec: §5.2, §5.3.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
 from functools import partial
 from typing import Any
@@ -41,6 +42,9 @@ class Server:
         allowed_origins: web pages that may connect, such as `http://localhost:8888`; by default none.
         limits: the limits of connections, rates and times.
 
+    Attributes:
+        run: a random text that identifies this run: `GET /health` answers it.
+
     Spec: §5.2, §5.3.
     """
 
@@ -56,6 +60,7 @@ class Server:
     ) -> None:
         self.host = host
         self.port = port
+        self.run = secrets.token_hex(16)
         self._gateway = gateway
         self._limits = limits
         self._allowed_hosts = tuple(allowed_hosts)
@@ -68,6 +73,7 @@ class Server:
             rates=rates,
             refusal_delay=self._sockets.refusal_delay,
             rotation=self._sockets.rotation,
+            run=self.run,
         )
         self._hosts = Hosts(port)
         self._server: HttpServer | None = None

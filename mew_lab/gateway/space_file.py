@@ -59,15 +59,23 @@ class SpaceFile(NamedTuple):
         return self.path.parent / "logs"
 
     @property
-    def command_lines(self) -> tuple[str, ...]:
-        """The commands that start with the space, to be shown before they run."""
-        lines = []
+    def commands(self) -> dict[str, list[str]]:
+        """The words of each command that starts with the space, by participant; of a bridge to a URL, that URL."""
+        commands = {}
         for name, participant in self.config.participants.items():
             if participant.starts:
                 server = participant.mcp_server
                 words = [server.command, *server.args] if server else [participant.command, *participant.args]
-                text = server.url.partition("?")[0] if server and server.url else shlex.join(words)
-                lines.append(f"{name}: {one_line(mask(text), 500)}")
+                commands[name] = [server.url.partition("?")[0]] if server and server.url else words
+        return commands
+
+    @property
+    def command_lines(self) -> tuple[str, ...]:
+        """The commands that start with the space, to be shown before they run."""
+        lines = []
+        for name, words in self.commands.items():
+            text = words[0] if len(words) == 1 else shlex.join(words)
+            lines.append(f"{name}: {one_line(mask(text), 500)}")
         return tuple(lines)
 
 

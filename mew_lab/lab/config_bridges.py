@@ -190,7 +190,7 @@ def admit_file(
     admitted, left_out = admit_servers(
         config,
         person=person or find_person(),
-        store=ConsentStore.of(config),
+        store=ConsentStore.beside(config.folder),
         trusted=trusted,
         only=only,
         skipped=skipped(config),

@@ -208,6 +208,8 @@ class Host:
         if past is not None:
             self.journal = past.journal
         self.url = ""
+        self.run = ""
+        """Identifies this run: the gateway answers it to anybody; empty where the space is not served."""
         self.keys: dict[str, Key] = {}
         """The token of each participant from a space.yaml, or from an earlier run."""
         self.minted: dict[str, Key] = {}
@@ -409,7 +411,8 @@ class Host:
             return
         self._server = server
         for space_host in (self, *self._others):
-            space_host.url = f"ws://{host}:{bound_port}/ws"
+            space_host.url = self.gateway.connection_url
+            space_host.run = server.run
             space_host._port = bound_port
             own = space_host._config or config
             detail: dict[str, Any] = {"host": host, "port": bound_port}

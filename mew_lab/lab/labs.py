@@ -18,10 +18,11 @@ from typing import Any, Literal
 
 from mew_lab import find_above
 from mew_lab.bridge.mcp import McpBridge
-from mew_lab.errors import JournalError, MewError
+from mew_lab.errors import ConfigError, JournalError, MewError
 from mew_lab.gateway.auth import token_from
 from mew_lab.gateway.space_file import names_file, read_space_file
 from mew_lab.lab.decisions.policies import policy_from_environment
+from mew_lab.lab.folder_space import find_space
 from mew_lab.lab.host import Host
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.listing import Note
@@ -312,9 +313,9 @@ def _up_again(
 
 @explains_arguments
 def connect(
-    url: str,
+    url: str | None = None,
     *,
-    space: str,
+    space: str | None = None,
     token: str | None = None,
     token_file: str | Path | None = None,
     token_env: str | None = None,
@@ -332,7 +333,10 @@ def connect(
     """Joins a space that runs elsewhere; the lab then shows what its participant receives.
 
     Args:
-        url: `ws://host:port/ws`, or without the path.
+        url: `ws://host:port/ws`, or without the path. None: the space that runs in the working directory, started by
+            `mew-lab up` or `mew-lab serve`; where none does, the one of MEW_GATEWAY, MEW_SPACE and MEW_TOKEN. No token
+            goes to a process that is not this user's, or has not answered the id of its run.
+        space: The name of the space; needed with a url.
         token: The token; `token_file` (readable by you alone) or `token_env` (name of an environment variable) is
             safer.
         as_id: The participant id of this connection; default: the token's own participant.
@@ -340,19 +344,34 @@ def connect(
         strict_unknown, repeats_within, results, share_review, quorum, deciders, notify: As `up` has them.
 
     Raises:
-        ConfigError: There is no token, `url` is no address of a gateway or holds more than that, or `repeats_within`
-            is no number of seconds, or a limit of `results` none.
+        ConfigError: There is no token, no space to be found, `url` is no address of a gateway or holds more than that,
+            or `repeats_within` is no number of seconds, or a limit of `results` none.
         NotAdmitted: The gateway does not admit it.
         ConnectionLost, NoReply: No gateway answers there.
 
     Spec: §5.2.
     """
+    remark = ""
+    if url is None:
+        if any(given is not None for given in (token, token_file, token_env)):
+            raise ConfigError(
+                "A token is given, and no gateway to send it to: give the address, too", key="url"
+            )
+        url, found, secret, remark = find_space(Path.cwd())
+        if space not in (None, found):
+            raise ConfigError(
+                f"The space here is {found!r}, and not {space!r}; leave the name out", key="space"
+            )
+        space = found
+    else:
+        if not space:
+            raise ConfigError(f"Cannot join {Address(url)}: give the name of the space there", key="space")
+        address(url, space)
+        secret = token_from(token, file=token_file, variable=token_env)
     name = name or space
     shown = Address(url)
-    address(url, space)
     _check_free(name)
     policy = policy_from_environment()
-    secret = token_from(token, file=token_file, variable=token_env)
     loop = the_loop()
     lab = Lab(name, space=space, loop=loop, timeout=timeout, vantage="participant")
     lab.local.set(strict_unknown=strict_unknown, repeats_within=repeats_within, results=results)
@@ -366,6 +385,8 @@ def connect(
         async with _opening(lab, client.disconnect):
             participant = lab.local.participant(client, tools=ToolBox(name=as_id or "human"))
             await lab.open(participant, name=as_id or "", policy=policy)
+        if remark:
+            lab.fault(remark)
         return lab
 
     return loop.run(start(), timeout=timeout, doing=f"joining the space {space!r} at {shown}")

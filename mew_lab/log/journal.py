@@ -65,7 +65,14 @@ __all__ = ["ROTATE_AT", "Head", "Journal", "JournalReader", "journal_path", "rea
 
 FORMAT = 1
 ROTATE_AT = 256 * 1024 * 1024
-BESIDE = ("tokens", "tools-agents", "logs")  # folders of `.mew` that are no space's
+BESIDE = (
+    "tokens",
+    "tools-agents",
+    "logs",
+    "run.json",
+    "run.lock",
+    "run.log",
+)  # what is in `.mew` and is no space's
 
 
 def journal_path(root: str | os.PathLike[str], *, space: str, now: datetime) -> Path:

@@ -146,11 +146,13 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "connect": Command(
             "joins a space of another process",
-            f"URL --space S [--token-env NAME | --token-file PATH] [--as ID] [--name N] {_RESULT_USAGE} "
-            f"{_PERSON_USAGE}",
+            "[URL --space S [--token-env NAME | --token-file PATH]] [--as ID] [--name N] "
+            f"{_RESULT_USAGE} {_PERSON_USAGE}",
             (
-                CommandOption("URL", "ws://… or http://… of the gateway"),
-                CommandOption("--space", "the name of the space", "", {"required": True}),
+                CommandOption(
+                    "URL", "ws://… or http://… of the gateway; default: the space that runs here", "", _MAYBE
+                ),
+                CommandOption("--space", "the name of the space"),
                 CommandOption("--token-env", "the environment variable that holds the token"),
                 CommandOption("--token-file", "the file that holds the token, readable by you alone", "path"),
                 CommandOption("--as", "the participant id to join with", "", {"dest": "as_id"}),
@@ -159,7 +161,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
                 *_PERSON,
             ),
             either=("--token-env", "--token-file"),
-            note="Without a token option it asks for the token and does not show it.",
+            note="Without URL it joins the space that mew-lab up or serve runs in the kernel's folder, else that of "
+            "MEW_GATEWAY, MEW_SPACE and MEW_TOKEN. With URL and no token option it asks for the token and does not show "
+            "it.",
             method="mew_lab.connect",
         ),
         "bridge": Command(

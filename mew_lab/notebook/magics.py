@@ -99,7 +99,12 @@ def connect(options: Namespace, tail: Any) -> object:
     import mew_lab
 
     token = None
-    if options.token_env is None and options.token_file is None:
+    if options.url is None:  # the space of this folder has its token
+        if options.token_env is not None or options.token_file is not None:
+            raise UsageError("%mew connect: a token and no URL to send it to; give the URL, too")
+    elif options.space is None:
+        raise UsageError("%mew connect: with URL it needs the name of the space: --space S")
+    elif options.token_env is None and options.token_file is None:
         token = _ask_token(options.space)
     elif options.token_env is not None and options.token_env not in os.environ:
         raise UsageError(

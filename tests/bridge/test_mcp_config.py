@@ -358,7 +358,7 @@ def test_a_yes_is_kept_for_its_owner_alone_and_never_within_the_project(
     monkeypatch.setenv("HOME", str(tmp_path.parent))
     monkeypatch.setattr(Path, "home", lambda: tmp_path.parent)
     desk = Desk()
-    admit(config, desk, store=ConsentStore.of(config))
+    admit(config, desk, store=ConsentStore.beside(config.folder))
     assert any("not kept" in text for text in desk.seen)
 
 

@@ -37,6 +37,10 @@ from mew_lab.transport.memory import pair
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = [
+    "init",
+    "up",
+    "status",
+    "down",
     "serve",
     "join",
     "tail",
@@ -146,7 +150,6 @@ def test_without_a_command_it_prints_the_help(start: Any) -> None:
     ("words", "said"),
     [
         (["nope"], "invalid choice: 'nope'"),
-        (["join"], "required: URL"),
         (["serve", "--port", "x"], "invalid int value: 'x'"),
         (["serve", "--space", "a", "--space-config", "b.yaml"], "not allowed with"),
         (["serve", "--host", "0.0.0.0"], "invalid choice: '0.0.0.0'"),
@@ -209,6 +212,12 @@ def test_no_option_takes_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
         (["tail", "--follow", "none.jsonl"], "none.jsonl: No such file"),
         (["tail", "text.txt"], "text.txt is not a journal"),
         (["tail", "ws://127.0.0.1:1/ws"], "give --space NAME"),
+        (["tail"], "which has no .mew; start one with mew-lab up; or name another space by its address"),
+        (["join"], "MEW_GATEWAY, MEW_SPACE and MEW_TOKEN"),
+        (["status"], "which has no .mew; start one with mew-lab up"),
+        (["down"], "which has no .mew; start one with mew-lab up"),
+        (["up", "--dir", "nowhere"], "there is no such folder"),
+        (["up", "none.yaml"], "cannot read the space file none.yaml: there is no such file"),
         (["join", "ws://127.0.0.1:1/ws", "--space", "s"], "give --token-file PATH or --token-env NAME"),
         (["join", "ws://127.0.0.1:1/ws", "--space", "s", "--token-file", "none"], "No such file"),
         (

@@ -24,6 +24,7 @@ async def test_health_tells_no_names_and_asks_no_token(house: House) -> None:
     assert (said["status"], said["spaces"], said["clients"]) == ("ok", 1, 1)
     assert said["features"] == ["capabilities", "context", "validation", "http-io"]
     assert said["uptime"] >= 0
+    assert said["run"] == house.server.run and len(said["run"]) == 32
     assert not any(name in response.text for name in ("demo", "anna", "bert"))
 
 

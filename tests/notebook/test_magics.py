@@ -583,7 +583,7 @@ def test_up_shows_the_programs_of_a_space_yaml_before_they_start(
 def joined(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     given: list[dict[str, Any]] = []
 
-    def connect(url: str, **kw: Any) -> str:
+    def connect(url: str | None, **kw: Any) -> str:
         given.append({"url": url, **{key: value for key, value in kw.items() if value is not None}})
         return "A lab"
 
@@ -601,6 +601,30 @@ def test_connect_hands_on_where_the_token_stands(
         {"url": "ws://x", "space": "s", "token_env": "MEW_TOKEN", "as_id": "me", "name": "other"},
         {"url": "ws://x", "space": "s", "token_file": "t"},
     ]
+
+
+def test_connect_without_an_address_leaves_space_and_token_to_the_folder(
+    loaded: InteractiveShell, joined: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(getpass, "getpass", lambda prompt: pytest.fail(prompt))
+    loaded.run_cell("%mew connect --as me-2")
+    assert joined == [{"url": None, "as_id": "me-2"}]
+
+
+def test_connect_where_no_space_runs_is_one_line_that_says_what_would_help(
+    loaded: InteractiveShell,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MEW_GATEWAY", raising=False)
+    loaded.run_cell("%mew connect")
+    said = one_line(capsys)
+    assert said.startswith(
+        f"ConfigError: No space runs in {tmp_path}, which has no .mew; start one with mew-lab up"
+    )
+    assert said.endswith("or by the variables MEW_GATEWAY, MEW_SPACE and MEW_TOKEN")
 
 
 @pytest.mark.threat(1)
@@ -648,7 +672,8 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
     ("line", "words"),
     [
         ("%mew upp", "did you mean 'up'?"),
-        ("%mew connect ws://x", "required: --space"),
+        ("%mew connect ws://x", "needs the name of the space: --space S"),
+        ("%mew connect --token-file t", "a token and no URL to send it to"),
         ("%mew bridge git", "the command of the server is missing"),
         ("%mew chat --to bot", "the text is missing"),
         ("%mew ask bot", "the question is missing"),

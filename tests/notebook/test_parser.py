@@ -128,7 +128,6 @@ def test_a_cell_body_is_text_for_chat_and_an_object_elsewhere() -> None:
     ("line", "body", "words"),
     [
         ("upp", None, "did you mean 'up'?"),
-        ("connect ws://x", None, "required: --space"),
         ("connect ws://x --spce s", None, "did you mean '--space'?"),
         ("connect ws://x --space s --token abc", None, "there is no option '--token'"),
         ("connect ws://x --space s --token-env A --token-file B", None, "not allowed with argument"),

@@ -50,7 +50,9 @@ def test_the_card_says_who_said_yes_and_comes_back_when_the_executor_refuses(
         lambda: review.count() and "you said yes; 2 of human, ben must say yes" in review.inner_text(),
         "the card that came back",
     )
-    page.until(lambda: "1 more yes of ben" in page.tab.locator("body").inner_text(), "what the executor refused with")
+    page.until(
+        lambda: "1 more yes of ben" in page.tab.locator("body").inner_text(), "what the executor refused with"
+    )
     page.until(lambda: pending.state == "open", "the proposal to be open")
     other = bare(ben.view.approvals)
     theirs = other.tab.locator(".mew-card .mew-reviewers:visible")

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.lab.shared_options import EXECUTOR, PERSON, RESULTS, WRITES, usage_of
+from mew_lab.protocol.profiles import SEE
 from mew_lab.views.views import PARTS
 
 __all__ = ["COMMANDS", "GROUPS", "Command", "CommandOption", "Help", "command_help", "overview"]
@@ -488,10 +489,12 @@ def overview() -> Help:
 def command_help(name: str) -> Help:
     """The help on one sub-command with its options."""
     command = COMMANDS[name]
+    profiled = any(option.names == "profile" for option in command.options)
+    own = f"Patterns of your own: can=[…] of the method. {SEE}" if profiled else ""
     cell = f"; %%mew {name} takes the rest from the body of the cell" if command.body else ""
     return Help(
         f"%mew {name} {command.usage}".rstrip(),
         command.about + cell,
         tuple((option.flag, option.about) for option in command.options),
-        command.note,
+        " ".join(filter(None, [command.note, own])),
     )

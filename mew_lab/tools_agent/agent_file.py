@@ -20,6 +20,7 @@ from typing import Any, cast
 from mew_lab.bridge.server_entries import ServerReader
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.profiles import refer_to_patterns
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.documents import read_document, read_file, write_yaml
@@ -282,7 +283,7 @@ class _AgentReader(ServerReader):
                 try:
                     call = Capability.of({"kind": "mcp/request", "payload": entry["payload"]})
                 except ConfigError as fault:
-                    self.fault(place(here, fault.key), str(fault))
+                    self.fault(place(here, fault.key), refer_to_patterns(str(fault)))
             callers.append(Caller(str(id), call))
         return tuple(callers)
 

@@ -25,7 +25,9 @@ from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import find_kept
 from mew_lab.ledger.members import PauseFacts
-from mew_lab.protocol.permit import PROFILES, read_capabilities
+from mew_lab.protocol.describe import reword_refusal
+from mew_lab.protocol.permit import read_capabilities
+from mew_lab.protocol.profiles import PROFILES, refer_to_patterns
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.model import Activity, Invitation, MemberRow, MemberStatus, RosterModel, invite
@@ -173,7 +175,11 @@ class RosterView(ActingView):
             )
         chosen = _read_patterns(can, patterns)
         held = self._session.me.participant.client.capabilities
-        for wanted in read_capabilities(chosen or [])[0].capabilities:
+        asked, faults = read_capabilities(chosen or [])
+        for fault in faults[:1]:
+            why = one_line(reword_refusal(str(fault)), 300)
+            raise MewError(refer_to_patterns(f"{one_line(fault.key, 80) or 'patterns'}: {why}"))
+        for wanted in asked.capabilities:
             if kept := find_kept(held, wanted):
                 raise MewError(kept)
         return self._create_invitation(name.strip(), chosen, reason)
@@ -279,10 +285,10 @@ def _read_patterns(can: str, text: str) -> list[dict[str, Any]] | None:
     try:
         patterns = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise MewError(f"The patterns are not JSON: {one_line(str(fault), 200)}") from None
+        raise MewError(refer_to_patterns(f"The patterns are not JSON: {one_line(str(fault), 200)}")) from None
     patterns = [patterns] if isinstance(patterns, dict) else patterns
     if not isinstance(patterns, list) or not all(isinstance(pattern, dict) for pattern in patterns):
-        raise MewError('The patterns must be a list such as [{"kind": "chat"}].')
+        raise MewError(refer_to_patterns('The patterns must be a list such as [{"kind": "chat"}].'))
     return patterns
 
 

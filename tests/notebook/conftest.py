@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import mew_lab
+
+from .kernels import Kernel
 
 
 @pytest.fixture
@@ -37,3 +39,16 @@ def loaded(shell: InteractiveShell) -> InteractiveShell:
     """The same with `%load_ext mew_lab` done."""
     mew_lab.load_ipython_extension(shell)
     return shell
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[Callable[..., Kernel]]:
+    made: list[Kernel] = []
+
+    def make(*, attended: bool, **environment: str) -> Kernel:
+        made.append(Kernel(tmp_path, environment=environment, attended=attended))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -57,6 +57,7 @@ __all__ = [
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
 MAX_VALUES = 1_000_000  # most of them the numbers of those vectors
+MAX_CACHE = 86_400  # seconds for which a result is given again
 MAX_MILLISECONDS = 1e12  # of a time, about 30 years
 FIRST: Mapping[str, Any] = {
     "version": "0.1.0",
@@ -329,6 +330,7 @@ class _AgentReader(ServerReader):
                 else self.callers(entry["callers"], place(at, "callers")),
                 needs=self.needs(entry.get("needs"), place(at, "needs")),
                 output=entry.get("outputSchema"),
+                cache=self.number(entry, "cache", 0, MAX_CACHE, at=at) or None,
             )
             if tool.name and not TOOL_NAME.match(tool.name):
                 message = f"{tool.name[:80]!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -"

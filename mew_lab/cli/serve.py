@@ -27,6 +27,7 @@ from mew_lab.lab.host import Host, join_line
 from mew_lab.lab.resuming import Past
 from mew_lab.lab.shared_options import PERSON, WRITES, add_shared, person_arguments, writes_by_server
 from mew_lab.log.journal import journal_path
+from mew_lab.protocol.profiles import SEE
 from mew_lab.protocol.visible import one_line
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     about = "does not start the agents and bridges of the space.yaml"
     parser.add_argument("--no-auto-start", action="store_true", help=about)
     profiles = "human, proposer, agent, tool, observer or admin; default: agent"
-    about = f"enrols another participant as {profiles}; may be repeated"
+    about = f"enrols another participant as {profiles}; may be repeated; patterns of its own: in a space.yaml. {SEE}"
     parser.add_argument("--enrol", action="append", default=[], metavar="ID=PROFILE", help=about)
     shell.add_mcp_config(parser)
     about = "with --ui: a tool of --mcp-config that writes a file, with the names of its arguments for path and content"

@@ -30,6 +30,7 @@ from mew_lab.gateway.shares import JournalLimits
 from mew_lab.protocol.envelope import MAX_MESSAGE, MOST_MESSAGE
 from mew_lab.protocol.filename import MAX_SPACE, is_space_id
 from mew_lab.protocol.permit import CLOSED, Capability
+from mew_lab.protocol.profiles import refer_to_patterns
 from mew_lab.protocol.token import LEAST_TOKEN, Token
 from mew_lab.protocol.visible import visible
 from mew_lab.settings.faults import Fault, NestedFaults
@@ -75,7 +76,8 @@ def _space_name(name: str) -> str:
 def _capability(pattern: dict[str, Any]) -> dict[str, Any]:
     faults = [Fault(fault.key, str(fault)) for fault in _faults_of(pattern)]
     if faults:
-        raise NestedFaults(faults)
+        *others, last = faults
+        raise NestedFaults([*others, Fault(last.key, refer_to_patterns(last.problem))])
     return pattern
 
 

@@ -217,6 +217,10 @@ class Gateway:
         """The recent envelopes that the participant may see, as `Ring.since` gives them. Spec: §5.3."""
         return self._spaces[space].ring.since(after, participant=participant, limit=limit)
 
+    def watch(self, space: str, participant: str, call: Callable[[], object]) -> Callable[[], None]:
+        """Calls `call` once, as `Ring.watch` does."""
+        return self._spaces[space].ring.watch(participant, call)
+
     def logical(self, space: str, name: str) -> str:
         """The participant to which a runtime id or a name refers."""
         return self._spaces[space].space.state.logical(name)
@@ -374,6 +378,7 @@ class Gateway:
             hosted.timer.cancel()
             self.tokens.void_space(name)
             del self._spaces[name]
+            hosted.ring.end()
 
     # --- the path of every event ---
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mew_lab.gateway.ring import MAX_ENVELOPES
+from mew_lab.gateway.ring import MAX_ENVELOPES, MAX_WAIT
 from mew_lab.protocol.envelope import PROTOCOL
 from mew_lab.space.events import NOTE_BYTES
 from mew_lab.space.reports import NOTES
@@ -87,6 +87,12 @@ LIMIT = _parameter(
     "query",
     "the maximum number of messages in one answer, the oldest first",
     {"type": "integer", "minimum": 1, "maximum": MAX_ENVELOPES},
+)
+WAIT = _parameter(
+    "wait",
+    "query",
+    "the seconds that the answer may wait for a message, where there is none yet; without it, none",
+    {"type": "number", "minimum": 0, "maximum": MAX_WAIT},
 )
 REQUEST = _parameter("request", "query", "the id of the request", TEXT, required=True)
 TARGETS = _parameter(
@@ -240,7 +246,7 @@ DESCRIPTION: dict[str, Any] = {
                     410: "some of the requested messages are no longer kept",
                 },
                 **TOKEN,
-                parameters=[SINCE, LIMIT],
+                parameters=[SINCE, LIMIT, WAIT],
             ),
         },
         "/participants/{id}/notes": {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -18,11 +18,12 @@ from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import utf8_size
 from mew_lab.space.events import Record
 
-__all__ = ["BEGINNING", "MAX_BYTES", "MAX_ENVELOPES", "Page", "Ring"]
+__all__ = ["BEGINNING", "MAX_BYTES", "MAX_ENVELOPES", "MAX_WAIT", "Page", "Ring"]
 
 # Of one space; its participants fill it, and one that polls less often is told that messages are gone (410).
 MAX_ENVELOPES = 10_000
 MAX_BYTES = 16 * 1024 * 1024
+MAX_WAIT = 60  # seconds for which a poll may wait for news; many proxies end a silent request then
 PRIVATE = frozenset({"system/welcome", "system/error", "space/invite-ack"})  # ruling R1
 DELIVERED = frozenset({"accepted", "sent"})  # the verdicts of delivered envelopes
 BEGINNING = datetime.min.replace(tzinfo=UTC)
@@ -53,9 +54,20 @@ class Ring:
     Times are unique: envelopes of one microsecond are kept a microsecond apart. So a poll from the time of any envelope
     misses none and repeats none. `participant_of` maps a runtime id to its participant. Envelopes from before `begins`
     are not held. Records hold a placeholder instead of a token.
+
+    A participant that waits for news (`watch`) costs nothing until a message comes that it may see.
     """
 
-    __slots__ = ("_bytes", "_forgotten", "_kept", "_last", "_max_bytes", "_max_envelopes", "_participant_of")
+    __slots__ = (
+        "_bytes",
+        "_forgotten",
+        "_kept",
+        "_last",
+        "_max_bytes",
+        "_max_envelopes",
+        "_participant_of",
+        "_watchers",
+    )
 
     def __init__(
         self,
@@ -70,6 +82,7 @@ class Ring:
         self._max_bytes = max_bytes
         self._kept: deque[_SentEnvelope] = deque()
         self._bytes = 0
+        self._watchers: dict[str, list[Callable[[], object]]] = {}  # of each participant, the first first
         self._last = self._forgotten = begins
 
     def take(self, record: Record) -> None:
@@ -87,6 +100,32 @@ class Ring:
             oldest = self._kept.popleft()
             self._bytes -= oldest.size
             self._forgotten = oldest.at
+        if self._watchers:
+            self._wake(self._watchers if only is None else only)
+
+    def watch(self, participant: str, call: Callable[[], object]) -> Callable[[], None]:
+        """Calls `call` once, with the next envelope that the participant may see, or at the end of the space.
+
+        Returns the function that takes this back.
+        """
+        self._watchers.setdefault(participant, []).append(call)
+
+        def forget() -> None:
+            if call in (calls := self._watchers.get(participant, [])):
+                calls.remove(call)
+                if not calls:
+                    del self._watchers[participant]
+
+        return forget
+
+    def end(self) -> None:
+        """Calls all that watch, because no message follows."""
+        self._wake(self._watchers)
+
+    def _wake(self, participants: Iterable[str]) -> None:
+        for participant in tuple(participants):
+            for call in self._watchers.pop(participant, ()):
+                call()
 
     def _addressees(self, text: str) -> frozenset[str] | None:
         """The addressees of a message of the gateway; None when it is for all.

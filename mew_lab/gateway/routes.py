@@ -9,6 +9,7 @@ Spec: §5.3.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections import defaultdict
@@ -28,7 +29,7 @@ from mew_lab.gateway.gateway import Gateway
 from mew_lab.gateway.http_server import admit
 from mew_lab.gateway.limits import Limits, Rates
 from mew_lab.gateway.openapi import DESCRIPTION
-from mew_lab.gateway.ring import MAX_ENVELOPES, Page
+from mew_lab.gateway.ring import MAX_ENVELOPES, MAX_WAIT, Page
 from mew_lab.gateway.rotation import Rotation
 from mew_lab.gateway.sockets import ENOUGH, OVERSIZE
 from mew_lab.protocol.envelope import MAX_ID, is_id
@@ -77,6 +78,8 @@ class Routes:
         )
         self._rotation = rotation or Rotation()
         self._opened = time.monotonic()
+        self._polls: set[asyncio.Future[None]] = set()  # those that wait for news
+        self._stopped = False
         self._app = Starlette(
             routes=[
                 Route("/ws", self._not_upgraded),
@@ -92,6 +95,12 @@ class Routes:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answers one request (ASGI)."""
         await self._app(scope, receive, send)
+
+    def stop(self) -> None:
+        """Answers what waits for news: the gateway is about to stop."""
+        self._stopped = True
+        for poll in self._polls:
+            _wake(poll)
 
     async def _not_upgraded(self, request: Request) -> Response:
         return refusal(426, "upgrade_required", "this is a WebSocket address", upgrade="websocket")
@@ -186,14 +195,22 @@ class Routes:
     async def _messages(self, request: Request) -> Response:
         """Answers a participant that polls with recent envelopes: all that are kept, or those after `since`.
 
+        Where there are none and the request has `wait`, the answer waits so many seconds for the first. The token is
+        checked again then.
+
         Spec: §5.3 (rulings on retrieval).
         """
         identity = await self._owner(request)
         query = request.query_params
         after = _moment(query["since"]) if "since" in query else None
         limit = _limit(query["limit"]) if "limit" in query else None
+        wait = _wait(query["wait"]) if "wait" in query else 0.0
         self._check_rate(identity)
         page = self._gateway.history(*identity, after=after, limit=limit)
+        if wait and page is not None and not page.texts and not self._stopped:
+            await self._await_news(request, identity, wait)
+            identity = await self._owner(request)
+            page = self._gateway.history(*identity, after=after, limit=limit)
         self._count(identity, sum(map(len, page.texts)) if page is not None else 0)
         if page is None:
             return refusal(
@@ -202,6 +219,19 @@ class Routes:
                 "messages received after that time are not kept any more; leave since out to get all that are",
             )
         return _Messages(page, within=self._limits.body)
+
+    async def _await_news(self, request: Request, identity: Identity, seconds: float) -> None:
+        """Waits for a message that the participant may see, for so long, or until the client or the gateway goes."""
+        poll: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        forget = self._gateway.watch(*identity, lambda: _wake(poll))
+        gone = asyncio.ensure_future(_await_end(request))
+        self._polls.add(poll)
+        try:
+            await asyncio.wait({poll, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._polls.discard(poll)
+            forget()
+            gone.cancel()
 
     # --- reading a request ---
 
@@ -275,6 +305,25 @@ def _moment(text: str) -> datetime:
         return moment
     message = "since must be an RFC 3339 timestamp such as 2026-01-09T10:00:00Z"
     raise HTTPException(400, f"{message}, and not {text[:40]!r}")
+
+
+def _wait(text: str) -> float:
+    if re.fullmatch(r"[0-9.eE+-]{1,20}", text):
+        with contextlib.suppress(ValueError):
+            if 0 <= (seconds := float(text)) <= MAX_WAIT:
+                return seconds
+    raise HTTPException(400, f"wait must be a number of seconds from 0 to {MAX_WAIT}, and not {text[:40]!r}")
+
+
+async def _await_end(request: Request) -> None:
+    """Waits until the client has closed its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _wake(poll: asyncio.Future[None]) -> None:
+    if not poll.done():
+        poll.set_result(None)
 
 
 def _limit(text: str) -> int:

@@ -108,6 +108,7 @@ class Server:
     async def stop(self) -> None:
         """Closes every WebSocket (1012) and frees the port. A second call does nothing."""
         if self._server is not None:
+            self._routes.stop()
             await self._sockets.stop(within=GRACE)
             await self._server.stop(within=LAST_REQUESTS)
 

@@ -45,8 +45,7 @@ from mew_lab.log.journal import Journal
 from mew_lab.log.peer_files import DECISIONS, HISTORY
 from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.permit import PROFILES
-from mew_lab.protocol.profiles import OWNER
+from mew_lab.protocol.profiles import OWNER, PROFILES, refer_to_patterns
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.quorum import Quorum
@@ -478,6 +477,11 @@ class Host:
             return
         try:
             self.gateway.enrol(self.name, participant, capabilities)
+        except ConfigError as fault:  # a pattern
+            why = refer_to_patterns(reword_refusal(str(fault)))
+            raise ConfigError(
+                f"Cannot enrol {participant[:80]!r}: can{fault.key}: {why}", key=fault.key
+            ) from None
         except ValueError as fault:
             why = reword_refusal(str(fault))
             raise ConfigError(f"Cannot enrol {participant[:80]!r} in {self.name!r}: {why}") from None

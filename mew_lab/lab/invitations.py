@@ -17,8 +17,10 @@ from mew_lab.gateway.auth import write_token_file
 from mew_lab.lab.host import join_line
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import find_kept
+from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.payloads.space_management import SpaceInviteAck
 from mew_lab.protocol.permit import read_capabilities
+from mew_lab.protocol.profiles import refer_to_patterns
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
@@ -86,13 +88,17 @@ def _invitation(id: str, name: str, answer: SpaceInviteAck) -> Invitation:
 
 
 def check_invitation(session: Session, patterns: Iterable[Mapping[str, Any]] | None) -> None:
-    """Refuses an invitation that would pass on what the owner of the space keeps.
+    """Refuses an invitation that would pass on what the owner of the space keeps, or with a pattern that is none.
 
     Raises:
-        MewError: It would.
+        MewError: It would, or a pattern cannot be read.
     """
     held = session.me.participant.client.capabilities
-    for wanted in read_capabilities(list(patterns or []))[0].capabilities:
+    asked, faults = read_capabilities(list(patterns or []))
+    for fault in faults[:1]:
+        why = one_line(reword_refusal(str(fault)), 300)
+        raise MewError(refer_to_patterns(f"{one_line(fault.key, 80) or 'patterns'}: {why}"))
+    for wanted in asked.capabilities:
         if kept := find_kept(held, wanted):
             raise MewError(kept)
 

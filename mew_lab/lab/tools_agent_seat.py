@@ -171,7 +171,7 @@ class ToolsAgentSeat(Seat):
                 ", ".join(record.call.name for record in done.calls),
                 round(1000 * done.seconds),
                 None if done.usage is None else sum(done.usage),
-                "error" if done.is_error else "answered",
+                done.from_cache or ("error" if done.is_error else "answered"),
                 one_line(done.text, MAX_CELL),
                 done.context,
                 done.request,
@@ -255,6 +255,6 @@ def replay_call(
 
 async def _call(agent: ToolsAgent, tool: str, arguments: Mapping[str, Any]) -> Execution:
     try:
-        return await agent.call(tool, arguments)
+        return await agent.call(tool, arguments, fresh=True)
     except RpcError as fault:
         raise ConfigError(fault.message, key="tool") from None

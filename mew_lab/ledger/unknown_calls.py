@@ -30,6 +30,7 @@ __all__ = [
     "check_repeats_within",
     "has_effect",
     "may_repeat",
+    "only_reads",
 ]
 
 DAY = 24 * 3600.0  # seconds in which a call counts as a repeat
@@ -48,10 +49,14 @@ def has_effect(method: str) -> bool:
     return bool(method) and method not in _READS and not method.startswith("notifications/")
 
 
+def only_reads(hints: Mapping[str, Any]) -> bool:
+    """Whether a tool of these annotations says that it only reads."""
+    return hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
+
+
 def may_repeat(hints: Mapping[str, Any]) -> bool:
     """Whether a tool of these annotations says that it only reads, or that a second call does no more than the first."""
-    reads = hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True
-    return reads or hints.get("idempotentHint") is True
+    return only_reads(hints) or hints.get("idempotentHint") is True
 
 
 def check_repeats_within(seconds: object) -> float:

@@ -31,7 +31,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import HANDLES
 from mew_lab.protocol.own import OWN
 from mew_lab.protocol.permit import CLOSED, NARROW, Capability, CapabilitySet
-from mew_lab.protocol.profiles import PROFILES
+from mew_lab.protocol.profiles import PROFILES, refer_to_patterns
 from mew_lab.protocol.text import count_of, parse_timestamp
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.space.core import RULES, Space
@@ -315,7 +315,10 @@ def _compile(patterns: Patterns, key: str) -> tuple[Capability, ...]:
         patterns = PROFILES[patterns]
     if isinstance(patterns, Mapping) or not isinstance(patterns, Iterable):
         raise ConfigError("capabilities are a list of objects with a kind, or the name of a profile", key=key)
-    return tuple(Capability.of(pattern, key=f"{key}[{at}]") for at, pattern in enumerate(patterns))
+    try:
+        return tuple(Capability.of(pattern, key=f"{key}[{at}]") for at, pattern in enumerate(patterns))
+    except ConfigError as fault:
+        raise ConfigError(refer_to_patterns(str(fault)), key=fault.key) from None
 
 
 # --- first order ---

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mew_lab.lab.shared_options import EXECUTOR, PERSON, RESULTS, WRITES, usage_of
+from mew_lab.protocol.profiles import SEE
 from mew_lab.views.views import PARTS
 
 __all__ = [
@@ -762,10 +763,12 @@ def overview() -> Help:
 def command_help(name: str) -> Help:
     """The help on one sub-command with its options."""
     command = COMMANDS[name]
+    profiled = any(option.names == "profile" for option in command.options)
+    own = f"Patterns of your own: can=[…] of the method. {SEE}" if profiled else ""
     cell = f"; %%mew {name} takes the rest from the body of the cell" if command.body else ""
     return Help(
         f"%mew {name} {command.usage}".rstrip(),
         command.about + cell,
         tuple((option.flag, option.about) for option in command.options),
-        f"{command.note} In Python: {method_of(name)}".lstrip(),
+        " ".join(filter(None, [command.note, own, f"In Python: {method_of(name)}"])),
     )

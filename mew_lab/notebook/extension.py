@@ -37,6 +37,7 @@ def load(ip: InteractiveShell) -> None:
     undo.append(install(ip))
     undo.append(_one_line_errors())
     undo.append(_tell_faults(ip))
+    undo.append(_tell_of_running_loop(ip))
     undo.append(call_after_cells(ip))
 
 
@@ -136,11 +137,35 @@ def _tell_faults(ip: InteractiveShell) -> Callable[[], object]:
         for name in told.keys() - here.keys():
             del told[name]
 
-    ip.events.register("post_run_cell", tell)
+    return _when_cells_end(ip, tell)
+
+
+_NESTED = re.compile(r"(asyncio\.run\(\)|Runner\.run\(\)) cannot be called from a running event loop")
+_NESTED_HELP = (
+    "A cell runs within an event loop: write `await main()` for `asyncio.run(main())`, or run "
+    "`import nest_asyncio2; nest_asyncio2.apply()` first."
+)
+
+
+def _tell_of_running_loop(ip: InteractiveShell) -> Callable[[], object]:
+    """Writes one line below the traceback of the first cell that asyncio.run refuses, because a loop runs already."""
+
+    def tell(result: Any) -> None:
+        error = result.error_in_exec
+        if type(error) is RuntimeError and _NESTED.fullmatch(str(error)):
+            print(_NESTED_HELP, file=sys.stderr)
+            remove()
+
+    return (remove := _when_cells_end(ip, tell))
+
+
+def _when_cells_end(ip: InteractiveShell, call: Callable[[Any], None]) -> Callable[[], object]:
+    """Calls a function with the result of each cell; returns the function that ends this."""
+    ip.events.register("post_run_cell", call)
 
     def remove() -> None:
         with contextlib.suppress(ValueError):
-            ip.events.unregister("post_run_cell", tell)
+            ip.events.unregister("post_run_cell", call)
 
     return remove
 

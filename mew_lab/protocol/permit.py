@@ -21,6 +21,7 @@ Spec: §4.1, §4.2, §5.4, rulings R33 and R34.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,10 +40,13 @@ from mew_lab.protocol.pattern import (
     compile_pattern,
     compile_strings,
     loosened,
+    search_remarks,
+    warnings,
 )
-from mew_lab.protocol.profiles import PROFILES
+from mew_lab.protocol.profiles import PROFILES, SEE, refer_to_patterns
 from mew_lab.protocol.strings import is_glob
 from mew_lab.protocol.text import utf8_size
+from mew_lab.protocol.visible import one_line
 
 __all__ = [
     "CLOSED",
@@ -56,6 +60,7 @@ __all__ = [
     "permit",
     "permits_some",
     "read_capabilities",
+    "try_pattern",
 ]
 
 NARROW: Final = 4
@@ -419,6 +424,46 @@ def permit(
     Spec: §4.2.
     """
     return CapabilitySet(capabilities, edition=edition).permit(kind, to, payload)
+
+
+def try_pattern(pattern: object, message: object) -> str:
+    """Tells whether a pattern, or one of a list, permits a message, and else the nearest miss: for trying patterns out.
+
+    Whatever is given, the answer is text: what is no pattern or no message is told as well. A remark on what is probably
+    meant otherwise follows on a line of its own.
+
+    Spec: §4.1, §4.2.
+    """
+    try:
+        sent = json.loads(json.dumps(message, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as fault:
+        return f"This is no message: it cannot be written as JSON ({one_line(str(fault), 100)})."
+    sent = sent if isinstance(sent, dict) else {}
+    kind, to, payload = sent.get("kind"), sent.get("to"), sent.get("payload")
+    to = [to] if isinstance(to, str) else [] if to is None else to
+    texts = isinstance(to, list) and all(isinstance(name, str) for name in to)
+    if not isinstance(kind, str) or not texts or not isinstance(payload, (dict, type(None))):
+        return (
+            "This is no message: it is an object with a kind, and may have `to`, a list of participants, and a payload, "
+            'such as {"kind": "chat", "to": ["coder"], "payload": {"text": "Hello"}}.'
+        )
+    alone = isinstance(pattern, Mapping)
+    patterns = [pattern] if alone else pattern
+    if not isinstance(patterns, (list, tuple)):
+        return f'This is no pattern: it is an object with a kind, such as {{"kind": "chat"}}, or a list of them. {SEE}'
+    try:
+        held = [Capability.of(one, key="" if alone else f"[{at}]") for at, one in enumerate(patterns)]
+    except ConfigError as fault:
+        where = f" (at {one_line(fault.key, 80)})" if fault.key else ""
+        return refer_to_patterns(f"This is no pattern{where}: {one_line(str(fault), 300)}")
+    verdict = CapabilitySet.compiled(held).permit(kind, to, payload)
+    by = f"Allowed by the pattern [{verdict.index}]." if not alone else "Allowed."
+    remarks = [remark for one in held for remark in (*warnings(one.pattern), *search_remarks(one.pattern))]
+    lines = [
+        by if verdict else f"Refused: {verdict.nearest}.",
+        *(f"Note: {one_line(text, 300)}." for text in remarks),
+    ]
+    return "\n".join(lines)
 
 
 def _is_closed(pattern: Mapping[str, Any], key: str) -> bool:

@@ -23,7 +23,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["OWNER", "PROFILES", "STARTER"]
+__all__ = ["OWNER", "PROFILES", "SEE", "STARTER", "refer_to_patterns"]
+
+SEE: Final = "How patterns are written: notebooks/reference/patterns.ipynb"
+"""Stands beside each field in which a person may write a pattern, and behind the error about one."""
 
 STARTER: Final[list[dict[str, Any]]] = [
     {"kind": "chat"},
@@ -99,3 +102,8 @@ PROFILES: Final[dict[str, list[dict[str, Any]]]] = {
     ],
     "admin": [{"kind": "*"}],
 }
+
+
+def refer_to_patterns(reason: str) -> str:
+    """The reason why something is no pattern, followed by where the language of patterns is explained."""
+    return f"{reason}{'' if reason.endswith(('.', '?')) else '.'} {SEE}"

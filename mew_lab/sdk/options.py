@@ -18,6 +18,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.address import read_host
 from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.permit import CapabilitySet
+from mew_lab.protocol.profiles import refer_to_patterns
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.faults import did_you_mean, kind_of
@@ -148,7 +149,9 @@ def _capabilities(value: Any) -> list[dict[str, Any]]:
     try:
         return [dict(pattern) for pattern in CapabilitySet(value).patterns]
     except ConfigError as fault:
-        raise _Unfit(f"is no permission: {reword_refusal(str(fault))}", fault.key) from None
+        raise _Unfit(
+            f"is no permission: {refer_to_patterns(reword_refusal(str(fault)))}", fault.key
+        ) from None
 
 
 def _participants(value: Any) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from typing import Any, cast
 from mew_lab.bridge.server_entries import ServerReader
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.permit import Capability
+from mew_lab.protocol.profiles import refer_to_patterns
 from mew_lab.protocol.text import TOOL_NAME
 from mew_lab.protocol.visible import one_line
 from mew_lab.settings.documents import read_document, read_file, write_yaml
@@ -56,6 +57,7 @@ __all__ = [
 
 MAX_FILE = 16 * 1024 * 1024  # bytes: such files hold the vectors of tool descriptions
 MAX_VALUES = 1_000_000  # most of them the numbers of those vectors
+MAX_CACHE = 86_400  # seconds for which a result is given again
 MAX_MILLISECONDS = 1e12  # of a time, about 30 years
 FIRST: Mapping[str, Any] = {
     "version": "0.1.0",
@@ -282,7 +284,7 @@ class _AgentReader(ServerReader):
                 try:
                     call = Capability.of({"kind": "mcp/request", "payload": entry["payload"]})
                 except ConfigError as fault:
-                    self.fault(place(here, fault.key), str(fault))
+                    self.fault(place(here, fault.key), refer_to_patterns(str(fault)))
             callers.append(Caller(str(id), call))
         return tuple(callers)
 
@@ -328,6 +330,7 @@ class _AgentReader(ServerReader):
                 else self.callers(entry["callers"], place(at, "callers")),
                 needs=self.needs(entry.get("needs"), place(at, "needs")),
                 output=entry.get("outputSchema"),
+                cache=self.number(entry, "cache", 0, MAX_CACHE, at=at) or None,
             )
             if tool.name and not TOOL_NAME.match(tool.name):
                 message = f"{tool.name[:80]!r} cannot name a tool: it takes 1 to 128 of A-Z a-z 0-9 . _ -"

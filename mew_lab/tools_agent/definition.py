@@ -71,7 +71,8 @@ class ToolDefinition:
 
     `settings` are those of its sessions. `callers` are the participants that may call it; None lets all. `needs` are
     the tools of others, as `participant/tool`, without which it is not called. `output` is the schema of its results,
-    `outputSchema` in the file; None lets a result be any text.
+    `outputSchema` in the file; None lets a result be any text. `cache` are the seconds for which a result that was only
+    read is given again; None never does.
     """
 
     name: str
@@ -82,6 +83,7 @@ class ToolDefinition:
     callers: tuple[Caller, ...] | None = None
     needs: tuple[str, ...] = ()
     output: Mapping[str, Any] | None = None
+    cache: float | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -94,6 +96,9 @@ class ToolDefinition:
             astuple(self.settings),
             self.needs,
             self.output,
+            *(
+                () if self.cache is None else (self.cache,)
+            ),  # the hash of a tool without one is that of before
         )
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 

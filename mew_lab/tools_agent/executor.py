@@ -6,7 +6,12 @@ allow: `gate` decides which tools the model is shown and which it may call. Ever
 error, with the reason as its text. A tool with an `output` has results as data; an answer of the model that does not
 fit is asked for once more. The module uses neither MCP servers nor files.
 
-Spec: tools-agent.md "Chat Session Handler", TA-26 to TA-47, TA-75.
+A tool with `cache` may answer an equal call of the same caller with the result of before, for so many seconds. Such a
+result is kept where the tool needs, and its session called, nothing but tools that are listed as read-only, each by the
+agent's own right and without a failure. A hit runs no session, proposes nothing and says that it is one: it is no sign
+that anything was called. The caller counts because the model is told who calls.
+
+Spec: tools-agent.md "Chat Session Handler", TA-26 to TA-47, TA-73, TA-75.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
@@ -26,20 +32,24 @@ from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.react import FILTERED
 from mew_lab.agent.run import CUT_NOTE, CallRecord, Run, RunOutcome
+from mew_lab.errors import ProtocolError
+from mew_lab.ledger.unknown_calls import only_reads
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.envelope import Envelope
-from mew_lab.protocol.text import abridge
+from mew_lab.protocol.coerce import member
+from mew_lab.protocol.envelope import Envelope, canonical, digest
+from mew_lab.protocol.text import abridge, local_time, timestamp
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 from mew_lab.tools_agent.definition import AgentDefinition, ToolDefinition
+from mew_lab.tools_agent.result_cache import ResultCache
 from mew_lab.tools_agent.template import fill_prompt
 
-__all__ = ["CONTEXT", "VERSION", "Execution", "Executor", "UnknownTool"]
+__all__ = ["CACHED", "CONTEXT", "VERSION", "Execution", "Executor", "UnknownTool"]
 
 ENDS_WITHIN = 5.0  # seconds that a stopped session has to end
-CONTEXT, TURNS, VERSION = "mew-lab/context", "mew-lab/turns", "mew-lab/tool"
+CONTEXT, TURNS, VERSION, CACHED = "mew-lab/context", "mew-lab/turns", "mew-lab/tool", "mew-lab/cached"
 MAX_HISTORY = 200  # calls that are remembered
 MAX_CONTEXTS = 100  # sessions that can be continued
 MAX_EXCHANGES = 10  # of one session, for the next call
@@ -61,9 +71,10 @@ class Execution:
     `version` holds the version of the agent and the hash of the tool. `caller` sent the `request` with this id; both
     are empty for a call from elsewhere.
     `structured` is the result as data, whose JSON is the text; None where the tool has no schema of results. `overdue`
-    tells that it was stopped because it took longer than its deadline.
+    tells that it was stopped because it took longer than its deadline. `cached_at` is when the result was made, in
+    seconds of the epoch, where it was given again without a session; None for a call that was run.
 
-    Spec: TA-45, TA-64.
+    Spec: TA-45, TA-64, TA-73.
     """
 
     tool: str
@@ -82,6 +93,12 @@ class Execution:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     structured: Mapping[str, Any] | None = None
     overdue: bool = False
+    cached_at: float | None = None
+
+    @property
+    def from_cache(self) -> str:
+        """`from the cache, 12:03` for a result that was given again; empty for a call that was run."""
+        return "" if self.cached_at is None else f"from the cache, {local_time(self.cached_at)[:5]}"
 
     @property
     def result(self) -> dict[str, Any]:
@@ -91,7 +108,12 @@ class Execution:
             meta[VERSION] = dict(self.version)
         if len(self.turns) > 1:
             meta[TURNS] = list(self.turns)
-        result: dict[str, Any] = {"content": [{"type": "text", "text": self.text}], "isError": self.is_error}
+        texts = [self.text]
+        if self.cached_at is not None:
+            texts.append(f"({self.from_cache})")
+            meta[CACHED] = {"at": timestamp(datetime.fromtimestamp(self.cached_at, UTC))}
+        content = [{"type": "text", "text": text} for text in texts]
+        result: dict[str, Any] = {"content": content, "isError": self.is_error}
         if self.structured is not None:
             result["structuredContent"] = dict(self.structured)
         return {**result, "_meta": meta} if meta else result
@@ -103,6 +125,13 @@ class Execution:
             record.result.raw if isinstance(record.result, ToolResult) else record.result
             for record in self.calls
         ]
+
+
+class _Reading(NamedTuple):
+    """A result that may be given again, and the calls of its session: each tool with its arguments."""
+
+    execution: Execution
+    calls: tuple[tuple[str, Mapping[str, Any]], ...]
 
 
 class _Conversation(NamedTuple):
@@ -225,6 +254,7 @@ class Executor:
         self.sessions: dict[asyncio.Task[RunOutcome], Run] = {}
         self.contents = PeerContents(participant)
         self.history: deque[Execution] = deque(maxlen=MAX_HISTORY)
+        self.cache: ResultCache[_Reading] = ResultCache()
         self._conversations: BoundedDict[str, _Conversation] = BoundedDict(MAX_CONTEXTS)
         self._participant = participant
         self._model = model
@@ -298,13 +328,15 @@ class Executor:
         trigger: Envelope | None = None,
         continues: str = "",
         on_step: Callable[[str], object] | None = None,
+        fresh: bool = False,
     ) -> Execution:
-        """Runs one call to its end.
+        """Runs one call to its end, or gives the result of an equal one again where the tool's `cache` allows it.
 
         Args:
             trigger: the request of the space; None where the call came from elsewhere.
             continues: the context of an earlier call of the same caller, whose conversation goes on; empty for none.
             on_step: called with a text at each step of the session.
+            fresh: whether the call is run in any case.
 
         Raises:
             UnknownTool: the agent has no such tool.
@@ -321,9 +353,18 @@ class Executor:
             text = f"{name} was not called: there is no session {one_line(continues, 80)} that this caller can continue"
             done = Execution(name, text, is_error=True)
         else:
-            prompt = fill_prompt(tool.prompt, given, tool=tool)
-            done = await self._run_session(_SessionCall(tool, prompt, trigger, before, on_step))
-            self._keep_conversation(done, caller, before)
+            key = "" if continues else _cache_key(tool, caller, given)
+            kept = None if fresh or not key else self._find_result(tool, key)
+            if kept is not None:
+                done = kept
+                if on_step is not None:
+                    on_step(done.from_cache)
+            else:
+                prompt, changes = fill_prompt(tool.prompt, given, tool=tool), self.cache.changes
+                done = await self._run_session(_SessionCall(tool, prompt, trigger, before, on_step))
+                self._keep_conversation(done, caller, before)
+                if key and changes == self.cache.changes:
+                    self._keep_result(tool, key, done)
         request = trigger.id if trigger is not None else ""
         self.history.append(replace(done, caller=caller, request=request, arguments=dict(given)))
         return self.history[-1]
@@ -339,6 +380,54 @@ class Executor:
             exchanges = ((*before.exchanges,) if before else ()) + ((done.prompt, done.text),)
             ends_at = asyncio.get_running_loop().time() + CONTINUES_WITHIN
             self._conversations[done.context] = _Conversation(caller, exchanges[-MAX_EXCHANGES:], ends_at)
+
+    # --- results that are given again ---
+
+    def replace(self, agent: AgentDefinition) -> None:
+        """Runs the calls of another definition from now on."""
+        self.agent = agent
+        self.cache.clear()
+
+    def _find_result(self, tool: ToolDefinition, key: str) -> Execution | None:
+        kept = self.cache.find(key)
+        if kept is None or not self._only_reads(tool, kept.value.calls):
+            return None
+        return replace(kept.value.execution, cached_at=kept.at)
+
+    def _keep_result(self, tool: ToolDefinition, key: str, done: Execution) -> None:
+        """Keeps the result of a call that only read, and in which nothing failed or is unknown. Spec: TA-73."""
+        calls = tuple((record.call.name, dict(record.call.arguments)) for record in done.calls)
+        answered = all(
+            isinstance(each.result, ToolResult) and member(each.result.raw, "isError") is not True
+            for each in done.calls
+        )
+        if done.is_error or done.overdue or not answered or not self._only_reads(tool, calls):
+            return
+        # What is given again is the result alone: no session that could be continued, and no calls.
+        plain = replace(done, context="", prompt="", turns=(), calls=(), usage=None, seconds=0.0)
+        self.cache.keep(
+            key,
+            _Reading(plain, calls),
+            seconds=tool.cache or 0.0,
+            participants={name.partition("/")[0] for name in (*tool.needs, *(name for name, _ in calls))},
+            size=len(done.text) + len(canonical([done.structured, calls])),
+        )
+
+    def _only_reads(self, tool: ToolDefinition, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> bool:
+        """Whether all that a tool needs and has called is listed as read-only, and called without a person now."""
+        listed = {
+            f"{other.participant}/{other.name}": other.annotations
+            for other in self._participant.discovery.get_available_tools()
+        }
+        return all(
+            only_reads(listed.get(name, {})) for name in (*tool.needs, *(name for name, _ in calls))
+        ) and all(self._is_own_right(name, arguments) for name, arguments in calls)
+
+    def _is_own_right(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether a session calls a tool by the agent's own right, without a person's permission."""
+        owner, _, request = _request_of(name, arguments)
+        permitted = self._participant.can_send("mcp/request", request, owner)
+        return permitted and not self.needs_approval(name, arguments) and not self.gate(name, arguments)
 
     def _refuse(self, tool: ToolDefinition, arguments: Mapping[str, Any], trigger: Envelope | None) -> str:
         """The reason why a call is not run; empty where it is. Spec: TA-28, TA-37, TA-50, TA-72."""
@@ -503,6 +592,16 @@ class Executor:
     async def close(self) -> None:
         """Ends the requests for lists of resources and prompts; after `end`, when the agent leaves."""
         await self.contents.close()
+
+
+def _cache_key(tool: ToolDefinition, caller: str, arguments: Mapping[str, Any]) -> str:
+    """The key of the result of a call; empty where its tool keeps none."""
+    if not tool.cache:
+        return ""
+    try:
+        return digest([tool.name, tool.digest, caller, arguments])
+    except ProtocolError:
+        return ""
 
 
 def _request_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:

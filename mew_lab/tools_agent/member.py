@@ -23,7 +23,7 @@ from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
-from mew_lab.sdk.discovery import ToolsChange
+from mew_lab.sdk.discovery import CHANGED, ToolsChange
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.progress import OnProgress, progress_relay
 from mew_lab.sdk.request_server import ASKED
@@ -111,7 +111,7 @@ class ToolsAgent:
         self.executor = Executor(agent, self.participant, model=model, **limits)
         self._listed = self._list_names()
         self.participant.discovery.on_tools_changed(self._on_tools_changed)
-        client.on_message(self._observe, kinds=("reasoning/cancel", *ENDING))
+        client.on_message(self._observe, kinds=("reasoning/cancel", "mcp/request", *ENDING))
 
     def __repr__(self) -> str:
         return f"<ToolsAgent {self.agent.name}: {len(self.agent.tools)} tools, {len(self.executor.sessions)} sessions>"
@@ -143,7 +143,8 @@ class ToolsAgent:
         Spec: TA-18.
         """
         self._check_servable(agent)
-        self.agent = self.executor.agent = agent
+        self.agent = agent
+        self.executor.replace(agent)
         self._listed = self._list_names()
         self.changed("tools")
 
@@ -203,12 +204,14 @@ class ToolsAgent:
         *,
         continues: str = "",
         on_step: Callable[[str], object] | None = None,
+        fresh: bool = False,
     ) -> Execution:
         """Runs one call; None as `arguments` means no arguments.
 
         Args:
             continues: the context of an earlier call of the same caller, whose conversation goes on.
             on_step: called with a text at each step of the session.
+            fresh: whether the call is run, even where its tool keeps results.
 
         Raises:
             RpcError: -32602 for an unknown tool, or arguments that are no object.
@@ -224,7 +227,7 @@ class ToolsAgent:
             return Execution(str(name), text, is_error=True)
         try:
             return await self.executor.execute(
-                str(name), arguments, trigger=request, continues=continues, on_step=on_step
+                str(name), arguments, trigger=request, continues=continues, on_step=on_step, fresh=fresh
             )
         except UnknownTool as fault:
             raise RpcError(INVALID_PARAMS, str(fault)) from None
@@ -239,7 +242,8 @@ class ToolsAgent:
     # --- incoming messages ---
 
     def _on_tools_changed(self, change: ToolsChange) -> None:
-        """Announces the tools where those of another participant have changed the list. Spec: TA-71."""
+        """Announces the tools where those of another participant have changed the list. Spec: TA-71, TA-73."""
+        self.executor.cache.forget(change.participant)
         if (listed := self._list_names()) != self._listed:
             self._listed = listed
             self.changed("tools")
@@ -247,7 +251,10 @@ class ToolsAgent:
     def _observe(self, envelope: Envelope) -> None:
         if envelope.sender == self.participant.client.id:
             return
-        if envelope.kind == "reasoning/cancel":
+        if envelope.kind == "mcp/request":
+            if member(envelope.payload, "method") == CHANGED:  # its new list is not known yet
+                self.executor.cache.forget(envelope.sender)
+        elif envelope.kind == "reasoning/cancel":
             self.executor.cancel(envelope)
         elif (
             envelope.kind in ENDING and self.participant.client.id in envelope.to and not malformed(envelope)

@@ -29,7 +29,17 @@ _SETTINGS = (
     "maxChatTurns", "maxOutputTokens", "temperature", "topP", "theme", "systemPath", "model", "contextTopK",
     "contextTopN", "contextIncludeScore", "toolPermission", "strictUnknown", "repeatsWithin",
 )  # fmt: skip
-_TOOL = ("name", "description", "parameters", "prompt", "settings", "callers", "needs", "outputSchema")
+_TOOL = (
+    "name",
+    "description",
+    "parameters",
+    "prompt",
+    "settings",
+    "callers",
+    "needs",
+    "outputSchema",
+    "cache",
+)
 _SERVER = ("type", "command", "args", "env", "cwd", "url", "headers", "serverToolDefaults", "tools")
 
 

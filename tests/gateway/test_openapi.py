@@ -65,6 +65,12 @@ def described_for_tests() -> dict[str, Any]:
         one for one in made["paths"]["/participants/{id}/messages"]["parameters"] if one["in"] == "path"
     ]
     named["schema"] = {"enum": ["anna", "anna", "anna", "bert", "..", "system:gateway"]}
+    (wait,) = [
+        one
+        for one in made["paths"]["/participants/{id}/messages"]["get"]["parameters"]
+        if one["name"] == "wait"
+    ]
+    wait["schema"]["maximum"] = 0.01  # what is made up shall not wait for long
     members = made["components"]["schemas"]["Partial"]["properties"]
     members["kind"] = {"anyOf": [{"enum": sorted(KINDS)}, members["kind"]]}
     members["from"] = {"enum": ["anna", "bert"]}

@@ -26,7 +26,7 @@ INTRO = """# The log
 | faults and oddities, each with its requirement | `log.diagnose()`, `log.diagnose("warn").df` |
 | why one message was allowed or refused | `log.audit("id")` |
 | whether each executed request was decided, in an unbroken journal | `log.verify()` |
-| what other permissions would have allowed or denied | `log.what_if(capabilities={"bot": "tool"})`, `more=`, `grants=` |
+| what other permissions would have allowed or denied | `log.what_if(capabilities={"bot": "tool"})`, `more=`, `grants=`; its lists are of `patterns` |
 | a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `talk()` |
 | some messages as text for elsewhere | `log.filter("…").to_markdown()`, `to_jsonl()`, `to_mermaid()`, `to_python()` |
 | a page for a colleague | `log.report("x.html", filter="…", redact=["DE00 1234"], redact_where='kind == "chat"')`, `mew-lab report` |

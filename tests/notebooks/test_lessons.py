@@ -119,6 +119,36 @@ def test_the_lessons_give_what_they_show_in_any_time_zone(zone: str, tmp_path: P
     print(f"\nall lessons: {time.monotonic() - began:.1f} s (mark {BUDGET:.0f} s)")
 
 
+@pytest.mark.slow
+def test_nbval_runs_as_typed_and_leaves_nothing_in_the_checkout(tmp_path: Path) -> None:
+    """`pytest --nbval notebooks/`, in a checkout where a reader's space of before lies beside the lessons."""
+    tree = tmp_path / "checkout"
+    shutil.copytree(
+        ROOT / "notebooks", tree / "notebooks", ignore=shutil.ignore_patterns(".mew", "__pycache__")
+    )
+    (tree / "tests" / "notebooks").mkdir(parents=True)
+    shutil.copy(HERE / "sanitize.cfg", tree / "tests" / "notebooks")
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    (tree / "mew_lab").symlink_to(ROOT / "mew_lab")
+    notebooks = tree / "notebooks"
+    (notebooks / ".mew").mkdir(mode=0o755)  # not the folder of a space: a lab that stood here would refuse it
+    (notebooks / ".mew" / "tokens").write_text("not a folder")
+    before = {path.name for path in notebooks.iterdir()}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "MEW_LAB_", "PYTHONPATH"))}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("pytest"), "--nbval", "notebooks/"],
+        cwd=tree,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
+    books = [*LESSONS, *(ROOT / "notebooks" / "reference").glob("*.ipynb")]
+    cells = sum(len(cells_of(nbformat.read(path, 4), "code")) for path in books)
+    assert f"{cells} passed" in done.stdout
+    assert {path.name for path in notebooks.iterdir()} - {"__pycache__"} == before
+
+
 @pytest.mark.parametrize("lesson", EACH, ids=lambda path: path.stem, indirect=True)
 @pytest.mark.trap("T-15", "T-23")
 @pytest.mark.threat(1, 5)

@@ -13,6 +13,7 @@ from pages import Page, picture
 
 from mew_lab.lab.lab import Lab
 from mew_lab.ledger.members import PauseFacts
+from mew_lab.protocol.profiles import SEE
 from mew_lab.views.roster.model import Activity, MemberRow, MemberStatus, RosterModel
 from mew_lab.views.roster.widget import RosterView
 
@@ -166,6 +167,15 @@ def test_two_clicks_at_once_show_a_token_once(page: Page, lab: Lab) -> None:
 def test_an_invitation_that_cannot_be_says_why(page: Page, given: dict[str, Any], said: str) -> None:
     failed = page.act("invite", **given)
     assert failed["t"] == "failed" and said in failed["said"]
+
+
+@pytest.mark.parametrize("text", ["{", "3", '[{"kind": "chat", "paylod": {}}]'])
+def test_an_own_list_that_is_no_pattern_is_not_sent_and_names_the_page_of_patterns(
+    page: Page, lab: Lab, text: str
+) -> None:
+    failed = page.act("invite", name="x", can="patterns", patterns=text)
+    assert failed["t"] == "failed" and failed["said"].endswith(SEE)
+    assert "space/invite" not in set(lab.log.df["kind"])
 
 
 def test_who_may_not_invite_sees_why_beforehand(page: Page, lab: Lab) -> None:

@@ -28,6 +28,7 @@ from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.pattern import judges_paths, warnings
 from mew_lab.protocol.permit import CLOSED, NARROW, Capability, CapabilitySet, read_capabilities
+from mew_lab.protocol.profiles import refer_to_patterns
 from mew_lab.protocol.visible import one_line
 from mew_lab.protocol.witness import witness
 from mew_lab.space.events import Record
@@ -80,13 +81,14 @@ def read_pattern(text: str) -> dict[str, Any]:
     try:
         pattern = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise MewError(f"This is not JSON: {one_line(str(fault), 200)}") from None
+        raise MewError(refer_to_patterns(f"This is not JSON: {one_line(str(fault), 200)}")) from None
     if not isinstance(pattern, dict):
-        raise MewError('A permission is one object, such as {"kind": "chat"}.')
+        raise MewError(refer_to_patterns('A permission is one object, such as {"kind": "chat"}.'))
     try:
         Capability.of(pattern)
     except ConfigError as fault:
-        raise MewError(f"{fault.key or 'pattern'}: {one_line(reword_refusal(str(fault)), 300)}") from None
+        why = one_line(reword_refusal(str(fault)), 300)
+        raise MewError(refer_to_patterns(f"{fault.key or 'pattern'}: {why}")) from None
     return pattern
 
 

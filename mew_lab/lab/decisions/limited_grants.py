@@ -36,6 +36,7 @@ from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.protocol.describe import describe, reword_refusal
 from mew_lab.protocol.permit import NARROW, Capability, CapabilitySet
+from mew_lab.protocol.profiles import refer_to_patterns
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.group import RunningTasks, run_all
@@ -232,7 +233,7 @@ class LimitedGrants:
         try:
             CapabilitySet(wanted)
         except ConfigError as fault:
-            why = reword_refusal(str(fault))
+            why = refer_to_patterns(reword_refusal(str(fault)))
             raise ConfigError(f"Cannot grant to {to[:80]!r}: {why}", key=fault.key) from None
         if not wanted:
             raise MewError(f"Cannot grant an empty list to {to[:80]!r}: give at least one pattern")

@@ -19,7 +19,15 @@ import {
 import { schemaForm } from "../ui/form.js";
 import { openIn } from "../ui/links.js";
 import { menuButton } from "../ui/menu.js";
-import { capitalize, clockHover, clockTime, countOf, groupDigits, shorten } from "../ui/text.js";
+import {
+  PATTERN_HELP,
+  capitalize,
+  clockHover,
+  clockTime,
+  countOf,
+  groupDigits,
+  shorten,
+} from "../ui/text.js";
 import { foundOut } from "./found_out.js";
 import { markRange, partOf, readerOf } from "./reading.js";
 
@@ -1218,6 +1226,7 @@ function grantFace(card, { scope = null, limit: wanted = null } = {}) {
         dir: "ltr",
         tabindex: 0,
         "aria-label": "The permission that is given",
+        title: PATTERN_HELP,
         text: offer.pattern,
       }),
       make(

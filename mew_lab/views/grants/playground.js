@@ -2,7 +2,7 @@
 // denied instead. It gives no permission: "Grant…" opens the form that does.
 
 import { make, onEscape, optionsOf, turnOff } from "../ui/elements.js";
-import { clockHover, clockTime, countOf } from "../ui/text.js";
+import { PATTERN_HELP, clockHover, clockTime, countOf } from "../ui/text.js";
 
 const OTHER_PATTERN = "a pattern besides";
 const SUPPOSE_PAUSE = 300;
@@ -31,6 +31,7 @@ export function makePlayground(on) {
     rows: 2,
     class: "mew-code",
     "aria-label": "Supposed pattern as JSON",
+    title: PATTERN_HELP,
     spellcheck: "false",
     dir: "ltr",
     placeholder: '{"kind": "mcp/request", "payload": {"method": "tools/call"}}',

@@ -21,7 +21,7 @@ import { emptyState } from "../ui/empty.js";
 import { makeHeader } from "../ui/header.js";
 import { openIn } from "../ui/links.js";
 import { keyedRows, makeTable } from "../ui/tables.js";
-import { clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
+import { PATTERN_HELP, clockHover, clockTime, countOf, groupDigits } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 import { LIMITS, METHOD_WORDS, composePattern, readLimit, suggestTools } from "./pattern.js";
 import { makePlayground } from "./playground.js";
@@ -386,7 +386,13 @@ function render({ adapter, el }) {
         probe(PAUSE);
       },
     });
-    const advanced = make("details", { class: "mew-advanced" }, make("summary", { text: "Advanced" }), text);
+    const advanced = make(
+      "details",
+      { class: "mew-advanced" },
+      make("summary", { text: "Advanced" }),
+      text,
+      make("div", { class: "mew-dim", text: PATTERN_HELP }),
+    );
     const answer = make(
       "div",
       { class: "mew-answer" },

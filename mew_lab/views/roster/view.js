@@ -26,7 +26,7 @@ import { onOpen, openIn } from "../ui/links.js";
 import { menuButton } from "../ui/menu.js";
 import { showPopover } from "../ui/popover.js";
 import { keyedRows } from "../ui/tables.js";
-import { clockHover, clockTime, countOf, groupDigits, elapsedTime } from "../ui/text.js";
+import { PATTERN_HELP, clockHover, clockTime, countOf, groupDigits, elapsedTime } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
 import { KIND_ICONS, KIND_WORDS, describeState, hueOf, initials, isMoving } from "./person.js";
 
@@ -615,7 +615,8 @@ function render({ adapter, el }) {
         rights,
         can.value === "starter"
           ? "may propose; withdraw; answer; chat; report its status"
-          : (profiles.find(([profile]) => profile === can.value)?.[1] ?? "may do what the list allows"),
+          : (profiles.find(([profile]) => profile === can.value)?.[1] ??
+              `may do what the list allows. ${PATTERN_HELP}`),
       );
     };
     can.addEventListener("change", tell);

@@ -25,7 +25,7 @@ from mew_lab.lab.invitations import Invitation, check_invitation, invite
 from mew_lab.lab.sentences import sentence
 from mew_lab.lab.session import Session
 from mew_lab.ledger.members import PauseFacts
-from mew_lab.protocol.permit import PROFILES
+from mew_lab.protocol.profiles import PROFILES, refer_to_patterns
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.views.roster.model import Activity, MemberRow, MemberStatus, RosterModel
@@ -276,10 +276,10 @@ def _read_patterns(can: str, text: str) -> list[dict[str, Any]] | None:
     try:
         patterns = json.loads(text)
     except (ValueError, RecursionError) as fault:
-        raise MewError(f"The patterns are not JSON: {one_line(str(fault), 200)}") from None
+        raise MewError(refer_to_patterns(f"The patterns are not JSON: {one_line(str(fault), 200)}")) from None
     patterns = [patterns] if isinstance(patterns, dict) else patterns
     if not isinstance(patterns, list) or not all(isinstance(pattern, dict) for pattern in patterns):
-        raise MewError('The patterns must be a list such as [{"kind": "chat"}].')
+        raise MewError(refer_to_patterns('The patterns must be a list such as [{"kind": "chat"}].'))
     return patterns
 
 

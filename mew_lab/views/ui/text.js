@@ -1,5 +1,8 @@
 // Numbers, times and names as a person reads them.
 
+// Stands beside each field in which a person may write a pattern; `SEE` of `protocol/profiles.py`.
+export const PATTERN_HELP = "How patterns are written: notebooks/reference/patterns.ipynb";
+
 let MEW_CLOCK_UTC = false;
 
 // Whether clock times are shown in UTC; otherwise in the reader's zone.

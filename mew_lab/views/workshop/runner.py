@@ -122,6 +122,6 @@ class InteractiveRunner:
 
 async def _call(agent: ToolsAgent, tool: str, arguments: Mapping[str, Any]) -> Execution:
     try:
-        return await agent.call(tool, arguments)
+        return await agent.call(tool, arguments, fresh=True)
     except RpcError as fault:
         raise ConfigError(fault.message, key="tool") from None

@@ -152,6 +152,6 @@ def test_a_proposal_that_waits_and_a_call_that_never_was_are_not_cancelled(lab: 
         lab.cancel(pending)
     with pytest.raises(MewError, match=r"no call of that id is known here"):
         lab.cancel("nothing")
-    with pytest.raises(MewError, match=r"no mcp/proposal and no mcp/request has this number"):
+    with pytest.raises(MewError, match=r"no mcp/proposal and no mcp/request and no chat has this number"):
         lab.cancel("#1")
     assert not cancels(lab)

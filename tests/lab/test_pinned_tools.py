@@ -208,9 +208,9 @@ def test_a_changed_tool_ends_the_grants_for_it_and_no_others(mail: Mail) -> None
 @pytest.mark.threat(22, 41)
 def test_what_others_gave_for_a_changed_tool_stands_and_is_told(mail: Mail) -> None:
     """Only who gave it, or whom this person tells to revoke it, ends it."""
-    from rooms import Watch
-
     from mew_lab.views.grants.model import Holdings
+
+    from .rooms import Watch
 
     lab = mail.lab
     boss = lab.join("boss", can="admin")

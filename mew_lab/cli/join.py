@@ -28,7 +28,6 @@ from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.listing import Listing
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.participant_verbs import ParticipantVerbs
-from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.shared_options import PERSON, add_shared, person_arguments
 from mew_lab.protocol.bounded import BoundedDict
@@ -56,8 +55,6 @@ class Quit(Exception):
 class SeenLab(KnowingLab, Protocol):
     """A lab as the prompt sees it."""
 
-    @property
-    def rows(self) -> Rows: ...
     @property
     def loop(self) -> LoopThread: ...
 
@@ -162,8 +159,6 @@ def open_prompt(lab: SeenLab, shown: TypedLast, *, colour: bool) -> TypedLines |
         message=lambda: tell_prompt(lab, shown),
         colour=colour,
     )
-    for subscribe in (lab.rows.subscribe, lab.decisions.subscribe, lab.asked.subscribe):
-        subscribe(lambda *_: prompt.redraw())
     lab.loop.call(lab.me.participant.discovery.enable_auto_discovery)
     return prompt
 

@@ -34,6 +34,7 @@ from mew_lab.transport.files import AppendedFile, read_small, replace_small
 
 __all__ = ["LineHistory", "LinePrompt", "cut_to_cells", "is_kept"]
 
+REFRESHED = 0.5  # seconds after which the line below is drawn again, besides after what is printed
 HISTORY = "join-history.jsonl"
 MOST_HISTORY = 256 * 1024  # bytes that are read
 MOST_LINES = 1000
@@ -180,6 +181,7 @@ class LinePrompt:
             message=lambda: visible(message()),
             color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
             reserve_space_for_menu=6,
+            refresh_interval=REFRESHED,
         )
 
     def lines(self) -> Iterator[str]:
@@ -208,10 +210,6 @@ class LinePrompt:
         """Ends `lines`, on any thread."""
         self._closed = True
         self._wake(self._end_if_closed)
-
-    def redraw(self) -> None:
-        """Draws the line below again, on any thread."""
-        self._session.app.invalidate()
 
     def _wake(self, work: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is typed any more

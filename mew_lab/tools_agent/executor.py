@@ -127,7 +127,7 @@ class Execution:
         ]
 
 
-class _Reading(NamedTuple):
+class _CachedCall(NamedTuple):
     """A result that may be given again, and the calls of its session: each tool with its arguments."""
 
     execution: Execution
@@ -254,7 +254,7 @@ class Executor:
         self.sessions: dict[asyncio.Task[RunOutcome], Run] = {}
         self.contents = PeerContents(participant)
         self.history: deque[Execution] = deque(maxlen=MAX_HISTORY)
-        self.cache: ResultCache[_Reading] = ResultCache()
+        self.cache: ResultCache[_CachedCall] = ResultCache()
         self._conversations: BoundedDict[str, _Conversation] = BoundedDict(MAX_CONTEXTS)
         self._participant = participant
         self._model = model
@@ -407,7 +407,7 @@ class Executor:
         plain = replace(done, context="", prompt="", turns=(), calls=(), usage=None, seconds=0.0)
         self.cache.keep(
             key,
-            _Reading(plain, calls),
+            _CachedCall(plain, calls),
             seconds=tool.cache or 0.0,
             participants={name.partition("/")[0] for name in (*tool.needs, *(name for name, _ in calls))},
             size=len(done.text) + len(canonical([done.structured, calls])),

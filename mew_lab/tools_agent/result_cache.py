@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from mew_lab.protocol.bounded import BoundedDict
 
-__all__ = ["MAX_RESULT", "KeptResult", "ResultCache"]
+__all__ = ["MAX_RESULT", "CachedResult", "ResultCache"]
 
 MAX_KEPT = 200  # results
 MAX_RESULT = 262_144  # characters of one result; a longer one is not kept
@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True)
-class KeptResult(Generic[V]):
+class CachedResult(Generic[V]):
     """One result. `at` is when it was made, in seconds of the epoch; it rests on the lists of `participants`."""
 
     value: V
@@ -42,14 +42,14 @@ class ResultCache(Generic[V]):
         self.changes = 0
         self._clock = clock
         self._now = now
-        self._kept: BoundedDict[str, KeptResult[V]] = BoundedDict(
+        self._kept: BoundedDict[str, CachedResult[V]] = BoundedDict(
             MAX_KEPT, refresh=True, max_size=MAX_CHARACTERS, size_of=lambda kept: kept.size
         )
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def find(self, key: str) -> KeptResult[V] | None:
+    def find(self, key: str) -> CachedResult[V] | None:
         """The result of a key that is still good."""
         kept = self._kept.get(key)
         if kept is not None and self._clock() >= kept.ends_at:
@@ -61,7 +61,7 @@ class ResultCache(Generic[V]):
         """Keeps a result of `size` characters; one that is too long is not kept."""
         if size <= MAX_RESULT:
             ends_at = self._clock() + seconds
-            self._kept[key] = KeptResult(value, self._now(), ends_at, frozenset(participants), size)
+            self._kept[key] = CachedResult(value, self._now(), ends_at, frozenset(participants), size)
 
     def forget(self, participant: str) -> None:
         """Forgets what rests on the list of a participant."""

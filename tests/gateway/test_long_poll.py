@@ -184,7 +184,7 @@ async def test_many_that_wait_cost_nothing_until_a_message_comes(
 
     monkeypatch.setattr(house.gateway, "history", counted)
     await poll(house, "anna", wait=0.3)
-    assert looked == 2, "those that wait look for nothing meanwhile"
+    assert looked == 2, "those that wait look at nothing"
     await say(house, "news")
     assert [said(response) for response in await asyncio.gather(*tasks)] == [["news"]] * count
     assert looked == 2 + count

@@ -172,10 +172,11 @@ def _remarks(file: SpaceFile, words: Sequence[str]) -> Iterator[str]:
     """What a person should know of a command before it runs."""
     if Path(words[0]).name in ("npx", "uvx", "bunx", "pnpx") and not any(map(_is_pinned, words[1:])):
         yield "it takes the newest version at each start; write the exact one, as in NAME@1.2.3"
-    for word in (part for whole in words[1:] for part in whole.split(",")):
-        place = Path(os.path.normpath(file.folder / word)) if word and "\0" not in word else None
-        if place is not None and (file.folder / KEPT).is_relative_to(place):
-            yield f"{visible(word)} holds {KEPT} with the tokens: what reads files there can take them"
+    tokens = file.folder / KEPT / "tokens"
+    for word in (part for whole in words[1:] for part in whole.split(",") if part and "\0" not in part):
+        place = Path(os.path.normpath(file.folder / word))
+        if tokens.is_relative_to(place) or place.is_relative_to(tokens):
+            yield f"{visible(word)} leads to the tokens in {KEPT}: what reads files there can take them"
             return
 
 
@@ -234,7 +235,7 @@ def start_space(space: BackgroundSpace) -> None:
         raise ConfigError(f"Cannot start a space in {folder}: {fault.strerror or fault}") from None
     try:
         check_free(folder)
-        what = ["--space", space.name] if space.file is None else ["--space-config", str(space.file.path)]
+        what = [f"--space={space.name}"] if space.file is None else [f"--space-config={space.file.path}"]
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NONBLOCK", 0)
         output = open_below(log, flags)
         try:

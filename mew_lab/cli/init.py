@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import getpass
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -206,12 +206,9 @@ def _fill_default(default: str | None, folder: Path) -> str | None:
     """A default with its places filled; None where there is none, or an environment variable in it is not set."""
     if default is None:
         return None
-    places = {"dirname": folder.name or "space", "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-    filled = default
-    for name, value in places.items():
-        filled = filled.replace(f"${{{name}}}", value)
-    if "${username}" in filled:
-        filled = filled.replace("${username}", getpass.getuser())
+    user = os.environ.get("USER") or os.environ.get("USERNAME") or "user"
+    places = {"dirname": folder.name or "space", "username": user, "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    filled = re.sub(r"\$\{(dirname|username|date)\}", lambda place: places[place[1]], default)
     if filled == default and default.startswith("${") and default.endswith("}"):
         return os.environ.get(default[2:-1])
     return filled

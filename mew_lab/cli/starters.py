@@ -189,8 +189,8 @@ def _make_coder(values: Mapping[str, str]) -> dict[str, str]:
         + _server("shell", f"runs commands in {WORK}", command="npx", args=["-y", SHELL_SERVER], cwd=WORK)
     )
     prompt = (
-        f"You write programs. Your files are in the folder {WORK}, which the tools of files read and write; shell runs "
-        "commands there. A person approves each call, so make few and say what each is for."
+        f"You write programs. Your folder is {WORK}: the tools of files work there, shell runs commands there, "
+        "and relative paths begin there. A person approves each call, so make few and say what each is for."
     )
     return {
         "space.yaml": _space(

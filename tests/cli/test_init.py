@@ -26,7 +26,7 @@ from mew_lab.sdk.settings import read_settings
 from ..bridge.real_servers import NPM, npm_package
 from ..clients.model_server import ModelServer
 from ..waiting import alive, eventually, until
-from .test_background import WITHIN, failure, folder, run
+from .test_background import WITHIN, failure, folder, run, spawn
 from .test_cli import Process
 
 __all__ = ["folder"]
@@ -235,7 +235,7 @@ def test_the_coder_proposes_and_its_servers_are_pinned_and_see_no_token(
 ) -> None:
     done = run(folder, "init", "coder", "--yes", "--no-up", "--set", "SPACE_NAME=a: 'b' \"c\" #d", **clean)
     assert done.returncode == 0, done.stderr
-    assert "newest version" not in done.stdout and "holds .mew" not in done.stdout
+    assert "newest version" not in done.stdout and "tokens in .mew" not in done.stdout
     file = read_space_file(folder / "space.yaml")
     assert (file.config.name, file.config.owner, file.remarks) == ("a: 'b' \"c\" #d", "human", ())
     assert file.config.participants["coder"].capabilities == PROFILES["agent"]
@@ -372,7 +372,7 @@ def test_a_template_folder_goes_into_dot_mew_with_its_variables_filled(
     assert canary not in path.read_text() + done.stdout
     assert "mcp-fs-bridge: mew bridge start" in done.stdout
     assert "mcp,filesystem,./" in done.stdout.replace("'", "")
-    assert "./ holds .mew with the tokens: what reads files there can take them" in done.stdout
+    assert "./ leads to the tokens in .mew: what reads files there can take them" in done.stdout
 
 
 @pytest.mark.threat(2)
@@ -481,7 +481,7 @@ async def approve_the_write(
     """Makes the space, asks the agent for a file, and approves its call; returns the answer and what was printed."""
     async with ModelServer() as model:
         more = {**environ, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "key-of-the-stand-in-0123456789"}
-        done = await asyncio.to_thread(run, place, "init", *words, "--yes", **more)
+        done = await asyncio.to_thread(spawn, place, "init", *words, "--yes", **more)
         assert done.returncode == 0, done.stderr
         os.chdir(place)
         lab = await asyncio.to_thread(mew_lab.connect)
@@ -527,7 +527,7 @@ async def test_init_coder_leads_from_an_empty_folder_to_an_approved_write(
     ran = await asyncio.to_thread(lab.call, "shell/run_command", {"command": "cat hello.txt"})
     assert "hello from the coder" in str(await asyncio.to_thread(ran.result, WITHIN))
     record = find_running(folder).record
-    assert (await asyncio.to_thread(run, folder, "down")).stdout.startswith("space garden is down")
+    assert (await asyncio.to_thread(spawn, folder, "down")).stdout.startswith("space garden is down")
     assert not alive(record.pid)
 
 

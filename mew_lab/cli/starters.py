@@ -205,7 +205,7 @@ STARTERS: Mapping[str, Starter] = {
     "coder": Starter(
         "an agent with tools for files and shell, of which a person approves each call",
         CODER,
-        "Write a file hello.txt that says hello.",
+        "Write hello.txt with the content hello.",
         (_NAME, *_MODEL),
         (WORK,),
         _make_coder,

@@ -18,6 +18,7 @@ from mew_lab.agent import prompts
 from mew_lab.agent.model import Message, ToolCall, ToolSpec
 from mew_lab.agent.offline import OfflineModel
 from mew_lab.agent.react import CallTools, FinalAnswer, Thought, next_move
+from mew_lab.cli.starters import STARTERS
 
 from .offered import BAG, Served, offered, serve, served
 
@@ -57,6 +58,7 @@ NOW = ("clock/get_current_time", {"timezone": "Asia/Tokyo"})
 ASKED: list[tuple[str, tuple[str, dict[str, Any]]]] = [
     ("What time is it in Tokyo?", NOW),
     ("What time is it now in Asia/Tokyo?", NOW),
+    (STARTERS["coder"].ask, ("files/write_file", {"path": "hello.txt", "content": "hello"})),
     ("How late is it in Tokyo?", NOW),
     ("What is the moisture of the bed 'north'?", ("notebook/moisture", {"bed": "north"})),
     ("What is the sum of 2 and 3?", ("notebook/add", {"a": 2, "b": 3})),

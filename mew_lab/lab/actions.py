@@ -67,6 +67,9 @@ ACTIONS: Mapping[str, Action] = {
     "resume": Action(
         "participant/resume", "ends its pause", "resume", absent=True, report="active", done="it goes on"
     ),
+    "cancel_reasoning": Action(
+        "reasoning/cancel", "ends the reasoning that goes on", "cancel the reasoning of"
+    ),
     "forget": Action(
         "participant/forget",
         "it drops messages from one end of its context",
@@ -323,6 +326,18 @@ class ParticipantActions:
     async def _resume(self, target: str, options: Mapping[str, Any]) -> _Performed:
         sent = await self._controls.resume(target, reason=_reason(options))
         return _Performed(f"{target} {'may send again' if self._enforced else 'was asked to go on'}", sent)
+
+    def find_reasoning(self, name: str) -> list[ReasoningSequence]:
+        """The sequences of reasoning of a participant that go on."""
+        active = self._session.me.participant.ledger.reasoning.active()
+        return [sequence for sequence in active if logical(self._session, sequence.owner) == name]
+
+    async def _cancel_reasoning(self, target: str, options: Mapping[str, Any]) -> _Performed:
+        me, reason = self._session.me.participant, _reason(options) or "cancelled"
+        told = [await cancel_sequence(me, sequence, reason) for sequence in self.find_reasoning(target)]
+        if not told:
+            raise MewError(f"Cannot cancel the reasoning of {target}: none goes on, so nothing was sent")
+        return _Performed("\n".join(told))
 
     async def _forget(self, target: str, options: Mapping[str, Any]) -> _Performed:
         direction = str(options.get("direction") or "oldest")

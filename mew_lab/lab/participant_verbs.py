@@ -300,11 +300,7 @@ class ParticipantVerbs(Settled):
 
         async def cancel() -> Note:
             me = self._session.me.participant
-            active = {
-                sequence.id: sequence
-                for sequence in me.ledger.reasoning.active()
-                if logical(self._session, sequence.owner) == self.name
-            }
+            active = {sequence.id: sequence for sequence in self._actions.find_reasoning(self.name)}
             chosen = self._choose_reasoning(active, which)
             return Note("\n".join([await cancel_sequence(me, sequence, reason) for sequence in chosen]))
 

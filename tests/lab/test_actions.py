@@ -133,7 +133,18 @@ def test_what_may_not_be_done_is_known_beforehand_with_the_reason(lab: Lab, do: 
     do("pause")
     assert set(find_obstacle(lab, "agent")) == set()
     lab.leave("agent")
-    assert set(find_obstacle(lab, "agent")) == {"status", "forget", "compact", "clear", "restart"}
+    assert set(find_obstacle(lab, "agent")) == {
+        "status", "forget", "compact", "clear", "restart", "cancel_reasoning",
+    }  # fmt: skip
+
+
+def test_reasoning_that_goes_on_is_cancelled_and_else_nothing_is_sent(lab: Lab, do: Do) -> None:
+    begun = lab.seats["agent"].send("reasoning/start", {"message": "Hm"})
+    assert do("cancel_reasoning", reason="enough") == "The reasoning of agent was cancelled (enough)."
+    cancel = next(one for one in lab.log if one["kind"] == "reasoning/cancel")
+    assert (cancel["to"], cancel["context"], cancel["payload"]) == (["agent"], begun.id, {"reason": "enough"})
+    with pytest.raises(MewError, match="none goes on, so nothing was sent"):
+        do("cancel_reasoning")
 
 
 def test_who_owns_the_space_cannot_be_removed(lab: Lab) -> None:

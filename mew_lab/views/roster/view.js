@@ -39,6 +39,7 @@ const VERBS = {
   status: "Request status",
   pause: "Pause…",
   resume: "Resume",
+  cancel_reasoning: "Cancel reasoning…",
   forget: "Shorten context…",
   compact: "Compact context…",
   clear: "Clear context…",

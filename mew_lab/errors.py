@@ -14,6 +14,7 @@ MewError
 ├─ ConnectionLost           .clean
 ├─ NotAdmitted              .space .close_code    token unknown or revoked, id taken, …
 ├─ NoReply (also TimeoutError)  .after_s .waiting_for
+│   ├─ NoSuchParticipant                          nobody of that name takes part, so nothing was sent
 │   ├─ StillRunning                               the caller's time is over, the call goes on
 │   └─ OutcomeUnknown           .data             it was sent; whether it took effect is not known
 │       └─ OutcomeLost (also ConnectionLost)      the caller's own connection ended meanwhile
@@ -54,6 +55,7 @@ __all__ = [
     "ModelFailed",
     "NoReply",
     "NoSuchName",
+    "NoSuchParticipant",
     "NoSuchRow",
     "NotAdmitted",
     "NotApproved",
@@ -194,6 +196,13 @@ class NoReply(MewError, TimeoutError):
         super().__init__(message)
         self.after_s = after_s
         self.waiting_for = waiting_for
+
+
+class NoSuchParticipant(NoReply):
+    """Nobody of that name takes part, so no answer can come and nothing was sent; the message names the nearest one."""
+
+    def __init__(self, message: str, *, waiting_for: str, after_s: float = 0.0) -> None:
+        super().__init__(message, after_s=after_s, waiting_for=waiting_for)
 
 
 class StillRunning(NoReply):

@@ -38,7 +38,7 @@ from mew_lab.bridge.config_consents import PARALLEL, Person
 from mew_lab.bridge.mcp_config import McpConfig
 from mew_lab.bridge.process import start_seconds
 from mew_lab.bridge.remote import is_url
-from mew_lab.errors import ConfigError, MewError, NoReply, NoSuchName
+from mew_lab.errors import ConfigError, MewError, NoSuchName, NoSuchParticipant
 from mew_lab.lab import report
 from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
@@ -772,7 +772,7 @@ class Lab(metaclass=_NamesOnly):
         """What you do to the participant of that name: `lab.of("coder").pause(minutes=5)`.
 
         Raises:
-            NoReply: Nobody is known by that name; the error has the nearest one.
+            NoSuchParticipant: Nobody is known by that name; the error has the nearest one.
         """
         self._check_up("looking for a participant")
 
@@ -780,9 +780,8 @@ class Lab(metaclass=_NamesOnly):
             found = find_standing(self, name)
             if found is None:
                 names = [standing.name for standing in standings(self)]
-                raise NoReply(
+                raise NoSuchParticipant(
                     f"Cannot do anything to {one_line(name, 64)!r}: {name_absent([name], names)}",
-                    after_s=0.0,
                     waiting_for=name,
                 )
             return ParticipantVerbs(

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Never, TypeVar
 
-from mew_lab.errors import MewError, NoReply, NoSuchName
+from mew_lab.errors import MewError, NoSuchName, NoSuchParticipant
 from mew_lab.lab.actions import ACTIONS, ParticipantActions, cancel_sequence
 from mew_lab.lab.call_check import hint, name_absent
 from mew_lab.lab.decisions.grant_preview import narrowest
@@ -332,8 +332,8 @@ class ParticipantVerbs(Settled):
         found = find_standing(self._session, self.name)
         if found is None:
             here = [standing.name for standing in standings(self._session)]
-            raise NoReply(
-                f"{name_absent([self.name], here)}, so nothing was sent", after_s=0.0, waiting_for=self.name
+            raise NoSuchParticipant(
+                f"{name_absent([self.name], here)}, so nothing was sent", waiting_for=self.name
             )
         return found
 

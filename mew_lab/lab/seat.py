@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from mew_lab.errors import LocalProtocolError, MewError, NoReply
+from mew_lab.errors import LocalProtocolError, MewError, NoSuchParticipant
 from mew_lab.lab.call_check import find_fault, hint, name_absent
 from mew_lab.lab.chat_acts import acknowledge_waiting
 from mew_lab.lab.lab_stream import LabStream, open_stream, take_stream
@@ -72,7 +72,7 @@ class Seat(Settled):
         Raises:
             CapabilityViolation: It may send neither.
             LocalProtocolError: The participant has no such tool, or the tool does not take these arguments.
-            NoReply: No participant of that name is here.
+            NoSuchParticipant: No participant of that name is here.
         """
         return self._start(target, arguments, kw, propose=False)
 
@@ -161,9 +161,7 @@ class Seat(Settled):
         if absent and len(absent) == len(names):
             here = [*self.lab.me.participant.client.participants, self.lab.me.participant.client.id]
             others = [name for name in here if name != self.participant.client.id]
-            raise NoReply(
-                f"{doing}: {name_absent(absent, others)}", after_s=0.0, waiting_for=", ".join(absent)
-            )
+            raise NoSuchParticipant(f"{doing}: {name_absent(absent, others)}", waiting_for=", ".join(absent))
 
     def ask(self, text: str, to: str | Sequence[str], *, timeout: float | None = None) -> Pending:
         """Sends a chat question, for example to an agent, and returns at once; the result is the text of the answer.
@@ -172,7 +170,7 @@ class Seat(Settled):
             timeout: Seconds until the question is cancelled with a `chat/cancel`; None for no limit.
 
         Raises:
-            NoReply: No participant of that name is here.
+            NoSuchParticipant: No participant of that name is here.
         """
         names = [to] if isinstance(to, str) else list(to)
         doing = f"Cannot ask {', '.join(one_line(str(name), 80) for name in names)} as {self.name!r}"

@@ -18,6 +18,7 @@ from mew_lab.errors import (
     MewError,
     NoReply,
     NoSuchName,
+    NoSuchParticipant,
     Refused,
 )
 from mew_lab.lab.lab import Lab
@@ -307,7 +308,7 @@ def test_a_wrong_argument_is_a_sentence_with_the_right_one(
 
 
 def test_nobody_of_that_name_is_told_with_the_nearest_one(lab: Lab, coder: ParticipantVerbs) -> None:
-    with pytest.raises(NoReply, match=r"'codr' \(did you mean 'coder'\?\)"):
+    with pytest.raises(NoSuchParticipant, match=r"'codr' \(did you mean 'coder'\?\)"):
         lab.of("codr")
     with pytest.raises(MewError, match="name takes a text, and not 7"):
         lab.of(7)  # type: ignore[arg-type]

@@ -90,7 +90,7 @@ def test_what_loses_something_is_typed_twice(notebook: Kernel, name: str, verb: 
 @pytest.mark.parametrize(
     ("cell", "error"),
     [
-        ("%mew pause codr99", "UsageError|NoReply: .*nobody here is called 'codr99'"),
+        ("%mew pause codr99", "UsageError|NoSuchParticipant: .*nobody here is called 'codr99'"),
         ("lab.of('NAME').pause(5)", "MewError: Cannot pause so: it takes nothing by place"),
         ("lab.of('NAME').pause(seconds=5)", "did you mean 'minutes', which is in minutes"),
         ("await lab.of('NAME').paus()", "did you mean 'pause'"),

@@ -88,6 +88,34 @@ DIVERGENCES = (
         but=True,
     ),
     Divergence(
+        "P-9.4-2",
+        "threat 22",
+        "what learns is a program of yours, by the decisions that it observes; a lab offers the pattern of an approved call "
+        "with what it would have matched, and makes no rule by itself, and no model is given a decision",
+        but=True,
+    ),
+    Divergence(
+        "P-5.1-2",
+        "R8",
+        "a space is always private: a token opens it, and nothing else; a restricted one is a profile of each participant "
+        "or `defaults.capabilities`, and a public one is a token that its owner gives to everybody",
+        but=True,
+    ),
+    Divergence(
+        "S-L1-1",
+        "S-CF-2",
+        "in Python options are keywords in snake_case, and an object or another spelling is refused with the right one; "
+        "files and the environment take both spellings",
+        but=True,
+    ),
+    Divergence(
+        "S-L2-4",
+        "P-3.9.1-2",
+        "a time is given by name and in seconds, `timeout=5.0`, as the times of the protocol are; a number at its place "
+        "is refused with a sentence that says so, because milliseconds would be read as seconds",
+        but=True,
+    ),
+    Divergence(
         "S-L1-15",
         "S-L1-19",
         "the delays grow by steps, 5, 10 and 15 s, as the same chapter writes them out, and do not double",

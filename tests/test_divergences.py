@@ -25,7 +25,9 @@ def test_each_is_a_row_of_the_table_once_and_a_must_that_is_not_done_is_one_that
 
 def test_each_names_the_ruling_that_decides_it_and_says_what_happens_instead() -> None:
     for one in (*DIVERGENCES, *EXTENSIONS):
-        assert re.fullmatch(r"R([1-9]|[123][0-9]|4[0-3])[bc]?|C-\d+|T-\d+|S-L1-\d+|threat \d+", one.ruling)
+        assert re.fullmatch(
+            r"R([1-9]|[123][0-9]|4[0-3])[bc]?|C-\d+|T-\d+|(P-[\d.]+|S-[A-Z\d]+)-\d+|threat \d+", one.ruling
+        )
         assert len(one.note.split()) >= 8
 
 

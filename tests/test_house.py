@@ -16,9 +16,11 @@ from fnmatch import fnmatch
 from importlib import metadata
 from pathlib import Path
 
+import ipywidgets
 import pytest
 
 import mew_lab
+from mew_lab.views.ui.notebook_host import NotebookWidget
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "mew_lab"
@@ -266,6 +268,14 @@ def test_every_place_of_a_third_party_is_used() -> None:
         and (place, party) not in used
     ]  # fmt: skip
     assert idle == [], "\n".join(["", *idle])
+
+
+def test_the_libraries_that_were_ordered_are_the_ones_that_are_used() -> None:
+    """ipywidgets is used through anywidget, whose widgets are its widgets."""
+    required = {re.split(r"[^\w-]", one)[0] for one in metadata.requires("mew_lab") or ()}
+    assert {"websockets", "pydantic", "ipykernel", "ipywidgets", "openai", "pandas"} <= required
+    assert {"websockets", "pydantic", "ipykernel", "anywidget", "openai", "pandas"} <= PLACES.keys()
+    assert issubclass(NotebookWidget, ipywidgets.DOMWidget)
 
 
 def test_the_package_itself_imports_nothing_at_module_level_but_types() -> None:
@@ -737,6 +747,15 @@ def tracked() -> list[Path]:
         check=True,
     ).stdout
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_the_top_level_has_a_place_for_each_thing_and_nothing_else() -> None:
+    """Names that begin with a dot serve the tools."""
+    shown = {path.relative_to(ROOT).parts[0] for path in tracked()}
+    assert {name for name in shown if not name.startswith(".")} == {
+        *("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"),
+        *("mew_lab", "tests", "notebooks", "examples", "binder"),
+    }
 
 
 def text_of(path: Path) -> str:

@@ -334,7 +334,9 @@ def _take_keywords(
 
     def take(found: re.Match[str]) -> str:
         argument, value = keywords[found[1]], found[2]
-        if not value or not _fits(name, argument, value):
+        if not value:
+            raise MewError(f"/{name} needs {argument.name} behind {argument.keyword}={tell_usage(name)}")
+        if not _fits(name, argument, value):
             raise MewError(_tell_misfit(name, argument, value))
         values.setdefault(argument.name, []).append(value)
         return ""

@@ -91,6 +91,21 @@ async def test_an_orchestrator_fulfils_by_itself_what_its_human_fulfilled_before
     await site.answer("agent")
 
 
+@pytest.mark.divergence("P-9.4-2")
+async def test_a_model_is_offered_no_decision_on_the_proposals_of_others(site: Site) -> None:
+    human, bot = await site.seat("human"), await site.seat("bot", PROPOSER)
+    await site.tool("files", write)
+    model = Script(wants("bot/approve"), wants("agent/approve"), Reply("I cannot."))
+    await site.agent("agent", model)
+    call = bot.propose("files/write", {"path": "/tmp/a"})
+    await until(lambda: human.proposals.get(call.id))
+    await human.chat(f"Approve the proposal {call.id}", to="agent")
+    assert (await site.answer("agent")).payload["text"] == "I cannot."
+    assert model.offered == [["files/write"]] * 3
+    assert human.proposals.get(call.id).state == "open"  # type: ignore[union-attr]
+    assert [one for one in site.sent("mcp/request") if call.id in one.correlation_id] == []
+
+
 @pytest.mark.req("P-3.3.3-3", "P-3.3.3-4", "P-3.3.3-6")
 async def test_who_proposed_may_wait_for_the_explanation_of_a_rejection(site: Site) -> None:
     human, bot = await site.seat("human"), await site.seat("bot", PROPOSER)

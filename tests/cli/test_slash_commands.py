@@ -72,6 +72,15 @@ def test_what_draws_the_line_is_loaded_in_a_terminal_alone() -> None:
         ("aprove x", "There is no command /aprove (did you mean 'approve'?); /help lists the commands"),
         ("reject", "/reject needs the id of a proposal; it is written /reject ID [REASON]"),
         ("call", "/call needs participant/tool; it is written /call PARTICIPANT/TOOL [JSON]"),
+        (
+            "approve ab digest=",
+            "/approve needs D behind digest=; it is written /approve [ID] [digest=D] [despite=WHAT] [PARTICIPANT…]",
+        ),
+        (
+            "grant coder minutes= chat",
+            "/grant needs N behind minutes=; it is written "
+            "/grant PARTICIPANT [minutes=N] [uses=COUNT] PARTICIPANT/TOOL|KIND|PROFILE|JSON",
+        ),
         ("who is there", "/who takes nothing behind it, but 'is there' stands there"),
         (
             "verbose of",

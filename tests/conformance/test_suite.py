@@ -59,6 +59,13 @@ async def test_our_gateway_passes_every_row_that_can_be_seen(
     assert set(results) - set(told) == set(mark.args)
 
 
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+async def test_our_gateway_keeps_to_it(check: Check, serve: Serve) -> None:
+    ours = await serve()
+    results = await ours.play(*check.rows, checks=[check])
+    assert {id: one.detail for id, one in results.items() if one.result != PASSED} == {}
+
+
 async def test_a_gateway_can_be_held_against_the_specification_twice(serve: Serve) -> None:
     ours = await serve()
     assert await ours.failed() == set()

@@ -69,6 +69,17 @@ async def test_with_a_header_the_first_frame_may_be_an_ordinary_message(house: H
     assert (echo["kind"], echo["from"]) == ("chat", "anna")
 
 
+@pytest.mark.parametrize("name", ["token", "access_token", "participant", "Authorization"])
+async def test_a_token_in_the_address_opens_nothing(open_house: Open, name: str) -> None:
+    house = await open_house(limits={"first_frame": 0.05})
+    token = house.tokens["anna"].reveal()
+    link = await house.open(f"/ws?space=demo&{name}={token}")
+    assert (await closed_with(link))[0] == 4401
+    for query in (f"{name}={token}", f"space=demo&{name}={token}"):
+        assert (await house.http("GET", f"/participants/anna/messages?{query}")).status_code == 401
+    assert [one.event for one in house.records if one.event == "joined"] == []
+
+
 @pytest.mark.parametrize(
     "other",
     [{"token": "wrong-wrong-wrong"}, {"space": "nowhere"}, {"token": "", "space": "demo"}],

@@ -184,6 +184,23 @@ def test_a_policy_decides_aloud_and_its_name_is_in_the_journal(lab: Lab, adding:
         bot.call("notebook/add", a=2, b=2).result(10)
 
 
+@pytest.mark.divergence("P-9.4-2")
+def test_what_was_approved_many_times_is_asked_for_again(lab: Lab, adding: Adding) -> None:
+    bot = lab.join("bot")
+    for _ in range(5):
+        call = bot.call("notebook/add", a=1, b=1)
+        eventually(lab.proposals)
+        _ = str(lab.proposals()[0])
+        lab.approve(call.id)
+        assert str(call.result(10)) == "2"
+    again, other = bot.call("notebook/add", a=1, b=1), bot.call("notebook/add", a=2, b=2)
+    eventually(lambda: len(lab.proposals()) == 2)
+    lab.reject(other.id, "no")
+    with pytest.raises(ProposalRejected):
+        other.result(10)
+    assert again.state == "open" and lab.decide is None  # though it came before the one that was decided
+
+
 def test_the_environment_sets_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEW_LAB_DECIDE", "approve")
     lab = up("headless")

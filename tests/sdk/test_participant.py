@@ -525,6 +525,19 @@ async def test_a_withdraw_by_somebody_else_changes_nothing(
         await human.withdraw(call.id)
 
 
+@pytest.mark.req("P-3.3.1-2")
+async def test_a_withdraw_that_names_no_proposal_changes_nothing_and_counts_as_malformed(
+    human: MEWParticipant, bot: MEWParticipant
+) -> None:
+    call = bot.call("git/git_log")
+    await proposed(human, call)
+    for members in ({}, {"correlation_id": []}):
+        await bot.send_accepted({"kind": "mcp/withdraw", "payload": {"reason": "timeout"}, **members})
+    await until(lambda: human.misbehaviour == {"bot": 2})
+    await human.approve(call.id)
+    assert str(await call) == "3 commits in ."
+
+
 # --- deciding ---
 
 

@@ -287,6 +287,38 @@ def test_no_repr_shows_a_secret() -> None:
 # --- what is made of them ---
 
 
+@pytest.mark.req("S-CF-2", "S-L1-1")
+def test_a_json_file_may_have_every_option_of_a_client(tmp_path: Path) -> None:
+    """`ClientOptions` of the specification, in its spelling; its times are milliseconds, ours are seconds."""
+    options = {
+        "gateway": "ws://localhost:8080",
+        "space": "production",
+        "token": SECRET,
+        "participant_id": "assistant-1",
+        "reconnect": False,
+        "heartbeatInterval": 15000,
+        "maxReconnectAttempts": 7,
+        "reconnectDelay": 250,
+        "capabilities": [{"kind": "chat"}],
+    }
+    found = read_settings(written(tmp_path, json.dumps(options), "agent.json"), environ={})
+    assert found == Settings(
+        gateway="ws://localhost:8080",
+        space="production",
+        token=Token(SECRET),
+        participant_id="assistant-1",
+        client={
+            "reconnect": False,
+            "heartbeat_interval": 15.0,
+            "max_reconnect_attempts": 7,
+            "reconnect_delay": 0.25,
+            "capabilities": [{"kind": "chat"}],
+        },
+    )
+    client = MEWClient.from_settings(found)
+    assert client.space == "production" and client.capabilities.permit("chat", (), {}).allowed
+
+
 @pytest.mark.req("S-L1-1", "S-CF-1")
 async def test_a_client_and_a_participant_are_made_of_them(room: Room) -> None:
     found = read_settings(

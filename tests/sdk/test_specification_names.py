@@ -188,6 +188,31 @@ def test_an_event_that_is_none_is_told_with_the_nearest() -> None:
         MEWClient().on("conected", print)
 
 
+@pytest.mark.req("S-L1-6")
+async def test_each_event_of_the_specification_is_heard_by_its_name(room: Room) -> None:
+    names = ("connected", "disconnected", "message", "welcome", "error", "reconnecting")
+    bot, heard = room.prepare("bot", ALL), list[str]()
+
+    def note(name: str) -> Callable[[], None]:
+        return lambda: heard.append(name)
+
+    ends = [bot.client.on(name, note(name)) for name in names]
+    bot.client.on("welcome", lambda: 1 / 0)
+    await bot.connect()
+    await until(lambda: {"connected", "welcome", "message", "error"} <= set(heard))
+    assert heard.index("connected") < heard.index("welcome") and not {*names[1:2], *names[-1:]} & set(heard)
+    room.links["bot"].shut(1006)  # type: ignore[attr-defined]
+    await until(lambda: heard.count("welcome") == 2)
+    assert (
+        heard.index("disconnected") < heard.index("reconnecting") < len(heard) - heard[::-1].index("welcome")
+    )
+    for end in ends:
+        end()
+    heard.clear()
+    await bot.disconnect()
+    assert heard == []
+
+
 async def test_events_of_streams_are_heard_by_name_and_texts_are_written(room: Room) -> None:
     owner, reader = await room.seat("owner", ALL), await room.seat("reader", ALL)
     stream = await owner.request_stream(description="noise")
@@ -259,6 +284,7 @@ def test_a_participant_and_an_agent_take_the_options_of_the_layers_below() -> No
     assert agent.can_send("chat") and agent.options.max_iterations == 3
 
 
+@pytest.mark.divergence("S-L1-1", "S-L2-4")
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

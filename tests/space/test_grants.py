@@ -185,6 +185,20 @@ def test_a_grant_that_nobody_holds_is_not_found(grant_id: str) -> None:
     assert stage.send("cat", "chat").accepted
 
 
+@pytest.mark.req("P-3.6.2-2")
+def test_a_pattern_over_methods_takes_the_tools_and_leaves_the_resources() -> None:
+    """The example of §3.6.2."""
+    held = [{"kind": "mcp/request", "payload": {"method": one}} for one in ("tools/call", "resources/read")]
+    stage = Stage(alice="*", bot=[])
+    for capability in held:
+        stage.grant("alice", "bot", [capability])
+    pattern = {"kind": "mcp/request", "payload": {"method": "tools/*"}}
+    assert stage.revoke("alice", recipient="bot", capabilities=[pattern]).accepted
+    assert stage.held("bot") == [BASE, held[1]]
+    assert stage.send("bot", "mcp/request", call("read_file")).error["error"] == "capability_violation"
+    assert stage.send("bot", "mcp/request", {"method": "resources/read"}).accepted
+
+
 @pytest.mark.req("P-3.6.2-2", "C-10")
 def test_patterns_that_cover_a_capability_only_together_take_it_away() -> None:
     stage = Stage(alice="*", bot=[{"kind": ["chat", "mcp/request"]}, {"kind": ["chat", "mcp/reject"]}])

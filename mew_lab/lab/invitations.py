@@ -1,4 +1,8 @@
-"""Invites a participant to a space, as the human of a lab, and keeps its token in a file.
+"""Invites a participant to a space, as the human of a lab, and keeps its token in a file; mails an invitation.
+
+A mail goes out by the command that the environment variable MEW_LAB_MAIL names, a JSON list of words such as
+`["sendmail", "-t", "-i"]`: it is the user's own, and neither a space.yaml nor a peer can set it. It runs without a shell
+and gets the whole mail on its standard input. The token is not in the mail.
 
 The gateway answers the inviter alone. The token of an invitation is a `Token` at once, so that no output shows it by
 accident; a caller that hands it on has to call `reveal()`.
@@ -8,27 +12,44 @@ Spec: §3.6.5, §3.6.6, rulings R12, R15.
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterable, Mapping
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mew_lab.errors import MewError, Refused
+from mew_lab.errors import ConfigError, MewError, Refused
 from mew_lab.gateway.auth import write_token_file
 from mew_lab.lab.host import join_line
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import find_kept
+from mew_lab.protocol.coerce import json_of
 from mew_lab.protocol.describe import reword_refusal
 from mew_lab.protocol.payloads.space_management import SpaceInviteAck
 from mew_lab.protocol.permit import read_capabilities
 from mew_lab.protocol.profiles import refer_to_patterns
-from mew_lab.protocol.token import Token
+from mew_lab.protocol.token import Token, mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.group import run_aside
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.transport.folder import hide
 
-__all__ = ["Invitation", "check_invitation", "invite", "invite_to_file"]
+__all__ = [
+    "MAILED_WITHIN",
+    "Invitation",
+    "InvitationMail",
+    "check_invitation",
+    "invite",
+    "invite_to_file",
+    "read_mail",
+]
 
 ANSWERED_WITHIN = 10.0  # seconds
+MAILED_WITHIN = 30.0  # seconds that the command of a mail may take
+MAIL = "MEW_LAB_MAIL"
 
 
 class Invitation(NamedTuple):
@@ -38,6 +59,13 @@ class Invitation(NamedTuple):
     participant: str
     token: Token
     url: str
+
+
+class InvitationMail(NamedTuple):
+    """The address that gets a mail, and the words of the command that sends it."""
+
+    to: Address
+    command: tuple[str, ...]
 
 
 async def invite(
@@ -103,10 +131,81 @@ def check_invitation(session: Session, patterns: Iterable[Mapping[str, Any]] | N
             raise MewError(kept)
 
 
+def read_mail(address: str, environ: Mapping[str, str] = os.environ) -> InvitationMail:
+    """The mail to an address, by the command of the user's settings.
+
+    Raises:
+        ConfigError: No command is set, or it is no list of words; or the address is none.
+    """
+    words = json_of(environ.get(MAIL, "").encode("utf-8", "surrogatepass"))
+    if not isinstance(words, list) or not words or not all(isinstance(one, str) and one for one in words):
+        state = "is no JSON list of words" if environ.get(MAIL) else "is not set"
+        raise ConfigError(
+            f"Cannot mail an invitation: the variable {MAIL} {state}; it names the command that gets the mail on its "
+            'standard input, such as ["sendmail", "-t", "-i"]',
+            key=MAIL,
+        )
+    try:
+        to = Address(addr_spec=address)
+    except (MessageError, ValueError, IndexError):
+        to = Address()
+    if not to.domain or not address.isascii() or not address.isprintable():
+        raise ConfigError(
+            f"Cannot mail an invitation: {one_line(address, 80)!r} is no address such as ann@example.org",
+            key="mail",
+        )
+    return InvitationMail(to, tuple(words))
+
+
+async def _send(
+    mail: InvitationMail, *, inviter: str, participant: str, space: str, url: str, reason: str
+) -> str:
+    """Sends the mail; returns one sentence about what was seen of it."""
+    message = EmailMessage()
+    message["To"] = mail.to
+    message["Subject"] = f"Invitation to the space {space}"
+    line = join_line(url, space=space, token_file="FILE")
+    why = f"“{one_line(reason, 300)}”\n\n" if reason else ""
+    message.set_content(
+        f"{inviter} invites you to the space {space}, as {participant}.\n\n{why}    {line}\n\n"
+        f"FILE holds your token. It is not in this mail: {inviter} gives it to you in another way. Keep it readable "
+        "by you alone.\n"
+    )
+    program = one_line(mail.command[0], 80)
+
+    def run() -> subprocess.CompletedProcess[bytes]:
+        given = message.as_bytes()
+        return subprocess.run(
+            mail.command, input=given, capture_output=True, timeout=MAILED_WITHIN, check=False
+        )
+
+    try:
+        done = await run_aside(run, name="mew-lab-mail")
+    except (OSError, ValueError) as fault:
+        why = getattr(fault, "strerror", None) or "it cannot be started"
+    except subprocess.TimeoutExpired:
+        why = f"it did not end within {MAILED_WITHIN:g} s, and was ended"
+    else:
+        if done.returncode == 0:
+            return f"{program} took the mail to {mail.to.addr_spec}; the token is not in it"
+        said = mask(done.stderr.decode(errors="replace").strip())
+        why = f"it ended with {done.returncode}" + (f": {one_line(said, 200)}" if said else "")
+    return f"The invitation stands, and {program} has not taken the mail to {mail.to.addr_spec}: {why}"
+
+
 async def invite_to_file(
-    session: Session, name: str, patterns: Iterable[Mapping[str, Any]] | None, *, reason: str, timeout: float
+    session: Session,
+    name: str,
+    patterns: Iterable[Mapping[str, Any]] | None,
+    *,
+    reason: str,
+    timeout: float,
+    mail: InvitationMail | None = None,
 ) -> str:
     """Invites `name`, writes its token to a file that this user alone can read; returns the shell line that joins.
+
+    Args:
+        mail: Where to send that line, without the token; a second line then says what was seen of it.
 
     Raises:
         MewError: As `invite`; or the invitation stands, and its file cannot be written.
@@ -122,4 +221,15 @@ async def invite_to_file(
         file = write_token_file(place, session.space, invitation.participant, invitation.token)
         hide(folder)
     url = session.url or invitation.url or "URL"
-    return join_line(url, space=session.space, token_file=str(file))
+    line = join_line(url, space=session.space, token_file=str(file))
+    if mail is None:
+        return line
+    told = await _send(
+        mail,
+        inviter=session.me.name,
+        participant=invitation.participant,
+        space=session.space,
+        url=url,
+        reason=reason,
+    )
+    return f"{line}\n{told}"

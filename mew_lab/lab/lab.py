@@ -61,7 +61,7 @@ from mew_lab.lab.decisions.text import READ_WITHIN, Approvable, Proposals, appro
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.html_report import report_log
-from mew_lab.lab.invitations import invite_to_file
+from mew_lab.lab.invitations import MAILED_WITHIN, invite_to_file, read_mail
 from mew_lab.lab.lab_stream import LabStream, list_streams
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
@@ -791,7 +791,13 @@ class Lab(metaclass=_NamesOnly):
         return self.loop.call(find)
 
     def invite(
-        self, name: str, can: Can | None = None, *, reason: str = "", timeout: float = INVITED_WITHIN
+        self,
+        name: str,
+        can: Can | None = None,
+        *,
+        mail: str | None = None,
+        reason: str = "",
+        timeout: float = INVITED_WITHIN,
     ) -> Note:
         """Invites a participant: writes its token to a file that you alone can read, returns the shell line that joins.
 
@@ -799,17 +805,21 @@ class Lab(metaclass=_NamesOnly):
 
         Args:
             can: A profile or a list of patterns; default: what each may be given, to chat and to propose.
+            mail: An address that gets that line, without the token, by the command that the environment variable
+                MEW_LAB_MAIL names as a JSON list of words, such as `["sendmail", "-t", "-i"]`.
             timeout: Seconds to wait for the gateway.
 
         Raises:
+            ConfigError: No command for mail is set, or `mail` is no address; nobody is invited.
             Refused: The name is known already, or you may not give these permissions.
             CapabilityViolation: You may not invite.
         """
-        within = check_seconds(timeout, key="timeout") + self.timeout
+        within = check_seconds(timeout, key="timeout") + self.timeout + (MAILED_WITHIN if mail else 0.0)
 
         async def ask() -> Note:
             patterns = None if can is None else capabilities_of(can)
-            return Note(await invite_to_file(self, name, patterns, reason=reason, timeout=timeout))
+            to = None if mail is None else read_mail(mail)
+            return Note(await invite_to_file(self, name, patterns, reason=reason, timeout=timeout, mail=to))
 
         return self._run(ask(), f"inviting {name[:80]!r}", timeout=within)
 

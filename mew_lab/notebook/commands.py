@@ -278,12 +278,13 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "who": Command("lists the participants and what they may send"),
         "invite": Command(
             "invites a participant; writes its token to a file, and shows the line that joins",
-            "NAME [--can PROFILE] [--timeout SECONDS] [REASON]",
+            "NAME [--can PROFILE] [--mail ADDRESS] [--timeout SECONDS] [REASON]",
             (
                 CommandOption("NAME", "its participant id"),
                 CommandOption(
                     "--can", "its profile of permissions; default: to chat and to propose", "profile"
                 ),
+                CommandOption("--mail", "an address that gets the line, by the command in MEW_LAB_MAIL"),
                 _TIMEOUT,
             ),
             tail="text",

@@ -349,7 +349,7 @@ def revoke(options: Namespace, tail: Any) -> object:
 
 
 def invite(options: Namespace, tail: Any) -> object:
-    return _lab().invite(options.name, options.can, **_timeout(options), **_reason(tail))
+    return _lab().invite(options.name, options.can, mail=options.mail, **_timeout(options), **_reason(tail))
 
 
 def stream(options: Namespace, tail: Any) -> object:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import stat
+import sys
 from collections.abc import Callable
+from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
 
@@ -463,6 +466,73 @@ def test_an_invitation_from_elsewhere_is_kept_beside_and_git_ignores_it(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and file.is_relative_to(there)
     assert (there / ".mew" / ".gitignore").read_text() == "*\n"
     assert connect(lab.url, space=lab.space, token_file=file, name="ann").me.name == "ann"
+
+
+TAKES = "import sys, pathlib; pathlib.Path('mail').write_bytes(sys.stdin.buffer.read()); pathlib.Path('argv').write_text(str(sys.argv[1:]))"
+
+
+@pytest.mark.threat(1)
+def test_a_mail_has_the_line_that_joins_and_no_token(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEW_LAB_MAIL", json.dumps([sys.executable, "-c", TAKES, "-t"]))
+    line, told = str(lab.invite("ann", mail="ann@example.org", reason="look\nhere")).split("\n")
+    secret = Path(line.split()[-1]).read_text().strip()
+    mail = message_from_bytes((tmp_path / "mail").read_bytes(), policy=policy.default)
+    assert (mail["To"], mail["Subject"]) == ("ann@example.org", f"Invitation to the space {lab.space}")
+    text = mail.get_content()
+    assert f"mew-lab join {lab.url} --space {lab.space} --token-file FILE" in text and "“look\\nhere”" in text
+    assert secret not in text and "the token is not in it" in told
+    assert (tmp_path / "argv").read_text() == "['-t']", "neither address nor token is an argument"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["no-such-program"], "No such file"),
+        (
+            [sys.executable, "-c", "import sys; sys.stdin.read(); sys.exit('no relay')"],
+            "ended with 1: no relay",
+        ),
+        ([sys.executable, "-c", "import time; time.sleep(60)"], "did not end within 0.5 s"),
+    ],
+)
+def test_a_mail_that_is_not_taken_is_told_and_the_invitation_stands(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, command: list[str], why: str
+) -> None:
+    monkeypatch.setattr("mew_lab.lab.invitations.MAILED_WITHIN", 0.5 if "0.5" in why else 30.0)
+    monkeypatch.setenv("MEW_LAB_MAIL", json.dumps(command))
+    line, told = str(lab.invite("ann", mail="ann@example.org")).split("\n")
+    assert told.startswith("The invitation stands, and ") and why in told
+    assert connect(lab.url, space=lab.space, token_file=line.split()[-1], name="ann").me.name == "ann"
+
+
+@pytest.mark.parametrize(
+    ("command", "address"),
+    [
+        (None, "ann@example.org"),
+        ("sendmail -t", "ann@example.org"),
+        ("[]", "ann@example.org"),
+        ('["sendmail", 1]', "ann@example.org"),
+        ('["true"]', "ann"),
+        ('["true"]', ""),
+        ('["true"]', "ann@example.org\nBcc: eve@example.org"),
+        ('["true"]', "ann@example.org, eve@example.org"),
+        ('["true"]', "-oQ/tmp ann@example.org"),
+        ('["true"]', "\u202eann@example.org"),
+        ('["true"]', "a" * 10_000 + "@"),
+    ],
+)
+def test_a_mail_that_cannot_be_sent_invites_nobody(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, command: str | None, address: str
+) -> None:
+    monkeypatch.delenv("MEW_LAB_MAIL", raising=False)
+    if command is not None:
+        monkeypatch.setenv("MEW_LAB_MAIL", command)
+    with pytest.raises(ConfigError, match="Cannot mail an invitation"):
+        lab.invite("ann", mail=address)
+    assert not [one for one in lab.log if one["kind"] == "space/invite"]
 
 
 def test_a_removal_takes_an_invitation_back_and_another_one_gives_a_new_token(lab: Lab) -> None:

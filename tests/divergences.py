@@ -39,7 +39,8 @@ DIVERGENCES = (
     Divergence(
         "P-3.6.5-6",
         "R15",
-        "no mail is sent and the address is shown to nobody; the inviter hands the token on by its own way",
+        "the gateway sends no mail and shows the address to nobody; `lab.invite(mail=ADDRESS)` mails the line that joins, "
+        "without the token, by its user's own command, and the token goes its own way",
     ),
     Divergence(
         "P-3.9.4-6",

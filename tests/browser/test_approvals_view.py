@@ -468,8 +468,8 @@ None
     book.run(2)
     area = book.area(2)
     area.locator("li.mew-card").first.wait_for()
-    area.locator("li.mew-group").first.wait_for()
-    assert area.locator("li.mew-group").count() == 1
+    # While they come one after another, they stand in several groups.
+    book.page.until(lambda: area.locator("li.mew-group").count() == 1, "one group of all")
     book.page.until(
         lambda: area.locator("li.mew-group .mew-rows tbody tr").count() >= 40, "the rows of both proposers"
     )

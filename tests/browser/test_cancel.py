@@ -84,7 +84,8 @@ def test_a_press_that_hits_a_row_because_the_rows_have_moved_cancels_nothing(bus
     busy.lab.chat("one more")
     page.until(lambda: "one more" in page.tab.locator("tbody").inner_text(), "the row that moves the others")
     stop.click()
-    assert "so nothing was cancelled" in page.tab.locator(".mew-notices").inner_text()
+    notices = page.tab.locator(".mew-notices")
+    page.until(lambda: "so nothing was cancelled" in notices.inner_text(), "what the press met")
     assert pending.state != "unknown"
     stand_still(page)
     stop.click()

@@ -59,6 +59,7 @@ class Terminal:
             encoding="utf-8",
             timeout=None,
         )
+        self.child.delayafterterminate = 5.0  # seconds that a busy machine may take to end it
         self.screen = pyte.HistoryScreen(columns, 30, history=2000)
         self.screen.write_process_input = self.child.send  # it asks where the cursor is
         self._stream = pyte.Stream(self.screen)

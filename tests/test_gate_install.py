@@ -190,6 +190,10 @@ RUNS: dict[str, tuple[str, str]] = {
     "tools-agent": ("call tools.yaml last_change {} --base-url http://127.0.0.1:9/v1", "'models'"),
     "conform": ("ws://127.0.0.1:9/ws --tokens none", "none"),
     "demo": ("--yes", "mew_lab[lessons]"),
+    "init": ("demo --yes", "mew_lab[lessons]"),
+    "up": ("none.yaml", "none.yaml"),
+    "status": ("", "No space runs"),
+    "down": ("", "No space runs"),
 }
 AGENT = "gateway: ws://127.0.0.1:9/ws\nspace: demo\ntoken: " + "x" * 40 + "\nparticipant_id: a\n"
 TOOLS = """

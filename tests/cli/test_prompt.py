@@ -58,6 +58,8 @@ class Terminal:
             dimensions=(30, columns),
             encoding="utf-8",
             timeout=None,
+            # As in a terminal of a person; what runs in the background of a script ignores the signal.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.child.delayafterterminate = 5.0  # seconds that a busy machine may take to end it
         self.screen = pyte.HistoryScreen(columns, 30, history=2000)

@@ -911,7 +911,8 @@ class LogIndex:
             try:
                 with store.question() as cursor:
                     return ask(cursor)
-            except duckdb.ConnectionException:
+            except (duckdb.ConnectionException, duckdb.InvalidInputException):
+                # A question that took longer than a store waits for meets a closed one, or has no result set any more.
                 if self._store is store and not store.is_closed:
                     raise
                 with self._lock:  # another thread is putting a new file in its place

@@ -28,7 +28,7 @@ from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.participant import MEWParticipant
 
-__all__ = ["ACTIONS", "Action", "Agents", "ParticipantActions", "cancel_sequence"]
+__all__ = ["ACTIONS", "Action", "Agents", "ParticipantActions", "cancel_sequence", "may_cancel_sequence"]
 
 MOST_REASON = 300
 MOST_NUMBER = 10**12
@@ -457,13 +457,26 @@ async def cancel_sequence(me: MEWParticipant, sequence: ReasoningSequence, reaso
 
     Spec: §3.5.5.
     """
-    # A participant handles a message addressed to it in any context; one that has left cannot be addressed.
-    to = (sequence.owner,) if sequence.owner in me.client.participants else ()
-    payload = {"reason": reason}
     await me.sender.say_accepted(
-        "reasoning/cancel", payload, to=to, about=sequence.about, context=sequence.id
+        "reasoning/cancel",
+        {"reason": reason},
+        to=_owner_present(me, sequence),
+        about=sequence.about,
+        context=sequence.id,
     )
     return f"The reasoning of {sequence.owner} was cancelled ({one_line(reason, 80)})."
+
+
+def may_cancel_sequence(me: MEWParticipant, sequence: ReasoningSequence) -> bool:
+    """Whether this participant may cancel that sequence, whatever the reason. Spec: §3.5.5, §4.1."""
+    return me.sender.permitted(
+        "reasoning/cancel", {"reason": "superseded"}, to=_owner_present(me, sequence)
+    )
+
+
+def _owner_present(me: MEWParticipant, sequence: ReasoningSequence) -> tuple[str, ...]:
+    # A participant handles a message addressed to it in any context; one that has left cannot be addressed.
+    return (sequence.owner,) if sequence.owner in me.client.participants else ()
 
 
 def _reason(options: Mapping[str, Any]) -> str | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mew_lab.lab.decisions.running_calls import RunningCall
     from mew_lab.lab.pending import Pending
     from mew_lab.lab.session import Session
+    from mew_lab.ledger.reasoning import ReasoningSequence
     from mew_lab.views.approvals.widget import ApprovalsView
 
 __all__ = ["ApprovalsWatch", "StoryWatch", "before_wait", "watch_question"]
@@ -203,13 +204,15 @@ class _CardOutput:
         view = self._place.approvals()
         return view is not None and _notebook_host().is_displayed_here(view)
 
-    def tell_story(self, text: str, *, since: float, over: bool = False) -> None:
+    def tell_story(
+        self, text: str, *, since: float, over: bool = False, thinking: Sequence[ReasoningSequence] = ()
+    ) -> None:
         """Tells what is waited for while nothing needs a decision, in the view, which is shown for it."""
         if not over and text and not self._has_story:
             self._has_story = True
             self.show()
         if self._view is not None:
-            self._view.tell_story(text, since=since, over=over)
+            self._view.tell_story(text, since=since, over=over, thinking=thinking)
 
     def _is_open(self) -> bool:
         if self._has_story:
@@ -243,9 +246,10 @@ class _RunningLine:
         what = self._what if own else call.text
         self._tell(f"{what} runs", call.since, f"{progress} · interrupt the cell to stop waiting{then}")
 
-    def tell_story(self, text: str, *, since: float) -> None:
-        """Shows who thinks about the answer, and since when."""
-        self._tell(text, since, " · interrupt the cell to stop waiting for it")
+    def tell_story(self, text: str, *, since: float, thinking: Sequence[ReasoningSequence] = ()) -> None:
+        """Shows who thinks about the answer, and since when, and how that is cancelled while no click can do it."""
+        then = f", then %mew cancel-reasoning {one_line(thinking[0].owner, 40)}" if thinking else " for it"
+        self._tell(text, since, f" · interrupt the cell to stop waiting{then}")
 
     def end(self, pending: Pending) -> None:
         """Says, where it was shown, that it has ended, or that it goes on and is not waited for any more."""
@@ -284,10 +288,12 @@ class ApprovalsWatch:
         if self._cards is not None:
             self._cards.follow(id)
 
-    def tell_story(self, text: str, *, since: float, over: bool = False) -> None:
+    def tell_story(
+        self, text: str, *, since: float, over: bool = False, thinking: Sequence[ReasoningSequence] = ()
+    ) -> None:
         """Tells what is waited for while nothing needs a decision, or how that ended."""
         if self._cards is not None:
-            self._cards.tell_story(text, since=since, over=over)
+            self._cards.tell_story(text, since=since, over=over, thinking=thinking)
 
     def tick(self) -> None:
         """Shows the cards; prints one line when a shown view has sent no message for three seconds."""
@@ -366,7 +372,8 @@ class StoryWatch:
         if kernel is None or not _notebook_host().attended(kernel):
             return
         calls = self._find_running()
-        story = self._tell_thinking() if self._is_chat else ""
+        thinking = self._find_thinking() if self._is_chat else []
+        story = self._tell_thinking(thinking) if self._is_chat else ""
         if not calls and not story:
             return
         if self._watch is None and self._tries_view:
@@ -376,11 +383,11 @@ class StoryWatch:
             if calls:
                 self._line.show(calls[0], own=self._root in calls[0].about and not self._is_chat)
             else:
-                self._line.tell_story(story, since=self._since)
+                self._line.tell_story(story, since=self._since, thinking=thinking)
             return
         for id in (self._root, *(call.id for call in calls)):
             self._watch.follow(id)
-        self._watch.tell_story(story, since=self._since)
+        self._watch.tell_story(story, since=self._since, thinking=thinking)
 
     def _find_running(self) -> list[RunningCall]:
         """The calls that run for what is waited for: that itself, and what leads to it."""
@@ -393,17 +400,17 @@ class StoryWatch:
                     self._runs.add(call.id)
         return [call for call in calls if self._root in call.about or call.id in self._runs]
 
-    def _tell_thinking(self) -> str:
-        """Who thinks about the answer, as a part of a sentence."""
-        me = self._session.me.participant
-        active = self._session.loop.call(me.ledger.reasoning.active)
+    def _find_thinking(self) -> list[ReasoningSequence]:
+        """The reasoning that goes on and leads to the answer."""
+        active = self._session.loop.call(self._session.me.participant.ledger.reasoning.active)
         mentions = self._mentions() if active else None
-        names = [
-            sequence.owner
-            for sequence in active
-            if mentions is not None and _trace(sequence.id, self._root, mentions) == "waits"
-        ]
-        if names := list(dict.fromkeys(names)):
+        if mentions is None:
+            return []
+        return [one for one in active if _trace(one.id, self._root, mentions) == "waits"]
+
+    def _tell_thinking(self, thinking: Sequence[ReasoningSequence]) -> str:
+        """Who thinks about the answer, as a part of a sentence."""
+        if names := list(dict.fromkeys(sequence.owner for sequence in thinking)):
             return f"{_name_some(names)} {'is' if len(names) == 1 else 'are'} thinking"
         return f"no answer of {_name_some(self._pending.envelope.to)} yet"
 

@@ -160,6 +160,39 @@ def test_three_cells_and_no_view_are_enough_for_four_cards_of_two_bridges(
     assert book.page.errors == []
 
 
+# `helper` thinks until it is told to stop, and then says so.
+THINKS = """%load_ext mew_lab
+import asyncio
+import mew_lab
+lab = mew_lab.up(journal=None)
+helper = lab.join("helper", can="agent")
+async def answer(asked):
+    me, about = helper.participant, [asked.id]
+    await me.send_accepted({"kind": "reasoning/start", "payload": {"message": "Adding up"}, "correlation_id": about})
+    stopped = asyncio.get_running_loop().create_future()
+    me.client.on_message(stopped.set_result, kinds=("reasoning/cancel",))
+    await me.chat(f"stopped: {(await stopped).payload['reason']}", asked.sender, correlation_id=about)
+work = []
+helper.participant.on_chat(lambda asked: work.append(asyncio.ensure_future(answer(asked))));
+"""
+
+
+def test_the_cell_that_waits_cancels_the_reasoning_for_which_it_waits(
+    notebook: Callable[..., Notebook],
+) -> None:
+    """Spec: §3.5.5, an affordance to cancel active reasoning on each surface."""
+    book = notebook([THINKS, "print('answer:', await lab.ask('helper', 'Please add up.'))"]).run(0)
+    book.run(1, wait=False)
+    button = book.area(1).get_by_role("button", name="Cancel the reasoning of helper")
+    button.wait_for()
+    button.press("Enter")
+    book.wait(1)
+    assert "answer: stopped: superseded" in book.text(1)
+    book.page.until(lambda: "✓ helper answered, 0:" in book.area(1).inner_text(), "the end of the story")
+    assert not button.count()
+    assert book.page.errors == []
+
+
 RUNS = """%load_ext mew_lab
 import asyncio
 import mew_lab

@@ -155,6 +155,38 @@ def push() -> str:
     assert one.passes("end.set()\nprint(p.result(60))") == "pushed\n"
 
 
+def test_a_cell_that_blocks_for_an_answer_tells_who_thinks_and_how_that_is_cancelled(
+    kernel: Callable[..., Kernel],
+) -> None:
+    one = kernel(attended=True)
+    one.passes(START)
+    one.passes(
+        """from mew_lab.views.ui import notebook_host
+notebook_host.message_threads.add("main")  # a front end without subshells has sent a message
+helper = lab.join("helper", can="agent")
+async def answer(asked):
+    me, about = helper.participant, [asked.id]
+    async def stop(by): await me.chat("stopped", asked.sender, correlation_id=about)
+    me.client.on_message(stop, kinds=("reasoning/cancel",))
+    await me.send_accepted({"kind": "reasoning/start", "payload": {}, "correlation_id": about})
+helper.participant.on_chat(answer)
+"""
+    )
+    sent = one.send("p = lab.ask('helper', 'Add up.')\np.result(60)")
+    told = None
+    while told is None:
+        message = one.client.get_iopub_msg(timeout=30)
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            told = re.fullmatch(
+                r"helper is thinking, 0:\d\d · interrupt the cell to stop waiting, then (%mew cancel-reasoning helper)",
+                message["content"]["data"].get("text/plain", ""),
+            )
+    one.manager.interrupt_kernel()
+    assert "KeyboardInterrupt" in one.ended(sent).error
+    assert "The reasoning of helper was cancelled" in one.passes(told[1])
+    assert "stopped" in one.passes("print(p.result(60))")
+
+
 @pytest.mark.trap("T-5")
 def test_a_restarted_kernel_leaves_no_busy_port(kernel: Callable[..., Kernel]) -> None:
     one = kernel(attended=True)
@@ -571,7 +603,7 @@ def shown(question: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[st
         store_picture=lambda: None,
         # The question itself is followed without a card.
         follow=lambda id: None if (id, question.pending.kind) == ("p-1", "chat") else seen.append(id),
-        tell_story=lambda text, *, since, over=False: None,
+        tell_story=lambda text, **how: None,
     )
     question.lab.view = SimpleNamespace(made=lambda name: None, card=lambda root: view)
     monkeypatch.setattr("IPython.display.display", lambda view: seen.append("the view"))

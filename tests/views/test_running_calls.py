@@ -110,6 +110,54 @@ def test_the_view_of_a_waiting_cell_shows_its_own_call_alone(
     assert second.id not in json.dumps(page.items)
 
 
+def test_a_waiting_cell_cancels_the_reasoning_that_it_told_and_no_other(
+    lab: Lab, browser: Callable[[Any], Any]
+) -> None:
+    """Spec: §3.5.5."""
+    coder = lab.join("coder", can="agent")
+
+    def think(about: str) -> Any:
+        sent = coder.send("reasoning/start", {"message": about}, to="human")
+        reasoning = lab.me.participant.ledger.reasoning
+        return lab.me.run(until(lambda: reasoning.get(sent.id))) or reasoning.get(sent.id)
+
+    def buttons() -> list[dict[str, Any]]:
+        return [one["story"]["thinking"] for one in page.items if "story" in one][-1]
+
+    first, second = think("first"), think("second")
+    view = lab.view.card("r-1")
+    page = browser(view)
+    page.appear()
+    view.tell_story("coder is thinking", since=0.0, thinking=[first])
+    page.until(lambda: buttons() == [{"key": first.key, "owner": "coder"}])
+    for other in (second.key, 10**6):
+        assert "nothing was cancelled" in page.act("cancel_thinking", key=other)["said"]
+    said = page.act("cancel_thinking", key=first.key)["said"]
+    assert said == "The reasoning of coder was cancelled (superseded)."
+    assert [one.id for one in lab.me.participant.ledger.reasoning.active()] == [second.id]
+    view.tell_story("no answer of coder yet", since=0.0)
+    page.until(lambda: buttons() == [])
+    assert "nothing was cancelled" in page.act("cancel_thinking", key=first.key)["said"]
+
+
+def test_a_waiting_cell_of_who_may_not_cancel_reasoning_has_no_button(
+    lab: Lab, browser: Callable[[Any], Any]
+) -> None:
+    lab.enrol("guest", can="observer")
+    guest = connect(lab.url, name="guest-lab", space=lab.space, token_file=lab.token_file("guest"))
+    reasoning = guest.me.participant.ledger.reasoning
+    sent = lab.join("coder", can="agent").send("reasoning/start", {"message": "first"})
+    guest.me.run(until(lambda: reasoning.get(sent.id)))
+    view = guest.view.card("r-1")
+    page = browser(view)
+    page.appear()
+    view.tell_story("coder is thinking", since=0.0, thinking=[reasoning.get(sent.id)])
+    page.until(lambda: [one["story"] for one in page.items if "story" in one][-1]["text"])
+    assert [one["story"]["thinking"] for one in page.items if "story" in one][-1] == []
+    assert "nothing was cancelled" in page.act("cancel_thinking", key=1)["said"]
+    guest.down()
+
+
 @pytest.mark.parametrize("can", ["observer", "human"])  # which may not send a cancel, or is not heeded
 def test_who_may_not_cancel_sees_the_call_without_a_button(
     lab: Lab, slow: Slow, browser: Callable[[Any], Any], can: str

@@ -8,6 +8,7 @@ import { connect } from "../ui/connection.js";
 import {
   activeOf,
   announcer,
+  doer,
   goBack,
   holdsFocus,
   isOff,
@@ -122,7 +123,14 @@ function render({ adapter, el }) {
     onclick: () => reveal({ first: true }),
   });
   const seconds = make("span", { class: "mew-num" }); // beside the status, which would be read aloud each second
-  const waits = make("div", { class: "mew-waits", hidden: true }, make("span", {}, state, seconds), keys);
+  const thinking = make("span", { class: "mew-thinking" }); // a button for each reasoning that the cell waits for
+  const waits = make(
+    "div",
+    { class: "mew-waits", hidden: true },
+    make("span", {}, state, seconds),
+    thinking,
+    keys,
+  );
   const notify = make("button", {
     class: "mew-notify mew-quiet",
     "aria-pressed": "false",
@@ -338,6 +346,7 @@ function render({ adapter, el }) {
     header.node.hidden = Boolean(item.only);
     for (const card of cards.values()) if (card.picker) desk.offer(card.picker);
     tellStory();
+    offerCancels(item.story?.thinking ?? []);
     storyEachSecond(item.story?.text && !item.story.over);
     pingEachSecond(item.waiting);
     if (item.waiting) ping();
@@ -358,6 +367,34 @@ function render({ adapter, el }) {
     );
     const told = state.textContent.endsWith(text) && text;
     write(seconds, told ? `, ${elapsedTime(over ? time : link.now() - time)}` : "");
+  }
+
+  // A cell that waits for an answer cancels the reasoning that leads to it, of each participant by a button (§3.5.5).
+  function offerCancels(sequences) {
+    const keys = new Set(sequences.map(({ key }) => String(key)));
+    for (const button of [...thinking.children]) {
+      if (keys.has(button.getAttribute("data-key"))) continue;
+      const focused = holdsFocus(button);
+      button.remove();
+      if (focused) moveOn(null, null);
+    }
+    for (const { key, owner } of sequences) {
+      let button = [...thinking.children].find((one) => one.getAttribute("data-key") === String(key));
+      button ??= thinking.appendChild(
+        doer("Cancel reasoning", () => cancelThinking(key), {
+          class: "mew-small mew-danger",
+          "data-key": key,
+          "aria-label": `Cancel the reasoning of ${owner}`,
+          title: `Cancel the reasoning of ${owner}`,
+        }),
+      );
+      write(button, sequences.length > 1 ? `Cancel reasoning of ${owner}` : "Cancel reasoning");
+    }
+  }
+
+  async function cancelThinking(key) {
+    const done = await link.act("cancel_thinking", { key });
+    if (done) toast(done.said);
   }
 
   // A proposal whose id was taken by another one gets another id; its card keeps its place.

@@ -19,13 +19,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from mew_lab.errors import MewError
+from mew_lab.lab.actions import cancel_sequence, may_cancel_sequence
 from mew_lab.lab.decisions.cards import Card, Click, whole
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.grant_preview import Allowed
@@ -35,11 +36,13 @@ from mew_lab.lab.decisions.questions import Question, Questions
 from mew_lab.lab.decisions.running_calls import RunningCalls
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
+from mew_lab.ledger.reasoning import ReasoningSequence
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.payloads.mcp import REASON_CODES
 from mew_lab.protocol.text import count_of, elapsed
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.kept_results import KeptResults
+from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.approvals.card_forms import CardForms, limits
 from mew_lab.views.approvals.model import card_data, diff_data, outcome_line
 from mew_lab.views.approvals.question_cards import QuestionCards
@@ -72,6 +75,18 @@ class CardChoice(NamedTuple):
     despite: Despite = ""
 
 
+class _Story(NamedTuple):
+    """What a cell waits for where nothing needs a decision: in words, since when, and whose reasoning it waits for.
+
+    Where it is `over`, `time` is how long it took; else when it began; epoch, seconds.
+    """
+
+    text: str = ""
+    time: float = 0.0
+    over: bool = False
+    thinking: tuple[ReasoningSequence, ...] = ()
+
+
 def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> ApprovalsView:
     """Makes the view of this space, or, for a cell that waits, of what belongs to the proposal or call `only`."""
     return ApprovalsView(
@@ -81,6 +96,7 @@ def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> App
         results=session.me.participant.results,
         submit=session.loop.submit,
         me=session.me.participant.client.id,
+        participant=session.me.participant,
         running=session.decisions.running,
         only=only,
         space=session.space,
@@ -92,7 +108,8 @@ class ApprovalsView(ActingView):
 
     Without `forms` a card can only be approved or rejected. `questions` are those of servers to this person. `me` is the
     participant that decides, for the statistics, and `space` the name of its space. `results` loads results that were
-    too large for a message, `running` are the calls that run, and `submit` runs a load or a cancel on the loop.
+    too large for a message, `running` are the calls that run, and `submit` runs a load or a cancel on the loop. As
+    `participant` a person cancels the reasoning for which a cell waits.
     With `only` it shows the card of that proposal, and the questions to which that proposal or call has led; and the
     same of those that it follows later.
     """
@@ -110,6 +127,7 @@ class ApprovalsView(ActingView):
         results: KeptResults | None = None,
         submit: Submit | None = None,
         me: str = "",
+        participant: MEWParticipant | None = None,
         running: RunningCalls | None = None,
         only: str = "",
         space: str = "",
@@ -119,6 +137,7 @@ class ApprovalsView(ActingView):
         self._loads = KeptLoads(results, post=self.post) if results is not None else None
         self._forms = forms
         self._me = me
+        self._participant = participant
         self._space = space
         self._only = {only} if only else set[str]()  # empty: all
         # Guards the tables below: cards change on the loop's thread, messages arrive on the kernel's.
@@ -133,7 +152,7 @@ class ApprovalsView(ActingView):
         self._faces: BoundedDict[tuple[str, str, str], None] = BoundedDict(MOST_FACES)
         self._is_paced = False  # whether a decision has changed these times
         self._waiting = 0
-        self._story: tuple[str, float, bool] = ("", 0.0, False)
+        self._story = _Story()
         self._questions: QuestionCards | None = None
         self._running: RunningList | None = None
         super().__init__(submit=submit, **settings)
@@ -172,14 +191,24 @@ class ApprovalsView(ActingView):
         """A context in which a cell waits for a decision: meanwhile the live views send a ping each second."""
         return count_while(self._count)
 
-    def tell_story(self, text: str, *, since: float, over: bool = False) -> None:
+    def tell_story(
+        self,
+        text: str,
+        *,
+        since: float,
+        over: bool = False,
+        thinking: Sequence[ReasoningSequence] = (),
+    ) -> None:
         """Tells what the cell waits for where nothing needs a decision, or, where it is `over`, how that ended.
 
         Args:
             since: When it began; epoch, seconds. It is told how long that was, or has been.
+            thinking: The reasoning that it waits for; each has a button where this participant may cancel it.
         """
         now = self.clock().timestamp()
-        story = (visible(text), now - since if over else since, over) if text else ("", 0.0, False)
+        story = (
+            _Story(visible(text), now - since if over else since, over, tuple(thinking)) if text else _Story()
+        )
         if story != self._story:
             self._story = story
             self.wake()
@@ -286,11 +315,17 @@ class ApprovalsView(ActingView):
             "limits": limits() if self._forms else [],
             "closed": self._forms is not None and self._forms.knows_closed,
             "only": bool(self._only),
-            "story": dict(zip(("text", "time", "over"), self._story, strict=True)),
+            "story": self._story_data(),
             "shares": describe_shares(decided, me=self._me) if self._me and not self._only else "",
             "hurry": describe_hurry(decided, me=self._me) if self._me else "",
             "more": more,
         }
+
+    def _story_data(self) -> dict[str, Any]:
+        me, story = self._participant, self._story
+        mine = [one for one in story.thinking if me is not None and may_cancel_sequence(me, one)]
+        thinking = [{"key": one.key, "owner": visible(middle(one.owner, 40))} for one in mine]
+        return story._asdict() | {"thinking": thinking}
 
     def _value(self, proposal: str, digest: str, index: int) -> dict[str, Any]:
         arguments = self._decisions.rows(proposal, digest)
@@ -318,7 +353,17 @@ class ApprovalsView(ActingView):
             own |= {"load": self._load, "stop_load": self._loads.stop}
         if self._running:
             own |= self._running.acts()
+        if self._participant is not None:
+            own["cancel_thinking"] = self._cancel_thinking
         return own | {name: act for acts in more for name, act in acts.items()}
+
+    def _cancel_thinking(self, key: int) -> Coroutine[Any, Any, str]:
+        me = self._participant
+        assert me is not None  # else there is no such act
+        for sequence in self._story.thinking:
+            if sequence.key == key:
+                return cancel_sequence(me, sequence, "superseded")
+        raise MewError("That reasoning does not go on any more, so nothing was cancelled.")
 
     async def _load(self, key: str, id: str) -> ActResult:
         assert self._loads is not None  # else there is no such act
@@ -567,7 +612,7 @@ class ApprovalsView(ActingView):
 
     def _told_lines(self) -> list[str]:
         """What a cell was told beside its cards: how long the answer took, and the ends of calls."""
-        text, took, over = self._story
+        text, took, over, _ = self._story
         ended = self._running.ended() if self._running else []
         return [
             *([f"{text}, {elapsed(took)}"] if over else []),

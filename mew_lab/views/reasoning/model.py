@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mew_lab.errors import MewError
-from mew_lab.lab.actions import cancel_sequence
+from mew_lab.lab.actions import cancel_sequence, may_cancel_sequence
 from mew_lab.ledger.calls import Change
 from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
@@ -131,8 +131,7 @@ class ReasoningModel:
 
     def may_cancel(self, sequence: ReasoningSequence) -> bool:
         """Whether this participant may cancel that sequence. Spec: §4.1."""
-        to = self._addressees(sequence)
-        return self._me.sender.permitted("reasoning/cancel", {"reason": next(iter(REASONS))}, to=to)
+        return may_cancel_sequence(self._me, sequence)
 
     # --- the action, on the loop ---
 
@@ -151,10 +150,6 @@ class ReasoningModel:
             why = "it is no longer held here" if row is None else f"it has ended already ({row.facts.state})"
             raise MewError(f"Cannot cancel this reasoning: {why}; nothing was sent")
         return await cancel_sequence(self._me, row.facts, reason)
-
-    def _addressees(self, sequence: ReasoningSequence) -> tuple[str, ...]:
-        # A participant handles a message addressed to it in any context; one that has left cannot be addressed.
-        return (sequence.owner,) if sequence.owner in self._me.client.participants else ()
 
     # --- following ---
 

@@ -333,6 +333,7 @@ def test_an_index_of_the_longest_calls_is_read_whole_and_of_a_longer_one_its_end
         max_size=30,
     )
 )
+@pytest.mark.slow
 def test_gates_of_one_name_lose_no_call_of_each_other(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, int]]
 ) -> None:

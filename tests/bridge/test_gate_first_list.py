@@ -75,6 +75,7 @@ async def test_the_first_list_has_the_tools_of_all_and_takes_no_longer_for_twent
 
 @pytest.mark.drawn
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 async def test_silent_participants_keep_no_tool_of_another_out_of_the_first_list(
     site: Site, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def unread(last_answers: float) -> Iterator[tuple[Any, bytes]]:
 
 
 @pytest.mark.parametrize("how", ["stdin closed", "terminated", "both", "stdout closed"])
+@pytest.mark.slow
 def test_a_process_ends_with_its_client_that_reads_no_more(how: str) -> None:
     with unread(0.2 if how == "stdin closed" else 60.0) as (process, _):
         if how in ("stdin closed", "both"):

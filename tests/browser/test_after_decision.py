@@ -76,6 +76,7 @@ def test_after_an_approval_shift_enter_runs_the_next_cell(
 
 
 @pytest.mark.parametrize("by", ["click", "key"])
+@pytest.mark.sampled(2)
 def test_with_more_cards_open_the_keys_of_the_notebook_act_on_it_and_decide_nothing(
     notebook: Callable[..., Notebook], by: str
 ) -> None:
@@ -151,6 +152,7 @@ lab.bridge("shop", [sys.executable, {str(SERVER)!r}, "modern"])
 
 
 @pytest.mark.parametrize("way", ["click", "Tab"])
+@pytest.mark.sampled(2)
 def test_a_card_shows_its_keys_while_they_act_on_it_and_else_how_to_get_them(
     notebook: Callable[..., Notebook], way: str
 ) -> None:

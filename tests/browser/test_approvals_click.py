@@ -90,6 +90,7 @@ def test_a_click_approves_while_the_cell_blocks_the_main_thread(notebook: Callab
     print(f"\nclick to result of a blocking cell: {seconds:.2f} s (mark 1 s)")
 
 
+@pytest.mark.slow
 def test_the_cell_that_waits_draws_the_card_of_its_own_proposal(notebook: Callable[..., Notebook]) -> None:
     other = 'q = bot.call("notebook/add", {"a": 5, "b": 2})'
     book = notebook([ADDING, other, PROPOSE_ADD, "print('it is', await p)", "q.state"]).run(0).run(1).run(2)
@@ -291,6 +292,7 @@ def test_a_proposal_without_target_demands_one(plain: Callable[..., Notebook]) -
 
 @pytest.mark.threat(5)
 @pytest.mark.parametrize("save", [Notebook.save, save_with_state])
+@pytest.mark.sampled(2)
 def test_threat_05_a_saved_notebook_shows_what_was_and_has_nothing_to_click(
     notebook: Callable[..., Notebook], save: Callable[[Notebook], dict[str, Any]]
 ) -> None:
@@ -376,6 +378,7 @@ def test_a_failed_decision_says_why_and_can_be_tried_again(plain: Callable[..., 
 
 
 @pytest.mark.trap("T-13")
+@pytest.mark.slow
 def test_the_cards_are_there_again_after_a_reload(notebook: Callable[..., Notebook]) -> None:
     book = notebook([SETUP, SHOW, PROPOSE]).run(0).run(1).run(2)
     card(book, 1).locator("button.mew-approve").wait_for()

@@ -244,6 +244,7 @@ WATCH_BUTTONS = """() => {
 
 
 @pytest.mark.threat(30)
+@pytest.mark.slow
 def test_a_further_card_fills_its_button_for_as_long_as_it_takes_to_read(scene: Callable[..., Scene]) -> None:
     it = scene()
     one = it.propose("first")

@@ -103,6 +103,7 @@ WIRE = "print(json.dumps([[r['correlation_id'][0], r['payload']['params']['argum
 
 @pytest.mark.ruling("R32")
 @pytest.mark.parametrize("by", ["mouse", "keys"])
+@pytest.mark.sampled(2)
 def test_what_a_rejection_alone_has_ended_is_approved_from_its_line_by_two_presses_once(
     plain: Callable[..., Notebook], by: str
 ) -> None:
@@ -314,6 +315,7 @@ def test_threat_14_an_edit_leaves_the_name_that_no_box_can_show_as_it_was(
 
 
 @pytest.mark.threat(22)
+@pytest.mark.slow
 def test_threat_22_a_grant_is_shown_as_a_pattern_with_what_it_would_have_matched(
     plain: Callable[..., Notebook],
 ) -> None:

@@ -54,6 +54,7 @@ def scene(bare: Callable[..., Bare]) -> Callable[..., Scene]:
     return partial(Scene, bare)
 
 
+@pytest.mark.slow
 def test_a_card_out_of_sight_calls_once_and_its_line_leads_there_and_goes(
     scene: Callable[..., Scene],
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_card_in_sight_calls_nobody_but_marks_the_title(scene: Callable[..., S
     assert it.call.count() == 0
 
 
+@pytest.mark.slow
 def test_two_views_of_the_same_requests_call_once(scene: Callable[..., Scene]) -> None:
     it = scene()
     it.tab.evaluate("document.body.append(Object.assign(document.createElement('div'), { id: 'again' }))")
@@ -103,6 +105,7 @@ def test_two_views_of_the_same_requests_call_once(scene: Callable[..., Scene]) -
     it.page.until(lambda: it.call.count() == 0, "the line to go where either view shows it")
 
 
+@pytest.mark.slow
 def test_what_a_front_end_calls_for_by_itself_has_no_line(scene: Callable[..., Scene]) -> None:
     it = scene()
     it.tab.evaluate(TAKE)
@@ -115,6 +118,7 @@ def test_what_a_front_end_calls_for_by_itself_has_no_line(scene: Callable[..., S
     it.page.until(lambda: it.tab.evaluate("taken").pop() == [0, ""], "the end to be told")
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_gone_waits_for_nobody(scene: Callable[..., Scene]) -> None:
     it = scene(beats=True)
     it.seat.propose("git_log")
@@ -123,6 +127,7 @@ def test_a_kernel_that_is_gone_waits_for_nobody(scene: Callable[..., Scene]) -> 
     it.page.until(lambda: not it.tab.title().startswith("("), "the title without a mark")
 
 
+@pytest.mark.slow
 def test_the_desktop_is_told_on_request_what_waits_and_nothing_of_it(plain: Callable[..., Plain]) -> None:
     book = plain([ADDING + "lab.view.approvals", PROPOSE])
     tab = book.tab

@@ -29,6 +29,7 @@ LIGHT, DARK = ("light", ALL), ("dark", OF_COLOURS)
     ],
 )
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_no_part_breaks_a_rule(
     notebook: Callable[..., Notebook],
     tmp_path_factory: pytest.TempPathFactory,

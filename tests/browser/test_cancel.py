@@ -61,6 +61,7 @@ def ended(page: Bare, pending: Any) -> None:
         pending.result(timeout=1.0)
 
 
+@pytest.mark.slow
 def test_a_row_of_the_feed_cancels_the_call_of_another(busy: Busy) -> None:
     page = busy.show(busy.lab.view.feed)
     pending = busy.call(page, busy.lab.join("carol", can="human"))
@@ -74,6 +75,7 @@ def test_a_row_of_the_feed_cancels_the_call_of_another(busy: Busy) -> None:
     assert page.tab.locator(".mew-detail").is_hidden(), "the press opens no row"
 
 
+@pytest.mark.slow
 def test_a_press_that_hits_a_row_because_the_rows_have_moved_cancels_nothing(busy: Busy) -> None:
     page = busy.show(busy.lab.view.feed)
     for n in range(40):
@@ -139,6 +141,7 @@ def test_who_may_not_cancel_has_no_button_in_any_view(busy: Busy) -> None:
     guest.down()
 
 
+@pytest.mark.slow
 def test_where_the_kernel_is_silent_no_call_can_be_cancelled_and_its_seconds_stand(busy: Busy) -> None:
     page = busy.show(busy.lab.view.approvals, beats=True)
     busy.call(page, busy.lab.me)
@@ -153,6 +156,7 @@ def test_where_the_kernel_is_silent_no_call_can_be_cancelled_and_its_seconds_sta
     )
 
 
+@pytest.mark.slow
 def test_after_a_cancel_in_the_list_the_keyboard_is_at_the_next_call_then_at_the_cards(busy: Busy) -> None:
     page = busy.show(busy.lab.view.approvals)
     busy.lab.join("bot").call("git/push")

@@ -71,6 +71,7 @@ def calls(book: Notebook, index: int) -> list[str]:
     return book.run(index).text(index).split()
 
 
+@pytest.mark.slow
 def test_a_preset_of_approve_is_a_permission_that_is_seen_holds_and_is_revoked(
     plain: Callable[..., Notebook],
 ) -> None:
@@ -153,6 +154,7 @@ lab.tools();
 
 
 @pytest.mark.ruling("R34")
+@pytest.mark.slow
 def test_where_the_gateway_ignores_nothing_else_a_card_approves_alike_calls_or_asks_once_more(
     plain: Callable[..., Notebook],
 ) -> None:
@@ -198,6 +200,7 @@ def test_where_the_gateway_ignores_nothing_else_a_card_approves_alike_calls_or_a
     assert book.run(4).text(4).split() == ["False", "1"]
 
 
+@pytest.mark.slow
 def test_a_card_leads_to_its_message_its_reasoning_and_its_exchange(
     plain: Callable[..., Notebook],
 ) -> None:

@@ -280,6 +280,7 @@ weather.chat('begin ' + 'data ' * 14_000 + 'end', 'human')
 
 
 @pytest.mark.trap("T-26")
+@pytest.mark.slow
 def test_what_streams_past_takes_nothing_from_the_reader(plain: Callable[..., Notebook]) -> None:
     flood = """
 async def flood(count):

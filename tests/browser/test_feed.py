@@ -83,6 +83,7 @@ def test_the_table_goes_on_while_the_main_thread_is_busy(notebook: Callable[...,
 
 
 @pytest.mark.trap("T-12")
+@pytest.mark.slow
 def test_appends_leave_scroll_position_and_selection_alone(plain: Callable[..., Notebook]) -> None:
     book = plain([SETUP, SHOW, "for n in range(500): log.add()", "for n in range(500): log.add()"])
     book.run(0).run(1).run(2)
@@ -226,6 +227,7 @@ def test_threat_04_markdown_of_a_peer_is_no_link_and_loads_nothing(plain: Callab
     assert book.page.dialogs == []
 
 
+@pytest.mark.slow
 def test_paused_rows_come_when_the_pause_ends(plain: Callable[..., Notebook]) -> None:
     book = (
         plain([SETUP, SHOW, "for n in range(10): log.add()", "for n in range(12): log.add()"])

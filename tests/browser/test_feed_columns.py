@@ -102,6 +102,7 @@ def test_columns_are_resized_sorted_hidden_and_remembered(plain: Callable[..., N
     book.page.until(lambda: widths(feed) == begun and widths(other) == begun, "the standard in both")
 
 
+@pytest.mark.slow
 def test_plumbing_is_hidden_and_counted_and_words_are_found_one_after_the_other(
     plain: Callable[..., Notebook],
 ) -> None:
@@ -157,6 +158,7 @@ def test_plumbing_is_hidden_and_counted_and_words_are_found_one_after_the_other(
     assert feed.locator("mark").count() == 0
 
 
+@pytest.mark.slow
 def test_a_link_from_another_part_shows_its_row_and_says_what_was_cleared(
     plain: Callable[..., Notebook],
 ) -> None:

@@ -27,6 +27,7 @@ lab.view.feed.columns = ["seq", "from", "kind", "what"]
 ROWS = "print(json.dumps([lab.rows.last_seq, {row.seq: [row.kind, row.sender] for row in lab.rows.since(0, 99)}]))"
 
 
+@pytest.mark.slow
 def test_conditions_filter_live_and_a_cell_becomes_a_filter(plain: Callable[..., Notebook]) -> None:
     book = plain([UP, "lab.view.feed", ROWS, 'bot.chat("Later.")', 'bot.chat("No word of it.", to="human")'])
     book.run(0).run(1).run(2)

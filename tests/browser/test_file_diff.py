@@ -100,6 +100,7 @@ def test_the_cell_that_waits_shows_the_change_and_takes_the_yes_by_keyboard(
     assert "saved plan.txt" in book.text(2) and (notes / "plan.txt").read_text() == NEW
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_says_why_and_is_read_whole(
     plain: Callable[..., Notebook], notes: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_what_cannot_be_compared_says_why_and_is_read_whole(
 
 
 @pytest.mark.threat(3)
+@pytest.mark.slow
 def test_hostile_lines_of_a_file_are_lines_of_text(plain: Callable[..., Notebook], notes: Path) -> None:
     lines = [payload.replace("\n", " ") for payload in PAYLOADS]
     (notes / "plan.txt").write_bytes("\n".join(lines).encode("utf-8", "replace"))

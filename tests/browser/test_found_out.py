@@ -29,6 +29,7 @@ except OutcomeUnknown as lost:
 
 
 @pytest.mark.ruling("R35", "R42")
+@pytest.mark.slow
 def test_what_a_person_found_out_about_a_lost_payment_is_recorded_by_keyboard_and_its_card_says_by_whom(
     plain: Callable[..., Notebook], tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ def test_without_a_kernel_it_says_so(kept: Callable[..., Kept]) -> None:
     assert element.locator("button.mew-kept-stop").is_hidden()
 
 
+@pytest.mark.slow
 def test_a_long_id_of_a_peer_hinders_no_load(kept: Callable[..., Kept]) -> None:
     one = kept("approvals", id="p" * MAX_ID)
     element = one.found()

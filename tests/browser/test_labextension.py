@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
 from lab_server import ROOT
 from playwright.sync_api import Locator
 from real_lab import Notebook
@@ -38,6 +39,7 @@ def test_the_description_of_the_extension_fits_the_package() -> None:
     assert len(script.read_text().splitlines()) <= 100
 
 
+@pytest.mark.slow
 def test_a_notification_leads_to_the_card_from_another_tab_and_the_status_bar_counts(
     notebook: Callable[..., Notebook],
 ) -> None:
@@ -75,6 +77,7 @@ def test_a_notification_leads_to_the_card_from_another_tab_and_the_status_bar_co
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_the_item_of_the_status_bar_leads_to_a_card_that_was_scrolled_away(
     notebook: Callable[..., Notebook],
 ) -> None:

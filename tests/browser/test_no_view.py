@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from real_lab import Notebook
 from scenes import ADDING, PROPOSE
 
 MORE = 'q = bot.call("notebook/add", {"a": 5, "b": 6})'
 
 
+@pytest.mark.slow
 def test_what_waits_calls_though_the_page_shows_no_view(notebook: Callable[..., Notebook]) -> None:
     book = notebook([ADDING, "print('working')", "lab.view.approvals"]).run(0)
     book.execute(PROPOSE)

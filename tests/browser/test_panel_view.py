@@ -148,6 +148,7 @@ def bounds(node: Locator) -> dict[str, float]:
     return {**found, "right": found["x"] + found["width"], "bottom": found["y"] + found["height"]}
 
 
+@pytest.mark.slow
 def test_what_was_decided_is_a_line_at_the_bottom_edge_and_moves_nothing(
     plain: Callable[..., Notebook],
 ) -> None:
@@ -256,6 +257,7 @@ VACANT = """root => [...root.querySelectorAll('input[placeholder]')].filter(node
 
 
 @pytest.mark.parametrize("width", [1600, 1200, 1100, 700, 360])
+@pytest.mark.sampled(5)
 def test_a_busy_room_cuts_no_number_and_shows_names_and_the_place_to_write_at_each_width(
     plain: Callable[..., Notebook], width: int
 ) -> None:

@@ -51,6 +51,7 @@ def hostile_messages() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_report_of_hostile_text_runs_asks_and_reports_nothing(
     window: BrowserContext, tmp_path: Path, scheme: Any
 ) -> None:

@@ -24,6 +24,7 @@ def restart(book: Notebook) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_button_inserts_the_cell_that_resumes_the_space_in_the_next_kernel(
     notebook: Callable[..., Notebook],
 ) -> None:

@@ -130,6 +130,7 @@ def test_every_deed_of_the_menu_is_a_message_on_the_wire(plain: Callable[..., No
 
 
 @pytest.mark.threat(1)
+@pytest.mark.slow
 def test_threat_01_the_token_of_an_invitation_is_shown_once_behind_a_click(
     notebook: Callable[..., Notebook],
 ) -> None:

@@ -67,6 +67,7 @@ def scene(bare: Callable[..., Bare]) -> Scene:
 
 
 @pytest.mark.parametrize("held", ["hover", "focus"])
+@pytest.mark.sampled(2)
 def test_a_button_that_may_be_pressed_stays_while_calls_begin_report_and_end(scene: Scene, held: str) -> None:
     scene.seat.propose("write", {"path": "a.md"})
     scene.running.begin("first")

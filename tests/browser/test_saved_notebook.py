@@ -18,6 +18,7 @@ def stored(book: Notebook, cell: int) -> str:
 
 @pytest.mark.trap("T-15")
 @pytest.mark.parametrize("part", [pytest.param("panel", marks=pytest.mark.slow), "approvals"])
+@pytest.mark.slow
 def test_a_decision_stands_in_the_file_and_the_live_view_is_not_drawn_anew(
     notebook: Callable[..., Notebook], part: str
 ) -> None:

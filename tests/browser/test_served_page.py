@@ -238,6 +238,7 @@ def test_decisions_go_on_by_keyboard(lab: Lab, opened: Callable[..., Opened]) ->
     assert page.tab.evaluate("() => Boolean(document.activeElement.closest('.mew-approvals'))")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_greys_the_page_which_goes_on_when_it_is_back(
     lab: Lab, opened: Callable[..., Opened], proxy: TlsProxy
 ) -> None:
@@ -320,6 +321,7 @@ def test_another_page_can_neither_frame_it_nor_use_it(lab: Lab, opened: Callable
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.sampled(2)
 def test_all_parts_fit_a_phone_and_break_no_rule(
     lab: Lab, opened: Callable[..., Opened], scheme: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -37,6 +37,7 @@ def approve(page: Bare) -> None:
     armed(page, button).click()
 
 
+@pytest.mark.slow
 def test_the_card_says_who_said_yes_and_comes_back_when_the_executor_refuses(
     bare: Callable[..., Bare], labs: tuple[Lab, Lab]
 ) -> None:
@@ -64,6 +65,7 @@ def test_the_card_says_who_said_yes_and_comes_back_when_the_executor_refuses(
     page.until(lambda: not review.count(), "the end of the card")
 
 
+@pytest.mark.slow
 def test_a_yes_that_waits_for_others_leaves_the_card_to_be_decided(
     bare: Callable[..., Bare], labs: tuple[Lab, Lab]
 ) -> None:

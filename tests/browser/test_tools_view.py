@@ -507,6 +507,7 @@ files.participant.tools.hints_of = lambda tool: {"readOnlyHint": True}  # so it 
 """
 
 
+@pytest.mark.slow
 def test_progress_is_drawn_and_a_running_call_is_cancelled_and_run_again(
     plain: Callable[..., Notebook],
 ) -> None:

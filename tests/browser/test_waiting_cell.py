@@ -72,6 +72,7 @@ def approve(book: Notebook, cell: int, *texts: str) -> None:
     press(book, card, "mew-approve")
 
 
+@pytest.mark.slow
 def test_a_cell_that_waits_for_an_answer_shows_each_card_on_the_way_to_it(
     notebook: Callable[..., Notebook],
 ) -> None:
@@ -260,6 +261,7 @@ who = lab.call if {own} else lab.join("bot", can="proposer").call
     assert book.page.errors == []
 
 
+@pytest.mark.slow
 def test_a_cell_that_bridges_a_file_shows_a_card_for_each_server(notebook: Callable[..., Notebook]) -> None:
     """Without the extension too: `import mew_lab` is all that a notebook needs. A yes is not asked for again."""
     setup = f"""import json, os, sys, pathlib

@@ -70,6 +70,7 @@ def until(book: Notebook, holds: Callable[[], object], what: str) -> None:
     book.page.until(lambda: bool(holds()), what)
 
 
+@pytest.mark.slow
 def test_a_tool_is_built_and_saved_with_all_that_others_wrote(plain: Callable[..., Notebook]) -> None:
     book = plain([SETUP, OPEN, SAVED]).run(0).run(1)
     view = shop(book)

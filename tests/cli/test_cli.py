@@ -389,6 +389,7 @@ def test_a_token_of_another_space_is_refused_with_one_line(start: Any, tmp_path:
     assert "demo" in joined.lines[0]
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(start: Any, tmp_path: Path) -> None:
     demo = start("demo", "--keep", "d", "--yes", stdin=subprocess.DEVNULL)
     assert demo.ends(within=60) == 0
@@ -473,6 +474,7 @@ def test_an_agent_of_another_process_answers_as_its_settings_say(start: Any, tmp
     assert token not in "\n".join(agent.lines)
 
 
+@pytest.mark.slow
 def test_an_agent_that_cannot_join_says_why_in_one_line(start: Any, tmp_path: Path) -> None:
     nowhere = start("agent", "--space", "demo")
     assert nowhere.ends() == 1 and "No gateway is named" in nowhere.lines[-1]
@@ -533,6 +535,7 @@ def test_a_terminal_rings_once_while_proposals_wait(start: Any, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("answer", "decision"), [("y", "approved by you"), ("n", "Proposal rejected by human")]
 )
+@pytest.mark.slow
 def test_in_a_terminal_the_demo_asks(start: Any, answer: str, decision: str) -> None:
     ours, theirs = pty.openpty()
     try:

@@ -104,6 +104,7 @@ def test_the_three_lines_are_what_an_agent_with_a_model_needs(
     assert "k" * 20 not in path.read_text() + (folder / "space.yaml").read_text() + named.stdout
 
 
+@pytest.mark.slow
 def test_the_notebook_joins_the_space_of_its_folder_and_its_cells_run(
     folder: Path, clean: dict[str, str]
 ) -> None:
@@ -454,6 +455,7 @@ def test_a_template_with_packages_of_its_own_says_what_is_run_first(
     assert (folder / ".mew/package.json").is_file() and not (folder / ".mew/run.json").exists()
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_for_the_variables_and_a_secret_is_none_of_them(
     folder: Path, template: Path, clean: dict[str, str]
 ) -> None:

@@ -137,6 +137,7 @@ async def test_a_space_that_is_not_there_is_one_line(desk: OpenDesk, tmp_path: P
     assert code == 1 and "elsewhere" in error
 
 
+@pytest.mark.slow
 async def test_a_token_of_another_space_is_one_line_and_joins_neither(desk: OpenDesk, tmp_path: Path) -> None:
     gateway = desk.site.gateway
     gateway.add_space(SpaceConfig(name="other"))
@@ -148,6 +149,7 @@ async def test_a_token_of_another_space_is_one_line_and_joins_neither(desk: Open
     assert "coder" not in desk.human.client.participants
 
 
+@pytest.mark.slow
 async def test_a_second_gate_of_one_name_is_one_line_and_the_first_goes_on(
     desk: OpenDesk, tmp_path: Path
 ) -> None:
@@ -270,6 +272,7 @@ async def test_a_result_that_no_client_has_outlives_a_killed_gate(desk: OpenDesk
 HANDSHAKE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
 
 
+@pytest.mark.slow
 async def test_a_client_over_stdio_has_its_tools_before_its_gate_is_in_the_space(
     desk: OpenDesk, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ async def test_serve_goes_on_without_servers_that_nobody_allowed(tmp_path: Path)
 
 
 @pytest.mark.threat(28)
+@pytest.mark.slow
 async def test_bridge_joins_with_the_servers_whose_tokens_are_at_hand(tmp_path: Path) -> None:
     trust = write(tmp_path, {"odd": ENTRY, "stranger": ENTRY})
     async with started(tmp_path, "serve", "--enrol", "odd=tool") as space:

@@ -238,6 +238,7 @@ async def test_the_person_of_a_page_shares_her_reviews_and_waits_for_others(
 
 
 @pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.slow
 async def test_the_page_knows_the_files_of_the_servers_that_its_process_has_started(
     tmp_path: Path, marked: bool
 ) -> None:

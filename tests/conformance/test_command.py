@@ -90,6 +90,7 @@ def test_what_is_written_starts_a_gateway_and_a_run(said: Said, tmp_path: Path) 
     assert not [one for one in profile.tokens.values() if one.reveal() in "\n".join(said.out)]
 
 
+@pytest.mark.slow
 def test_a_served_space_file_passes_as_two_processes(tmp_path: Path) -> None:
     def command(*words: str) -> list[str]:
         return [sys.executable, "-m", "mew_lab.cli", *words]

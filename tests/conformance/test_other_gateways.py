@@ -190,6 +190,7 @@ async def test_a_gateway_that_may_differ_fails_no_row(
     assert seen == SEEN.get(differ, set())
 
 
+@pytest.mark.slow
 async def test_a_gateway_that_differs_in_all_of_this_exits_with_0(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ async def test_our_gateway_keeps_to_it(check: Check, serve: Serve) -> None:
     assert {id: one.detail for id, one in results.items() if one.result != PASSED} == {}
 
 
+@pytest.mark.slow
 async def test_a_gateway_can_be_held_against_the_specification_twice(serve: Serve) -> None:
     ours = await serve()
     assert await ours.failed() == set()

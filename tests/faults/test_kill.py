@@ -69,6 +69,7 @@ async def kills(serve: Serve, times: int, *, seed: int) -> None:
 
 @pytest.mark.threat(9)
 @pytest.mark.timeout(240)
+@pytest.mark.slow
 async def test_what_a_peer_received_before_a_kill_stands_in_the_journal(serve: Serve) -> None:
     await kills(serve, 5, seed=secrets.randbits(32))
 

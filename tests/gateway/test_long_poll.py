@@ -168,6 +168,7 @@ async def test_a_client_that_goes_is_not_waited_for(house: House) -> None:
     await until(lambda: watched(house) == 0, within=SOON)
 
 
+@pytest.mark.slow
 async def test_many_that_wait_cost_nothing_until_a_message_comes(
     open_house: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

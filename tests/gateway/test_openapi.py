@@ -109,6 +109,7 @@ async def a_house_open_to_everything(open_house: Open) -> House:
 
 @pytest.mark.timeout(120)
 @pytest.mark.threat(8)
+@pytest.mark.slow
 async def test_schemathesis_finds_no_fault_in_less_than_a_minute(open_house: Open, tmp_path: Path) -> None:
     house = await a_house_open_to_everything(open_house)
     assert await schemathesis(house, tmp_path, examples=25, seed=SEED) >= 125

@@ -288,6 +288,7 @@ def configured(folder: Path, **more: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["python", "magic"])
+@pytest.mark.slow
 def test_a_tool_of_a_file_of_servers_is_marked_by_the_owner_and_by_no_file(
     lab: Lab, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

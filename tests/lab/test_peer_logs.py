@@ -413,6 +413,7 @@ def missing_lines(served: Served, run: int) -> list[str]:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 async def test_a_script_that_looks_right_after_an_answer_finds_the_line_in_twenty_of_twenty_runs(
     tmp_path: Path,
 ) -> None:

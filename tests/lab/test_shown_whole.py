@@ -136,6 +136,7 @@ def asked(params: dict[str, Any]) -> Question | None:
 @pytest.mark.ruling("R29")
 @settings(deadline=None, max_examples=400)
 @given(QUESTION)
+@pytest.mark.slow
 def test_every_text_of_a_question_stands_whole_in_what_counts_as_shown_and_on_its_page(
     params: dict[str, Any],
 ) -> None:

@@ -266,6 +266,7 @@ def bank(lab: Lab, tmp_path: Path) -> Iterator[Process]:
 
 
 @pytest.mark.parametrize("fate", ["killed", "server died"])
+@pytest.mark.sampled(3)
 def test_a_bridge_that_starts_again_repeats_no_approved_call_that_it_did_not_answer(
     lab: Lab, bank: Process, fate: str
 ) -> None:

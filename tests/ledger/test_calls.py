@@ -362,6 +362,7 @@ def test_one_request_costs_one_comparison_of_the_largest_messages() -> None:
 
 
 @pytest.mark.threat(9)
+@pytest.mark.slow
 def test_a_request_to_a_crowd_about_many_proposals_costs_what_it_is_long() -> None:
     book = Book()
     ids = [f"p{n}" for n in range(2000)]

@@ -229,6 +229,7 @@ def test_a_name_that_was_freed_and_taken_by_another_is_told_where_it_stands() ->
     assert "changed its owner" not in str(audit(stage.records, "to-anna"))
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_file_is_that_of_a_full_replay(tmp_path: Path) -> None:
     """The reference replays every record and looks at the space behind each grant."""
     traced_in_all = 0

@@ -116,6 +116,7 @@ def test_the_columns_are_the_findings_about_messages() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{broken\n", b'{"seq":9,"now":'])
+@pytest.mark.slow
 def test_the_diagnosis_that_an_index_keeps_is_that_of_the_records(
     damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,6 +196,7 @@ def check_facts(path: Path, log: Log, dice: random.Random) -> int:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.slow
 def test_facts_are_right_at_every_stage_of_the_index(
     tmp_path: Path, seed: int, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -538,6 +538,7 @@ def plain_frames(path: Path) -> dict[str, pd.DataFrame]:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))]
 )
+@pytest.mark.slow
 def test_the_frames_that_an_index_keeps_are_those_of_a_plain_pass(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

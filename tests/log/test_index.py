@@ -401,6 +401,7 @@ def scanned(path: Path) -> tuple[list[int], list[str]]:
 @pytest.mark.parametrize(
     "parts", [(0.02, 0.5, 0.95), pytest.param(tuple(n / 40 for n in range(40)), marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_a_filter_gives_the_answer_of_a_scan_for_every_length_to_which_the_index_is_cut(
     large: Path, opened: bool, parts: tuple[float, ...]
 ) -> None:

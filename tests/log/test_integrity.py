@@ -414,6 +414,7 @@ def test_rotation_and_resumption_carry_the_chain_on(tmp_path: Path) -> None:
     assert found.head.encode() == journal.head.chain
 
 
+@pytest.mark.slow
 def test_a_torn_tail_is_no_tampering_and_what_follows_goes_on_from_the_last_whole_line(
     tmp_path: Path,
 ) -> None:
@@ -537,6 +538,7 @@ def test_lines_that_are_no_heads_are_told_and_cost_no_other(tmp_path: Path, line
 
 
 @pytest.mark.threat(27)
+@pytest.mark.slow
 def test_a_file_of_heads_is_read_whole_however_long_it_is_and_rubbish_is_not(tmp_path: Path) -> None:
     file, doubts = tmp_path / "journal.heads", list[str]()
     with file.open("w") as there:

@@ -287,6 +287,7 @@ def test_several_spaces_in_one_folder_have_no_one_moment(stage: Stage, tmp_path:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_moments_by_the_index_are_those_without(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,7 @@ def messages(records: list[Record]) -> list[str]:
 @settings(
     max_examples=examples(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+@pytest.mark.slow
 def test_each_answer_from_an_export_is_that_from_the_journal_or_says_that_it_is_not_recorded(
     seed: int, honest: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -113,6 +113,7 @@ def pack_pieces(ending: str, pieces: Iterator[bytes]) -> bytes:
 @pytest.mark.threat(47)
 @pytest.mark.parametrize("ending", PACK)
 @pytest.mark.parametrize("starts", ["as a log", "as none"])
+@pytest.mark.sampled(3)
 def test_a_small_file_that_gives_endless_bytes_is_a_sentence_and_leaves_none_of_them(
     tmp_path: Path, ending: str, starts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_small_file_that_gives_endless_bytes_is_a_sentence_and_leaves_none_of_
 
 
 @pytest.mark.threat(47)
+@pytest.mark.slow
 def test_a_parquet_file_of_endless_equal_rows_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     with duckdb.connect() as connection:

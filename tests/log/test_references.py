@@ -392,6 +392,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.slow
 def test_every_reader_finds_what_it_finds_without_references(tmp_path: Path, seed: int) -> None:
     dice = Random(seed)
     stage = a_session(dice, dice.randint(10, 40))
@@ -441,6 +442,7 @@ def test_the_chain_is_that_of_the_whole_lines_so_a_copy_is_vouched_for(
 
 @pytest.mark.parametrize("keeps", [0, 1, 2])
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.slow
 def test_pruned_files_take_no_value_with_them(tmp_path: Path, seed: int, keeps: int) -> None:
     dice = Random(seed)
     stage = a_session(dice, 60)

@@ -22,6 +22,7 @@ from .stage import Stage, hostile, keep, says
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.slow
 def test_a_hostile_session_is_resumed_as_by_a_full_replay(seed: int, tmp_path: Path) -> None:
     stage = hostile(seed, 300)
     dice = Random(seed)

@@ -241,6 +241,7 @@ def test_a_rule_that_does_not_hold_for_the_vantage_never_speaks(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_the_index_a_filter_and_a_view_find_the_same_as_the_diagnosis(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_there_is_a_first_lesson() -> None:
 @pytest.mark.trap("T-21", "T-18")
 @pytest.mark.req("P-9.1-1")
 @pytest.mark.parametrize("zone", ["Asia/Kathmandu", pytest.param("America/St_Johns", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_the_lessons_give_what_they_show_in_any_time_zone(zone: str, tmp_path: Path) -> None:
     began = time.monotonic()
     folder = tmp_path / "lessons"

@@ -82,6 +82,7 @@ async def test_servers_of_a_type_that_is_not_started_are_left_out() -> None:
 
 @pytest.mark.threat(1)
 @pytest.mark.parametrize(("kind", "transport"), [("streamable-http", "http"), ("sse", "sse"), (None, "http")])
+@pytest.mark.slow
 async def test_a_server_at_a_url_is_used_as_a_program_is_and_its_header_is_shown_nowhere(
     kind: str | None, transport: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

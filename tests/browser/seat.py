@@ -166,6 +166,7 @@ class Seat:
         click: Click,
         target: tuple[str, ...] = (),
         despite: Collection[str] = (),
+        option: str = "",
     ) -> str:
         card = self.cards[proposal]
         try:
@@ -195,6 +196,7 @@ class Seat:
         reason: str = "",
         target: tuple[str, ...] = (),
         despite: Collection[str] = (),
+        option: str = "",
     ) -> Future[str]:
         done: Future[str] = Future()
         self.despite.append(tuple(despite))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +26,7 @@ from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.steps import finish
 from mew_lab.sdk.decisions import draft_approval
 from mew_lab.views.approvals.model import card_data, decision_words
+from mew_lab.views.approvals.stored import draw_cards
 
 from .asking import FOUR, ask, seat_agent
 from .looking import approve, call, click, eventually, sent
@@ -636,3 +640,114 @@ def test_what_stands_beside_a_diff_is_not_covered_by_it(lab: Lab, more: dict[str
         lab.decisions.compare_file(card.id, digest=card.digest, view="v"), timeout=10, doing="it"
     )
     assert len(changes) == 1 and lab.decisions.queue.find(card.id).file.covers == ()
+
+
+def note_decision(lab: Lab, note: dict[str, Any]) -> None:
+    """Writes a receipt into the journal, as a lab does before it sends."""
+    text = json.dumps(note)
+    assert lab.host is not None
+    gateway = lab.host.gateway
+    lab.loop.call(lambda: gateway.note(lab.space, "decided", participant="human", detail=text))
+
+
+# --- what is kept of it --------------------------------------------------------------------------------------------
+
+
+def test_a_stored_picture_and_a_report_show_the_options_and_the_choice(lab: Lab, tmp_path: Path) -> None:
+    seat_agent(lab)
+    card = ask(lab)
+    picture = draw_cards([card], me="human")
+    assert picture.count("claude asks for permission: Write notes.txt?") == 1
+    for option in FOUR:
+        assert f"{option['name']}: " in picture
+    assert "and this space is no longer asked" in picture and "runs with your rights" in picture
+    rejected = ask(lab, question="Delete it?")
+    lab.reject(rejected.id)
+    approve(lab, card.id, option="never")
+    done = decided(lab, card.id, "done")
+    assert "Chose “Never” by you" in draw_cards([done], me="human")
+    lab.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert (
+        "“Always allow edits”: from then on claude does the like by itself" in page and "Delete it?" in page
+    )
+    assert "<b>Chose</b>" in re.sub(r"<b [^>]*>", "<b>", page) and "“Never” by human" in page
+    assert "by human: disagree (it means the option “No, and tell it what to do”)" in page
+    assert ", edited" not in page
+
+
+@pytest.mark.ruling("R42")
+def test_a_choice_that_was_made_elsewhere_is_reported_with_its_option(lab: Lab) -> None:
+    told, ben = seat_agent(lab), join(lab, "ben")
+    for option in ("always", ""):
+        card = ask(lab)
+        its = eventually(lambda card=card: (one := ben.decisions.queue.find(card.id)) and one.is_read and one)
+        click(ben, card.id, its.digest, option=option)
+    refused = ask(lab)
+    its = eventually(lambda: (one := ben.decisions.queue.find(refused.id)) and one.is_read and one)
+    click(ben, refused.id, its.digest, "reject")
+    eventually(lambda: len([one for one in lab.log.held if one.event == "reported"]) == 3)
+    found = lab.log.verify().consents
+    assert [one.receipt.note.option.id for one in found.reported] == told == ["always", "once"]
+    rows = lab.log.decisions()
+    assert list(rows["option"]) == ["always", "once", "no"] and list(rows["receipt"]) == ["reported"] * 3
+
+
+@pytest.mark.parametrize(
+    ("noted", "sent_option"), [("once", "always"), ("always", ""), ("", "always"), ("gone", "once")]
+)
+def test_a_receipt_that_names_another_option_than_what_was_sent_fits_nothing(
+    lab: Lab, noted: str, sent_option: str
+) -> None:
+    seat_agent(lab)
+    card, human = ask(lab), lab.me.participant
+    note: dict[str, Any] = {"proposal": card.id, "decision": "approve", "by": "human", "digest": card.digest}
+    note |= {"request": "r-1", "edited": False, "typed": "yes"}
+    note |= {"option": {"id": noted, "name": "?"}} if noted else {}
+    note_decision(lab, note)
+    work = human.approve(card.id, request_id="r-1", option=sent_option, receipt=None)
+    lab.loop.run(work, timeout=10, doing="approving it")
+    [without] = lab.log.verify().consents.without
+    assert "its receipt names" in without.why and "what was sent chooses" in without.why
+    # The same with what is sent names it.
+    other = ask(lab)
+    note |= {"proposal": other.id, "digest": other.digest, "request": "r-2"}
+    note["option"] = {"id": sent_option or "once", "name": "?"}
+    note_decision(lab, note)
+    work = human.approve(other.id, request_id="r-2", option=sent_option, receipt=None)
+    lab.loop.run(work, timeout=10, doing="approving it")
+    found = lab.log.verify().consents
+    assert [one.id for one in found.consented] == ["r-2"] and [one.id for one in found.without] == ["r-1"]
+
+
+def test_a_request_that_adds_more_than_an_option_of_the_list_is_an_edit(lab: Lab) -> None:
+    seat_agent(lab)
+    human = lab.me.participant
+    for more, edited in (
+        ({"option": "once"}, []),
+        ({"option": "nowhere"}, ['params.arguments.option: absent → "nowhere"']),
+        (
+            {"option": "once", "question": "Delete it?"},
+            ['params.arguments.question: "Write notes.txt?" → "Delete it?"'],
+        ),
+    ):
+        card = ask(lab)
+        proposal = human.proposals.get(card.id)
+        arguments = {**proposal.payload["params"]["arguments"], **more}
+        draft = {"kind": "mcp/request", "to": ["claude"], "correlation_id": [card.id]}
+        draft["payload"] = call("permission", **arguments)
+        lab.loop.run(human.send_accepted(draft), timeout=10, doing="going around the card")
+        done = decided(lab, card.id, "done", "fulfilled")
+        assert done.edited is bool(edited)
+        row = lab.log.proposals().iloc[-1]
+        assert [text.removeprefix("payload.") for text in row["changes"]] == edited
+    assert str(lab.log.diagnose()).count("values changed") == 2
+
+
+def test_a_stopped_lab_chooses_nothing(lab: Lab) -> None:
+    told = seat_agent(lab)
+    card = ask(lab)
+    lab.stop()
+    with pytest.raises(NotApproved, match="this lab was stopped"):
+        click(lab, card.id, card.digest, option="once")
+    assert told == []

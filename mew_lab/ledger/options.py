@@ -27,6 +27,7 @@ __all__ = [
     "PermissionOption",
     "PermissionRequest",
     "chosen_option",
+    "find_choice_fault",
     "read_permission",
     "without_choice",
 ]
@@ -68,7 +69,9 @@ class PermissionOption(NamedTuple):
         """What a choice of it means, as its kind says."""
         if self.kind in _KINDS:
             return _KINDS[self.kind].format(agent=agent)
-        kind = f"the kind “{one_line(self.kind, 40)}”" if self.kind.strip() else "a kind that is no text"
+        kind = (
+            f"the kind “{one_line(self.kind, MAX_SHOWN)}”" if self.kind.strip() else "a kind that is no text"
+        )
         return f"{kind} is not known here; {agent} alone knows what it allows"
 
 
@@ -87,7 +90,9 @@ class PermissionRequest(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether a list of names and explanations tells all of the options."""
-        return self.has_no_more and all(one_line(one.name, MAX_SHOWN) == one.name for one in self.options)
+        return self.has_no_more and all(
+            one_line(text, MAX_SHOWN) == text for option in self.options for text in option
+        )
 
     @property
     def default(self) -> PermissionOption | None:
@@ -102,6 +107,8 @@ class PermissionRequest(NamedTuple):
     @property
     def told_by_rejection(self) -> str:
         """What an agent is told by a rejection, as a phrase."""
+        if self.fault:
+            return "the agent takes it for what it reads in its own options"
         option = self.rejection
         return f"it means the option {option.quoted}" if option is not None else "no option sent"
 
@@ -158,6 +165,23 @@ def _read_options(told: Any) -> tuple[tuple[PermissionOption, ...], str]:
         if first:
             return tuple(options), f"options {first} and {n} have the same id, {one_line(visible(id), 40)}"
     return tuple(options), ""
+
+
+def find_choice_fault(asked: PermissionRequest | None, option: str, *, is_edited: bool = False) -> str:
+    """Why an approval with that option chooses nothing, which completes "…, because"; empty where it chooses one.
+
+    Args:
+        asked: The permission; None for any other proposal, of which there is nothing to choose.
+        option: The id; empty where the approval names none.
+        is_edited: Whether the arguments were changed.
+    """
+    if asked is None:
+        return f"it offers no option, and {one_line(option, 60)!r} was chosen" if option else ""
+    if asked.fault or is_edited:
+        return asked.fault or "its arguments are not edited: choose one of its options"
+    if option:
+        return "" if asked.find(option) else f"it offers no option with the id {one_line(option, 60)!r}"
+    return "" if asked.default else "it does not offer exactly one option of the kind allow_once"
 
 
 def chosen_option(permission: PermissionRequest, sent: Mapping[str, Any]) -> PermissionOption | None:

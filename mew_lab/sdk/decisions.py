@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
 from mew_lab.ledger.calls import CallIndex, Proposal, shown
-from mew_lab.ledger.options import OPTION
+from mew_lab.ledger.options import OPTION, find_choice_fault
 from mew_lab.protocol.coerce import member
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import compact, digest, read_canonical, read_strict
@@ -33,7 +33,6 @@ from mew_lab.sdk.request_rows import Rows, read_mismatch
 
 __all__ = [
     "Edit",
-    "check_choice",
     "choose_option",
     "digest_of_choice",
     "draft_approval",
@@ -173,7 +172,9 @@ def draft_approval(
     proposal = _approvable(proposals, id, me=me, despite=despite, by_id=by_id)
     proposed = shown(proposal.envelope)
     yield
-    check_choice(proposal, option, is_edited=params is not None)
+    if why := find_choice_fault(proposal.permission, option, is_edited=params is not None):
+        message = f"Cannot approve proposal {one_line(id, 80)}: {why}. Nothing was chosen; name an option of the list"
+        raise LocalProtocolError(message, code="option", section="§3.2.1")
     edit = None if params is None else edit_proposal(proposal, params)
     if digest is not None:
         current = edit.digest if edit else sha256((yield from read_canonical(proposed))).hexdigest()
@@ -212,37 +213,6 @@ def digest_of_choice(proposal: Proposal, option: str) -> str:
     before = shown(proposal.envelope)
     params = choose_option(before["payload"]["params"], option)
     return digest({**before, "payload": {**before["payload"], "params": params}})
-
-
-def check_choice(proposal: Proposal, option: str, *, is_edited: bool = False) -> None:
-    """Checks that an approval chooses one option of a permission, by its id or as its only `allow_once`.
-
-    Raises:
-        LocalProtocolError: nothing would be chosen.
-    """
-    permission, id = proposal.permission, one_line(proposal.id, 80)
-    if permission is None:
-        why = "it offers no options to choose from" if option else ""
-    elif permission.fault:
-        why = permission.fault
-    elif is_edited:
-        why = "its arguments are not edited: an approval chooses one of its options"
-    elif option:
-        why = "" if permission.find(option) else f"it offers no option with the id {one_line(option, 60)!r}"
-    else:
-        several = (
-            "no option"
-            if not any(one.kind == "allow_once" for one in permission.options)
-            else "several options"
-        )
-        why = (
-            ""
-            if permission.default
-            else f"it offers {several} of the kind allow_once; choose one with option="
-        )
-    if why:
-        message = f"Cannot approve proposal {id}: {why}. Nothing was chosen"
-        raise LocalProtocolError(message, code="option", section="§3.2.1")
 
 
 def _differs(id: str) -> LocalProtocolError:

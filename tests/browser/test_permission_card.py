@@ -31,10 +31,11 @@ OPTIONS = [
     {"id": "craft", "name": "Allow in the sandbox", "kind": "craft/sandboxed"},
 ]
 DIFF = {"type": "diff", "path": "/work/garden/plan.txt", "oldText": "bed 1: beans\\nbed 2: peas\\n", "newText": "bed 1: beans\\nbed 2: leeks\\n"}
-def ask(options=OPTIONS, question="Edit plan.txt?", **more):
+def ask(options=OPTIONS, question="Edit plan.txt?", about=None, **more):
     arguments = {"question": question, "options": options, **more}
     params = {"name": "permission", "arguments": arguments}
-    claude.send("mcp/proposal", {"method": "tools/call", "params": params}, to="claude")
+    correlation = {"correlation_id": about} if about else {}
+    claude.send("mcp/proposal", {"method": "tools/call", "params": params}, to="claude", **correlation)
 def requests(): return [one for one in lab.log.requests()["id"]]
 """
 KINDS = ["always", "once", "no", "never", "craft"]
@@ -146,6 +147,30 @@ def test_no_key_of_the_card_chooses_what_is_not_known_or_lasts(plain: Callable[.
     line = book.area(1).locator("ul.mew-decided .mew-outcome").first
     book.page.until(lambda: "Rejected (no option sent) by you" in line.inner_text(), "the rejection")
     assert book.run(3).text(3).strip() == "[] []"
+
+
+@pytest.mark.ruling("R32")
+def test_what_was_rejected_is_chosen_by_two_presses_of_one_option(plain: Callable[..., Notebook]) -> None:
+    book = opened(
+        plain,
+        "asked = lab.chat('Plant leeks.', to='claude'); ask(about=asked.id)",
+        "lab.reject(lab.proposals()[0]);",
+        "print(told)",
+    )
+    assert "why: asked by human: “Plant leeks.”" in first_card(book).inner_text()
+    book.run(3)
+    again = book.area(1).locator("button.mew-again")
+    again.wait_for()
+    book.click(again)
+    options = options_of(first_card(book))
+    for n in (0, 1, 0):  # each press of another option asks anew
+        book.click(armed(book.page, options.nth(n)))
+        book.page.until(lambda n=n: "all the same" in options.nth(n).inner_text(), "the question")  # type: ignore[misc]
+        assert sum("all the same" in text for text in options.all_inner_texts()) == 1
+    assert book.run(4).text(4).strip() == "[]"
+    book.click(armed(book.page, options.nth(0)))
+    line = book.area(1).locator("ul.mew-decided .mew-outcome").first
+    book.page.until(lambda: "told always" in line.inner_text(), "the choice")
 
 
 def test_what_cannot_be_chosen_from_has_no_button_and_can_be_rejected(plain: Callable[..., Notebook]) -> None:

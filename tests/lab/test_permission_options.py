@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.steps import finish
 from mew_lab.sdk.decisions import draft_approval
-from mew_lab.views.approvals.model import card_data, decision_words
+from mew_lab.views.approvals.model import card_data, decision_words, permission_data
 from mew_lab.views.approvals.stored import draw_cards
 
 from .asking import FOUR, ask, seat_agent
@@ -255,6 +256,15 @@ def test_hostile_names_are_shown_as_they_are_and_a_long_one_must_be_opened(lab: 
     assert click(lab, card.id, card.digest, option=hostile[0]["id"]).startswith("Chose “Reject\\u202ewollA")
 
 
+@pytest.mark.parametrize("member", ["id", "name", "kind"])
+@pytest.mark.parametrize("text", ["x" * 81, f"x{RLO}"])
+def test_options_that_no_button_tells_whole_stay_a_value_to_be_read(lab: Lab, member: str, text: str) -> None:
+    seat_agent(lab)
+    card = ask(lab, [{**ONCE, member: text}, FOUR[2]])
+    [row] = [row for row in card_data(card)["arguments"] if row["name"] == "options"]
+    assert not row["routine"] and sum("options  " in line for line in card_lines(card)) == 1
+
+
 def test_plain_options_and_a_short_question_are_told_once(lab: Lab) -> None:
     seat_agent(lab)
     card = ask(lab, [{"id": f"o{n}", "name": f"Option {n}", "kind": "allow_once"} for n in range(30)])
@@ -374,6 +384,19 @@ KINDS = [
 NAMES = ["Allow", "Allow always", "Reject", "Yes", "", " ", f"No{RLO}", "x" * 500, 7, None]
 
 
+CARD = Card(
+    id="p",
+    seq=1,
+    proposer="claude",
+    to=("claude",),
+    method="tools/call",
+    tool="permission",
+    arguments=(),
+    digest="0",
+    since=0.0,
+)
+
+
 def draw_options(drawn: random.Random) -> Any:
     """Options as any agent may offer them: more often well-formed than not."""
     if drawn.random() < 0.02:
@@ -419,6 +442,13 @@ def test_of_ten_thousand_sets_of_options_a_missing_option_means_the_only_allow_o
         default = permission.default
         assert permission.default is None or (default.kind, default.id) == ("allow_once", once_of(options))
         assert permission.rejection is None or permission.rejection.kind == "reject_once"
+        # What the key of a card presses, and what stands out on it.
+        shown = permission_data(replace(CARD, permission=permission))["options"]
+        assert [one["id"] for one in shown if one["isDefault"]] == ([default.id] if default else [])
+        assert all(
+            (one["tone"] == "allow") is (own.kind == "allow_once")
+            for one, own in zip(shown, permission.options, strict=bool(shown))
+        )
         try:
             drafted = finish(
                 draft_approval(
@@ -604,7 +634,6 @@ def test_a_stated_change_of_a_file_is_shown_as_one_and_as_the_agents_own_word(la
     assert "/w/new\\u202e.txt, as claude states it\n  + one\n  + 2" in text and RLO not in text
     card = lab.decisions.queue.find(card.id)
     assert card.writes == "writes /w/notes.txt, /w/new\\u202e.txt: +6 −1 lines, as claude states it"
-    assert card.file.covers == ("/payload/params/arguments/content",)
     # A click needs a view that has shown it.
     with pytest.raises(NotApproved, match="has not shown yet what would change in the file"):
         click(lab, card.id, card.digest, option="once")
@@ -632,14 +661,25 @@ def test_what_is_no_diff_stays_a_value_to_be_read(lab: Lab, content: Any) -> Non
     }
 
 
-@pytest.mark.parametrize("more", [{"extra": 1}, {"_meta": {}}])
-def test_what_stands_beside_a_diff_is_not_covered_by_it(lab: Lab, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("more", "is_whole"),
+    [
+        ({}, True),
+        ({"extra": 1}, False),
+        ({"_meta": {}}, False),
+        ({"path": "/w/" + 200 * "n"}, False),
+        ({"path": f"/w/{RLO}n"}, False),
+    ],
+)
+def test_a_shown_change_stands_for_the_value_where_it_tells_all_of_it(
+    lab: Lab, more: dict[str, Any], is_whole: bool
+) -> None:
     seat_agent(lab)
     card = ask(lab, content=[{**DIFF, **more}])
-    changes = lab.loop.run(
-        lab.decisions.compare_file(card.id, digest=card.digest, view="v"), timeout=10, doing="it"
-    )
-    assert len(changes) == 1 and lab.decisions.queue.find(card.id).file.covers == ()
+    work = lab.decisions.compare_file(card.id, digest=card.digest, view="v")
+    assert len(lab.loop.run(work, timeout=10, doing="comparing")) == 1
+    covers = lab.decisions.queue.find(card.id).file.covers
+    assert covers == (("/payload/params/arguments/content",) if is_whole else ())
 
 
 def note_decision(lab: Lab, note: dict[str, Any]) -> None:

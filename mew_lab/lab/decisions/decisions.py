@@ -58,7 +58,7 @@ from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
 from mew_lab.ledger.calls import shown
-from mew_lab.ledger.options import PermissionOption
+from mew_lab.ledger.options import PermissionOption, find_choice_fault
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
@@ -541,14 +541,8 @@ class HumanDecisions:
         Raises:
             NotApproved: Nothing would be chosen.
         """
-        if (asked := card.permission) is None:
-            why = f"it offers no option, and {one_line(option, 60)!r} was chosen" if option else ""
-        elif is_edited:
-            why = "its arguments are not edited: choose one of its options"
-        elif option:
-            why = "" if asked.find(option) else f"it offers no option with the id {one_line(option, 60)!r}"
-        else:
-            why = "" if asked.default else "it does not offer exactly one option of the kind allow_once"
+        asked = card.permission
+        why = find_choice_fault(asked, option, is_edited=is_edited)
         if why and asked is not None and not is_edited:
             names = ", ".join(
                 f"{one.quoted} ({one_line(one.id, 40)})" for one in asked.options[:MOST_OPTIONS]

@@ -153,7 +153,7 @@ def read_stated(proposal: Proposal) -> list[StatedChange]:
         return []
     told = list_of(member(proposal.payload, "params", "arguments", CONTENT))
     found = [one for one in told if _is_diff(one)]
-    is_whole = found == told and len(found) <= MOST_STATED and all(set(one) <= _OF_A_DIFF for one in found)
+    is_whole = found == told and len(found) <= MOST_STATED and all(map(_is_told_whole, found))
     return [
         StatedChange(one["path"], one.get("oldText"), one["newText"], is_whole) for one in found[:MOST_STATED]
     ]
@@ -166,6 +166,10 @@ def _is_diff(one: object) -> bool:
         and isinstance(member(one, "newText"), str)
         and isinstance(member(one, "oldText"), str | None)
     )
+
+
+def _is_told_whole(one: Mapping[str, Any]) -> bool:
+    return set(one) <= _OF_A_DIFF and one_line(one["path"], MAX_PATH) == one["path"]
 
 
 def covered_rows(changes: Sequence[tuple[FileDiff, FileWrite]]) -> tuple[str, ...]:

@@ -689,11 +689,11 @@ function frontFace(card) {
       make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })),
     );
   if (data.file) face.node.append(fileNode(card, face));
-  if (data.permission) return permissionParts(card, face, routine);
   if (data.why)
     face.node.append(
       watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))),
     );
+  if (data.permission) return permissionParts(card, face, routine);
   const reject = rejecterOf(card, face);
   face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), {
     class: "mew-approve mew-primary",

@@ -48,6 +48,7 @@ __all__ = [
     "diff_data",
     "mark",
     "outcome_line",
+    "permission_data",
     "place_warnings",
     "result_words",
     "short",

@@ -30,7 +30,7 @@ OPTIONS = [
     {"id": "never", "name": "Never", "kind": "reject_always"},
     {"id": "craft", "name": "Allow in the sandbox", "kind": "craft/sandboxed"},
 ]
-DIFF = {"type": "diff", "path": "/work/garden/plan.txt", "oldText": "bed 1: beans\\nbed 2: peas\\n", "newText": "bed 1: beans\\nbed 2: leeks\\n"}
+DIFF = {"type": "diff", "path": "/srv/garden/plan.txt", "oldText": "bed 1: beans\\nbed 2: peas\\n", "newText": "bed 1: beans\\nbed 2: leeks\\n"}
 def ask(options=OPTIONS, question="Edit plan.txt?", about=None, **more):
     arguments = {"question": question, "options": options, **more}
     params = {"name": "permission", "arguments": arguments}

@@ -53,6 +53,7 @@ def arguments(lab: Lab, kind: str, id: str) -> dict[str, Any]:
 # --- what is chosen --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extension("permission_options")
 @pytest.mark.parametrize("option", FOUR, ids=[one["kind"] for one in FOUR])
 def test_a_choice_adds_exactly_the_option_and_is_no_edit(lab: Lab, option: dict[str, str]) -> None:
     told = seat_agent(lab)

@@ -710,6 +710,11 @@ def test_a_stored_picture_and_a_report_show_the_options_and_the_choice(lab: Lab,
     lab.reject(rejected.id)
     approve(lab, card.id, option="never")
     done = decided(lab, card.id, "done")
+    told = ["rejected (it means the option “No, and tell it what to do”)", "“Never” chosen"]
+    assert [row[3] for row in lab.history()] == told
+    assert [
+        entry.lines()[0].partition("?: ")[2].partition(" by ")[0] for entry in lab.proposals(all=True)
+    ] == told
     assert "Chose “Never” by you" in draw_cards([done], me="human")
     lab.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()

@@ -271,6 +271,15 @@ class Card:
         return "fulfilled" if self.state in ("done", "unknown", "resolved") else self.state
 
     @property
+    def decided_as(self) -> str:
+        """The decision in a usual word, such as `approved`; of a permission with the option that it means."""
+        if self.choice is not None:
+            return f"{self.choice.quoted} chosen"
+        if self.decision == "rejected" and self.permission is not None:
+            return f"rejected ({self.permission.told_by_rejection})"
+        return "approved" if self.decision == "fulfilled" else self.decision
+
+    @property
     def told(self) -> str:
         """The outcome, and before it that nobody knows whether the call took effect, where that is so (R35)."""
         return (

@@ -149,10 +149,7 @@ class ListedProposal(tuple[Any, ...]):
         if not card.is_open:
             by = f" by {one_line(card.by, 64)}" if card.by else ""
             outcome = f": {one_line(card.told, 200)}" if card.outcome else ""
-            decision = "approved" if card.decision == "fulfilled" else card.decision
-            if card.choice is not None:
-                decision = f"{card.choice.quoted} chosen"
-            return [f"{card.request}: {decision}{by}{outcome}   ({visible(card.id)})"]
+            return [f"{card.request}: {card.decided_as}{by}{outcome}   ({visible(card.id)})"]
         if not (cut := self.is_cut) and record:
             self._gate.record_listed(card)
         return card_lines(card, cut=cut)

@@ -682,7 +682,8 @@ function frontFace(card) {
     (usual ? routine : body).append(row);
   });
   face.node.append(...warningBox(face, data.warnings));
-  if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
+  if (!body.childNodes.length && !data.permission)
+    face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body));
   for (const gone of data.gone)
     face.node.append(

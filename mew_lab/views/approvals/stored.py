@@ -114,7 +114,12 @@ def _card(card: Card, me: str) -> str:
     )
     title = element("div", *wants, style="font-size:15px")
     about = " · ".join(
-        (f"on {card.target}", *card.hints, middle(card.id, 28), f"digest {short(card.digest)}")
+        (
+            *([f"on {card.target}"] if card.permission is None else []),
+            *card.hints,
+            middle(card.id, 28),
+            f"digest {short(card.digest)}",
+        )
     )
     rows = [row for row in card.arguments if not is_routine(*row) and row[0] not in card.retold]
     last = dict(card.last) if card.last is not None else None

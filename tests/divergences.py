@@ -222,6 +222,12 @@ EXTENSIONS = (
         "with a valid result of the same method that names it in a sentence, a link and its _meta",
     ),
     Extension(
+        "permission_options",
+        "R41",
+        "a request that approves the permission of an agent adds the argument option, an id of the proposed list; a peer reads "
+        "it as an approval with changed arguments, and may answer such a permission itself in the same way",
+    ),
+    Extension(
         "journal_head",
         "R20",
         "the owner's welcome carries journal_head, the last hash of the journal; others, and other gateways, ignore it",

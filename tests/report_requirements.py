@@ -32,7 +32,7 @@ OURS = ("gateway", "all")  # whom a row binds that a gateway has to keep
 TRAPS = [f"T-{n}" for n in range(1, 28)]
 THREATS = [*range(1, 53), 54, 55]
 RULINGS = [
-    f"R{n}" for n in (*range(22, 40), 42, 43)
+    f"R{n}" for n in (*range(22, 40), 41, 42, 43)
 ]  # those that stand on their own, beside the rows that they decide
 EARLIER = {
     *(f"R{n}" for n in range(1, 22)),

@@ -43,6 +43,7 @@ __all__ = [
     "WritingTool",
     "check_writes",
     "compare_file",
+    "compare_texts",
     "find_write",
     "find_written",
     "stamp_file",
@@ -344,6 +345,24 @@ def compare_file(write: FileWrite) -> FileDiff:
     before, after = _lines_of(old.text), _lines_of(new)
     if old.is_new:
         return diff._replace(added=len(after), removed=0, why="there is no such file yet; this makes it")
+    return _with_rows(diff, before, after)
+
+
+def compare_texts(old: str | None, new: str, *, path: str) -> FileDiff:
+    """The difference of two texts that somebody states of a file; nothing is read. `old` is None for a new file."""
+    diff = FileDiff(place=path, stamp="stated", is_new=old is None)
+    for text in (old or "", new):
+        if len(text) > MAX_BYTES or text.count("\n") >= MAX_LINES:
+            most = f"{MAX_LINES:,} lines or {MAX_BYTES:,} characters"
+            return diff._replace(why=f"the stated content has more than {most}, too many to be compared")
+    if (
+        old and not old.endswith("\n") and not new.endswith("\n")
+    ):  # parts of a file, as most editors state them
+        old, new = f"{old}\n", f"{new}\n"
+    return _with_rows(diff, _lines_of(old or ""), _lines_of(new))
+
+
+def _with_rows(diff: FileDiff, before: list[str], after: list[str]) -> FileDiff:
     rows = _compare(before, after)
     added, removed = (sum(sign == wanted for sign, _ in rows) for wanted in "+-")
     rows = _fold(rows)

@@ -7,6 +7,7 @@ the input or the output goes elsewhere, lines are read and printed as they come.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,13 @@ class Verbs(Protocol):
     @property
     def decisions(self) -> HumanDecisions: ...
     def approve(
-        self, proposal: str, *, to: Sequence[str] | None, digest: str, despite: Sequence[str]
+        self,
+        proposal: str,
+        *,
+        to: Sequence[str] | None,
+        digest: str,
+        despite: Sequence[str],
+        option: str,
     ) -> object: ...
     def reject(self, proposal: str, reason: str) -> object: ...
     def withdraw(self, proposal: str, reason: str) -> object: ...
@@ -320,8 +327,12 @@ def _read_arguments(text: str) -> dict[str, object]:
 def _approve(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
     if not words["ID"]:
         return _approve_only(verbs, shown)
-    to = words.all("PARTICIPANT") or None
-    return verbs.approve(words["ID"], to=to, digest=words["D"], despite=words.all("WHAT"))
+    more, digest = words.all("PARTICIPANT|OPTION"), words["D"]
+    asks = False
+    with contextlib.suppress(MewError):  # `approve` says what is wrong with it
+        asks = bool(more) and verbs.decisions.card(words["ID"], digest=digest).permission is not None
+    to, option = (None, " ".join(more)) if asks else (more or None, "")
+    return verbs.approve(words["ID"], to=to, digest=digest, despite=words.all("WHAT"), option=option)
 
 
 def _quit(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
@@ -371,7 +382,7 @@ def _approve_only(verbs: Verbs, shown: TypedLast) -> object:
             f"Not approved yet: this is what would be sent.\n{told}\nTo approve it, repeat /approve.",
             code="not_shown",
         )
-    return verbs.approve(card.id, to=None, digest=card.digest, despite=())
+    return verbs.approve(card.id, to=None, digest=card.digest, despite=(), option="")
 
 
 def _of(verbs: Verbs, words: SlashWords) -> ParticipantVerbs:

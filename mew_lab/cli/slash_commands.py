@@ -114,14 +114,15 @@ COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
             "or at once with the first 8 characters of the shown digest;\n"
             "despite=rejected approves what a participant has rejected, despite=unknown a repeat of a call of which "
             "nobody knows whether it took effect;\n"
-            "PARTICIPANT is the target of a proposal that names none",
+            "PARTICIPANT is the target of a proposal that names none;\n"
+            "OPTION is the id or name of an option, where an agent asks for a permission",
             (
                 SlashArgument("ID", "proposal", optional=True),
                 SlashArgument("D", optional=True, keyword="digest"),
                 SlashArgument(
                     "WHAT", optional=True, many=True, keyword="despite", choices=("rejected", "unknown")
                 ),
-                SlashArgument("PARTICIPANT", "participant", optional=True, many=True),
+                SlashArgument("PARTICIPANT|OPTION", "participant|option", optional=True, many=True),
             ),
         ),
         "reject": SlashCommand("rejects a proposal", (_ID, _REASON), _PROPOSAL_ID),

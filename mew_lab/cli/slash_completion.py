@@ -93,7 +93,8 @@ def _names_of(argument: SlashArgument, known: KnownNames) -> Iterator[Suggestion
     if argument.names == "command":
         yield from map(Suggestion, COMMANDS)
     elif argument.names:
-        yield from known.names(argument.names)
+        for source in argument.names.split("|"):
+            yield from known.names(source)
 
 
 def _fit(choices: Iterable[Suggestion], word: str) -> Completions:

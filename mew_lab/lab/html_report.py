@@ -312,11 +312,15 @@ def _decision(call: Proposal, card: Card | None) -> Html:
         by += f": {one_line(rejection.reason, 200)}" if rejection.reason else ""
     after = f" after {lasted(max(0.0, at - call.entry.t))}" if at and call.entry.t else ""
     edited = ", edited" if call.edited and word == "Approved" else ""
+    if (asked := call.permission) is not None and word == "Rejected":
+        by += f" ({asked.told_by_rejection})"
+    elif (choice := call.choice) is not None and word == "Approved":
+        word, by = "Chose", f"{choice.quoted} {by}"
     return _tag("td", _tag("b", word, css=css), f" {by}{after}{edited}".rstrip(), css="who")
 
 
 def _call_cell(
-    sender: str, to: Sequence[str], tool: str, payload: Mapping[str, Any], *, writes: str = ""
+    sender: str, to: Sequence[str], tool: str, payload: Mapping[str, Any], *, beside: Sequence[str] = ()
 ) -> Html:
     title = f"{_name(sender)} → {_to(to)}: "
     arguments = member(payload, "params", "arguments")
@@ -325,9 +329,16 @@ def _call_cell(
     if arguments:
         line = _tag("summary", one_line(raw_text(arguments)[0], 100))
         inside.append(_tag("details", line, _json(arguments)))
-    if writes:
-        inside.append(_tag("div", writes))
+    inside += [_tag("div", line) for line in beside]
     return _tag("td", *inside, css="what")
+
+
+def _options(call: Proposal) -> list[str]:
+    """The question of an agent and its options, as lines; none for any other proposal."""
+    if (asked := call.permission) is None:
+        return []
+    names = [f"{option.quoted}: {option.explain(_name(call.sender))}" for option in asked.options]
+    return [one_line(asked.question, 200), *names]
 
 
 def _result(call: Request | Proposal, *, waiting: str) -> Html:
@@ -353,7 +364,7 @@ def _decisions(session: _Session, cards: Mapping[str, Card]) -> Html:
     drawn = {call.id for call in [call for call in shown if call.state != "open"][-MOST_DIAGRAMS:]}
     rows = []
     for call in shown:
-        waiting = "No answer yet" if call.state == "fulfilled" else ""
+        waiting, card = "No answer yet" if call.state == "fulfilled" else "", cards.get(call.id)
         rows.append(
             _tag(
                 "tr",
@@ -363,7 +374,7 @@ def _decisions(session: _Session, cards: Mapping[str, Card]) -> Html:
                     call.to,
                     call.tool or call.method,
                     call.payload,
-                    writes=card.writes if (card := cards.get(call.id)) is not None else "",
+                    beside=[*_options(call), *([card.writes] if card is not None and card.writes else [])],
                 ),
                 _decision(call, card),
                 _result(call, waiting=waiting),

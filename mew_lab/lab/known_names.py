@@ -59,6 +59,16 @@ def _proposals(lab: KnowingLab) -> list[Named]:
     return [(short_id(lab.decisions, card), card.request) for card in lab.decisions.pending()]
 
 
+def _options(lab: KnowingLab) -> list[Named]:
+    """The options of the agents that ask for a permission."""
+    asking = [(card, card.permission) for card in lab.decisions.pending() if card.permission is not None]
+    return [
+        (one.id, f"{one.quoted} of {card.named(card.proposer)}")
+        for card, asked in asking
+        for one in asked.options
+    ]
+
+
 def _calls(lab: KnowingLab) -> list[Named]:
     """The calls that run."""
     running = lab.decisions.running.open()
@@ -112,6 +122,7 @@ def _permissions(lab: KnowingLab) -> list[Named]:
 _SOURCES: Mapping[str, Callable[[KnowingLab], Iterable[Named]]] = {
     "participant": _participants,
     "proposal": _proposals,
+    "option": _options,
     "call": _calls,
     "tool": _tools,
     "question": _questions,

@@ -929,6 +929,7 @@ class Lab(metaclass=_NamesOnly):
         to: str | Sequence[str] | None = None,
         digest: str = "",
         despite: str | Sequence[str] = (),
+        option: str = "",
     ) -> Note:
         """Approves a proposal as yourself: sends its request, correlated to it.
 
@@ -941,11 +942,13 @@ class Lab(metaclass=_NamesOnly):
             digest: For an id, 8 characters of the shown digest; without it, approve twice.
             despite: `rejected` approves it although a participant has rejected it; `unknown` approves a repeat of a call
                 of which it is not known whether it took effect. Nothing approves what was withdrawn.
+            option: The option that you choose where an agent asks for a permission: its id or its name. Without it, it
+                is the only one that allows it once; where there is none, or several, nothing is chosen.
         """
         target = (to,) if isinstance(to, str) else tuple(to or ())
         named = self._name(proposal, "approve")
         over = (despite,) if isinstance(despite, str) else tuple(despite)
-        done = approve(self.decisions, named, digest=digest, target=target, despite=over)
+        done = approve(self.decisions, named, digest=digest, target=target, despite=over, option=option)
         return self._run(done, "approving a proposal", timeout=READ_WITHIN + self.timeout)
 
     def _name(

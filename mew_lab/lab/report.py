@@ -78,7 +78,7 @@ def history(session: Session) -> Listing:
             local_time(card.decided_at or card.since),
             card.call,
             card.named(card.proposer),
-            "approved" if card.decision == "fulfilled" else card.decision,
+            card.decided_as,
             card.by,
             "" if card.on_screen is None else f"{card.on_screen:.1f} s",
             card.told,

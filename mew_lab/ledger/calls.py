@@ -19,7 +19,8 @@ A message counts only where its sender may decide what it claims (R17, R18):
 
 - a proposal is withdrawn by its proposer alone;
 - it is fulfilled by the first `mcp/request` of another participant that correlates to it and has the same method, tool
-  name and addressees. Where the proposal had no addressees, the request may have any, but at least one;
+  name and addressees. Where the proposal had no addressees, the request may have any, but at least one. The option that
+  it chooses of a permission is no difference from the proposal (R41);
 - a request is answered by the first `mcp/response` of a participant that it is addressed to, and with it the proposals
   that it fulfilled;
 - where the only addressee of a fulfilment answers that a quorum is missing, the proposal is as if that request had never
@@ -58,6 +59,13 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from mew_lab.errors import LocalProtocolError
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.members import GATEWAYS, described_member
+from mew_lab.ledger.options import (
+    PermissionOption,
+    PermissionRequest,
+    chosen_option,
+    read_permission,
+    without_choice,
+)
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, holds_content, read_parts
 from mew_lab.protocol.difference import Difference, differences
@@ -282,8 +290,9 @@ class Proposal(_ProposalFields, TrackedCall):
         request: The fulfilment; None before it came. `response` is the answer to it.
         by: The participant that decided it: the fulfiller, or the proposer that withdrew it. `reason` is the reason of
             the withdrawal.
-        difference: The places where the request differs from the proposal, except `jsonrpc` and the JSON-RPC `id`;
-            None where they were not compared, because the request refers to too large proposals.
+        difference: The places where the request differs from the proposal, except `jsonrpc`, the JSON-RPC `id` and a
+            choice among the options of a permission; None where they were not compared, because the request refers to
+            too large proposals.
         uncertain: Whether the connection broke while it was undecided, so that a decision may have been missed.
         anew: Whether its proposer had used the id before, for another proposal.
         caller: What its proposer told last of the program for which it proposes, while it was undecided.
@@ -304,6 +313,18 @@ class Proposal(_ProposalFields, TrackedCall):
     def fulfilment(self) -> str | None:
         """The id of the request that fulfilled it."""
         return self.request.id if self.request else None
+
+    @property
+    def permission(self) -> PermissionRequest | None:
+        """The question of an agent with its options (R41); None for any other proposal."""
+        return read_permission(self.entry.sender, self.entry.to, self.entry.payload)
+
+    @property
+    def choice(self) -> PermissionOption | None:
+        """The option that its fulfilment chose; None where there is none."""
+        if self.request is None or (permission := self.permission) is None:
+            return None
+        return chosen_option(permission, self.request.payload)
 
     @property
     def resilient(self) -> bool:
@@ -656,7 +677,8 @@ class CallLedger:
             waits = _is_answered(entry)
             if ended is not None and waits:
                 how = "withdrawn" if ended.state == "withdrawn" else "already approved"
-                request = Request(entry, state="refused", late=f"{how} by {ended.by}")
+                chose = f" with the option {choice.quoted}" if (choice := ended.choice) else ""
+                request = Request(entry, state="refused", late=f"{how} by {ended.by}{chose}")
             else:
                 request = Request(entry, state="waiting" if waits else "sent")
             yield self._keep("requested", request, entry)
@@ -971,9 +993,12 @@ def _add_remark(remarks: tuple[R, ...], remark: R) -> tuple[R, ...]:
 
 
 def _compare(proposal: Proposal, request: Entry) -> tuple[Difference, ...]:
+    sent = (
+        request.payload if (asked := proposal.permission) is None else without_choice(asked, request.payload)
+    )
     return differences(
         {"to": sorted(proposal.to), **_without_rpc_members(proposal.payload)},
-        {"to": sorted(request.to), **_without_rpc_members(request.payload)},
+        {"to": sorted(request.to), **_without_rpc_members(sent)},
     )
 
 

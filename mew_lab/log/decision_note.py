@@ -19,6 +19,7 @@ __all__ = [
     "DESPITE",
     "DecisionNote",
     "ReceiptFile",
+    "ReceiptOption",
     "ResolutionNote",
     "read_decision_note",
     "read_resolution",
@@ -45,6 +46,13 @@ class ReceiptFile(NamedTuple):
     sha256: str
 
 
+class ReceiptOption(NamedTuple):
+    """An option that a decision chose, by its id; its name may be cut."""
+
+    id: str
+    name: str
+
+
 class DecisionNote(NamedTuple):
     """What a lab noted when a person or a policy decided a proposal there.
 
@@ -59,6 +67,7 @@ class DecisionNote(NamedTuple):
         edited: Whether other params were sent than the proposed ones.
         to: The addressees to whom it was sent.
         despite: What the approval disregarded on purpose: `rejected`, `unknown`.
+        option: The option that was chosen of the permission of an agent; None where there was none.
         file: The file that the call writes, as it was when the approval was sent; None where it was not looked for.
         reported: Whether the participant reported it. Such a note never counts as seen on a screen.
     """
@@ -76,6 +85,7 @@ class DecisionNote(NamedTuple):
     edited: bool
     to: tuple[str, ...]
     despite: tuple[str, ...]
+    option: ReceiptOption | None
     file: ReceiptFile | None
     reported: bool
 
@@ -110,6 +120,7 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         edited=members.get("edited") is True,
         to=_texts(members.get("to")),
         despite=tuple(word for word in _texts(members.get("despite")) if word in DESPITE),
+        option=_option(members.get("option")),
         file=_file(members.get("file")),
         reported=reported,
     )
@@ -157,6 +168,12 @@ def _file(told: object) -> ReceiptFile | None:
     size, digest = told.get("size"), _text(told.get("sha256"))
     is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MAX_SIZE
     return ReceiptFile(path, size if is_size else None, digest if _DIGEST.fullmatch(digest) else "")
+
+
+def _option(told: object) -> ReceiptOption | None:
+    if not isinstance(told, dict) or not (id := _text(told.get("id"))):
+        return None
+    return ReceiptOption(id, _text(told.get("name")))
 
 
 def _text(value: object) -> str:

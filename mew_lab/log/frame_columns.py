@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.ledger.calls import Proposal, Request, error_text, is_failure, method_of, tool_of
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.options import PermissionOption, chosen_option
 from mew_lab.log.entries import GRANT, SOURCE, lacks
 from mew_lab.log.ledger_rows import (
     ChatMessageRow,
@@ -39,6 +40,7 @@ _SOURCE = (
     "the origin of that permission: `configuration`, `grant`, `invitation`, `given` (one of these two; which is not "
     "recorded), `own` where it needed none; empty where not recorded"
 )
+_OPTION_ID = "the id of the option that it chose of the permission of an agent; empty where there is none"
 MAX_VALUE = 200  # characters of an edited value, and of an error
 _TIME = "datetime64[us, UTC]"
 
@@ -342,6 +344,15 @@ def _changes(row: ProposalRow) -> tuple[str, ...]:
     return tuple(f"{place.path}: {_write(place.proposed)} → {_write(place.sent)}" for place in places)
 
 
+def _option(row: ProposalRow | None) -> PermissionOption | None:
+    """The option that the decision on a permission chose: a request, or a rejection that means one. Spec: R41."""
+    call = row.call if row is not None else None
+    asked = call.permission if call is not None else None
+    if call is None or asked is None:
+        return None
+    return asked.rejection if call.was_rejected else call.choice
+
+
 PROPOSALS = FrameSpec(
     "proposals",
     "one row for each proposal, refused ones too",
@@ -369,6 +380,8 @@ PROPOSALS = FrameSpec(
             "on_screen", "ms", "how long the card was shown before the click", _at("note.on_screen", None)
         ),
         _text("request", "the id of the request that approved it", _at("call.request.id")),
+        _text("option", _OPTION_ID, lambda r: option.id if (option := _option(r)) else ""),
+        _text("option_name", "its name", lambda r: option.name if (option := _option(r)) else ""),
         _maybe(
             "edited",
             "whether that request differs from the proposal; missing where they were too large to compare",
@@ -399,6 +412,14 @@ PROPOSALS = FrameSpec(
 
 
 # --- decisions ---
+
+
+def _chosen(row: DecisionRow) -> PermissionOption | None:
+    for call in (one.call for one in row.proposals):
+        asked = call.permission if call is not None else None
+        if asked is not None:
+            return asked.rejection if row.request is None else chosen_option(asked, row.entry.payload)
+    return None
 
 
 def _outcome(row: DecisionRow) -> str:
@@ -512,6 +533,8 @@ DECISIONS = FrameSpec(
         ),
         _text("policy", "the name of the policy; empty where a person decided", _at("note.policy")),
         _text("policy_text", "the text of the policy", _at("note.policy_text")),
+        _text("option", _OPTION_ID, lambda r: option.id if (option := _chosen(r)) else ""),
+        _text("option_name", "its name", lambda r: option.name if (option := _chosen(r)) else ""),
         _text("digest", "the SHA-256 of what was shown, of the edit where it was edited", _at("note.digest")),
         _number("on_screen", "ms", "how long it was shown before the click", _at("note.on_screen", None)),
         _text(

@@ -274,6 +274,7 @@ class _SpanBuilder:
                 "mew.decision.by": call.get("decided_by", ""),
                 "mew.decision.policy": call.get("policy", ""),
                 "mew.decision.edited": call.get("edited"),
+                "mew.decision.option": call.get("option", ""),
                 "mew.decision.reason": call.get("reason", "") if self._content else "",
                 "mew.decision.request": call.get("request", ""),
                 "mew.decision.latency": call.get("latency"),

@@ -37,6 +37,7 @@ from typing import NamedTuple
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.options import chosen_option, without_choice
 from mew_lab.log.decision_note import DECIDED, DESPITE, DecisionNote, read_decision_note
 from mew_lab.log.entries import GRANT, PAYLOAD, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
@@ -53,6 +54,7 @@ __all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "re
 
 MAX_PROPOSALS, MAX_WEIGHT = 100_000, 256 * 1024 * 1024  # held at a time, and their characters
 MAX_IDS = 1_000_000  # of messages, in a log that may not be complete
+MOST_OPTIONS = 5  # of one decider that are named
 MAX_LISTED = 50  # requests of one place in the text of a result
 _WAYS = {
     "click": "by a click",
@@ -189,6 +191,8 @@ def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
         edited = sum(receipt.note.edited for receipt in given)
         if edited:
             ways.append(f"{edited} edited")
+        options = Counter(receipt.note.option.name for receipt in given if receipt.note.option)
+        ways += [f"{count} “{one_line(name, 40)}”" for name, count in options.most_common(MOST_OPTIONS)]
         for what in sorted(DESPITE):
             if times_despite := sum(what in receipt.note.despite for receipt in given):
                 ways.append(f"{times_despite} despite={what}")
@@ -464,7 +468,8 @@ class _Missing(NamedTuple):
 class _Sent(NamedTuple):
     """What a request sent of a proposal: its digest, its addressees, and those of the proposal.
 
-    `why` is the reason why it cannot be what was shown, whatever the receipt says; empty where it can.
+    `option` is the id of the option that it chooses of a permission (R41). `why` is the reason why it cannot be what was
+    shown, whatever the receipt says; empty where it can.
     """
 
     why: str = ""
@@ -472,6 +477,7 @@ class _Sent(NamedTuple):
     edited: bool = False
     to: tuple[str, ...] = ()
     proposed_to: tuple[str, ...] = ()
+    option: str = ""
 
     def misfit(self, note: DecisionNote) -> str:
         """The reason why what was sent is not what was shown, according to a receipt; empty where it is."""
@@ -484,6 +490,10 @@ class _Sent(NamedTuple):
                 f"what was sent is not what was shown: its digest is {self.digest[:12]}, and that of the receipt is "
                 f"{one_line(note.digest, 64)[:12]}"
             )
+        if self.option != (note.option.id if note.option else ""):
+            chosen = f"the option {quote(note.option.id)}" if note.option else "no option"
+            sent = f"the option {quote(self.option)}" if self.option else "none"
+            return f"its receipt names {chosen}, and what was sent chooses {sent}"
         if self.edited != note.edited:
             return (
                 "its receipt says that it was edited"
@@ -499,7 +509,9 @@ def _compare(entry: RecordedEntry, proposal: Proposal) -> _Sent:
         before, request = shown(proposal.envelope), shown(entry.envelope)
     except MewError:
         return _Sent("it or its proposal can be read in two ways, so nobody can say what was shown")
-    sent, proposed = dict(request["payload"]), dict(before["payload"])
+    sent, proposed, option = dict(request["payload"]), dict(before["payload"]), None
+    if (asked := proposal.permission) is not None:
+        option, sent = chosen_option(asked, sent), without_choice(asked, sent)
     edited = {**before, "payload": {**proposed, "params": sent["params"]}} if "params" in sent else before
     for name in (*RPC_MEMBERS, "params"):
         sent.pop(name, None)
@@ -507,7 +519,8 @@ def _compare(entry: RecordedEntry, proposal: Proposal) -> _Sent:
     if not are_equal(sent, proposed) or ("params" in before["payload"]) > ("params" in entry.payload):
         return _Sent("what was sent is not what was shown: it differs beside the params")
     what = digest(edited)
-    return _Sent("", what, what != proposal.digest, tuple(entry.to), tuple(before["to"]))
+    chosen = option.id if option is not None else ""
+    return _Sent("", what, what != proposal.digest, tuple(entry.to), tuple(before["to"]), chosen)
 
 
 def read_receipt(record: Record) -> ConsentReceipt | None:

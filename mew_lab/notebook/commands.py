@@ -491,9 +491,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "approve": Command(
             "approves a proposal, once its whole card was shown",
-            "ID [--digest D] [--to ID] [--despite WHAT]",
+            "ID [--option NAME] [--digest D] [--to ID] [--despite WHAT]",
             (
                 _ID,
+                CommandOption("--option", "the id or name of an option of an agent that asks", "option"),
                 CommandOption("--digest", "the first 8 characters of the shown digest"),
                 CommandOption("--to", "the target, for a proposal that names none", "participant", _MANY),
                 CommandOption(

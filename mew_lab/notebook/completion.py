@@ -18,6 +18,7 @@ from IPython.core.completer import (
     context_matcher,
 )
 
+from mew_lab.lab.known_names import known_names
 from mew_lab.notebook.commands import COMMANDS, STREAM_ACTS, Command, CommandOption
 from mew_lab.protocol.json_schema import members_of
 from mew_lab.protocol.kinds import KINDS
@@ -207,6 +208,7 @@ SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
     "chat": lambda: [chat.id for chat in _current().me.participant.chats.pending],
     "command": lambda: list(COMMANDS),
     "grant": _grants,
+    "option": lambda: [option for option, _ in known_names(_current(), "option")],
     "part": lambda: list(PARTS),
     "kind": lambda: [kind for kind, row in KINDS.items() if row.sender == "participant"],
     "lab": _labs,

@@ -262,6 +262,7 @@ def chat(options: Namespace, tail: Any) -> object:
 def approve(options: Namespace, tail: Any) -> object:
     shown = {"digest": options.digest} if options.digest else {}
     shown |= {"despite": options.despite} if options.despite else {}
+    shown |= {"option": options.option} if options.option else {}
     return _lab().approve(options.id, to=options.to or None, **shown)
 
 

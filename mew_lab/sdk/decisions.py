@@ -7,6 +7,7 @@ approval pauses while it reads a large proposal, and checks once more at its end
 - After a rejection, only an approval that is said to be made despite it is sent (R32).
 - A request is made of the text of the proposal that the ledger holds, never of the content of a view. So the executed
   request is the one that was shown. Its JSON-RPC id is the decider's own.
+- The choice among the options of a permission is added to what was shown, and is no edit (R41).
 - Only `params` of a proposal can be edited, without the name of the tool: a request with another target, method or tool
   fulfils no proposal. An edit has a digest of its own, made of the changed bytes.
 
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import LocalProtocolError, ProposalEnded, ProposalRejected, ProposalWithdrawn
 from mew_lab.ledger.calls import CallIndex, Proposal, shown
+from mew_lab.ledger.options import OPTION, find_choice_fault
 from mew_lab.protocol.coerce import member
 from mew_lab.protocol.difference import Difference, differences
 from mew_lab.protocol.envelope import compact, digest, read_canonical, read_strict
@@ -31,6 +33,8 @@ from mew_lab.sdk.request_rows import Rows, read_mismatch
 
 __all__ = [
     "Edit",
+    "choose_option",
+    "digest_of_choice",
     "draft_approval",
     "draft_fulfilment",
     "draft_rejection",
@@ -146,6 +150,7 @@ def draft_approval(
     request_id: str,
     rows: Rows | None = None,
     despite: Collection[str] = (),
+    option: str = "",
 ) -> Steps[dict[str, Any]]:
     """The `mcp/request` with which `me` fulfils the proposal, with `params` in place of its own unless None.
 
@@ -155,16 +160,21 @@ def draft_approval(
         request_id: the id of the request.
         rows: the rows of the request that the deciding person was shown; they must rebuild it exactly.
         despite: `rejected` approves it although a participant has rejected it.
+        option: the id of the option that is chosen of the permission of an agent (R41).
 
     Raises:
         ProposalEnded: it was withdrawn, fulfilled, or rejected before.
-        LocalProtocolError: it is unknown, one of `me`, cannot be shown faithfully, differs from what was shown, was
-            cancelled by the client of its proposer, or may have been decided while the connection was down.
+        LocalProtocolError: it has no such option, is unknown, one of `me`, cannot be shown faithfully, differs from what
+            was shown, was cancelled by the client of its proposer, or may have been decided while the connection was
+            down.
     """
     by_id = digest is None
     proposal = _approvable(proposals, id, me=me, despite=despite, by_id=by_id)
     proposed = shown(proposal.envelope)
     yield
+    if why := find_choice_fault(proposal.permission, option, is_edited=params is not None):
+        message = f"Cannot approve proposal {one_line(id, 80)}: {why}. Nothing was chosen; name an option of the list"
+        raise LocalProtocolError(message, code="option", section="§3.2.1")
     edit = None if params is None else edit_proposal(proposal, params)
     if digest is not None:
         current = edit.digest if edit else sha256((yield from read_canonical(proposed))).hexdigest()
@@ -182,7 +192,27 @@ def draft_approval(
     now = _approvable(proposals, id, me=me, despite=despite, by_id=by_id)
     if now.envelope is not proposal.envelope:
         raise _differs(id)
+    if option:
+        draft["payload"] = {**draft["payload"], "params": choose_option(draft["payload"]["params"], option)}
     return draft
+
+
+def choose_option(params: Mapping[str, Any], option: str) -> dict[str, Any]:
+    """The `params` of the permission of an agent with the choice of an option, by its id."""
+    return {**params, "arguments": {**params["arguments"], OPTION: option}}
+
+
+def digest_of_choice(proposal: Proposal, option: str) -> str:
+    """The digest to which a yes to a permission says yes: where it means the only `allow_once`, that of the proposal.
+
+    Spec: R39, R41.
+    """
+    permission = proposal.permission
+    if permission is None or permission.default == permission.find(option):
+        return proposal.digest
+    before = shown(proposal.envelope)
+    params = choose_option(before["payload"]["params"], option)
+    return digest({**before, "payload": {**before["payload"], "params": params}})
 
 
 def _differs(id: str) -> LocalProtocolError:
@@ -283,5 +313,6 @@ def _refuse_decided(proposal: Proposal, verb: str) -> None:
     if proposal.state == "withdrawn":
         raise ProposalWithdrawn(proposal=proposal.id, by=proposal.by, reason=one_line(proposal.reason, 300))
     if proposal.decided:
-        message = f"Cannot {verb} proposal {proposal.id}: {proposal.by} approved it before"
+        chose = f" with the option {choice.quoted}" if (choice := proposal.choice) else ""
+        message = f"Cannot {verb} proposal {proposal.id}: {proposal.by} approved it before{chose}"
         raise ProposalEnded(message, proposal=proposal.id, by=proposal.by)

@@ -33,6 +33,7 @@ from mew_lab.ledger.chats import ChatChange
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import GrantChange
 from mew_lab.ledger.ledger import Ledger, LedgerChange
+from mew_lab.ledger.options import PermissionOption, PermissionRequest
 from mew_lab.ledger.reasoning import ReasoningChange
 from mew_lab.ledger.streams import StreamChange
 from mew_lab.ledger.unknown_calls import DAY, UnknownCall, UnknownCalls, has_effect, may_repeat
@@ -542,6 +543,7 @@ class MEWParticipant(SpecificationNames, adds_handlers=True):
         request_id: str | None = None,
         rows: Rows | None = None,
         despite: Names = (),
+        option: str = "",
         receipt: Mapping[str, Any] | None = BY_SCRIPT,
     ) -> Envelope:
         """Fulfils a proposal of another by a request made of its own bytes; returns the request once accepted.
@@ -554,6 +556,8 @@ class MEWParticipant(SpecificationNames, adds_handlers=True):
             request_id: the id of the request; None makes a new one.
             rows: the rows of the request that the person was shown; they must rebuild it exactly.
             despite: `rejected` approves it although a participant has rejected it.
+            option: the id of the option that is chosen of the permission of an agent; empty means the only one of the
+                kind `allow_once` (R41).
             receipt: how it was decided, for a gateway that takes receipts (R42): `how` is `click`, `typed`, `script` or
                 `policy`, `by` says who or which policy. None where the decision is noted elsewhere.
 
@@ -575,11 +579,13 @@ class MEWParticipant(SpecificationNames, adds_handlers=True):
             request_id=request_id or self.client.new_id(),
             rows=rows,
             despite=names(despite),
+            option=option,
         )
         sent = await self._decide(proposal_id, await in_slices(steps))
         if receipt is not None:
             note: dict[str, Any] = {"about": "receipt", "proposal": proposal_id, "decision": "approve"}
             note |= {"request": sent.id, "edited": params is not None, **receipt}
+            note |= self._tell_option(proposal_id, lambda asked: asked.chosen(option))
             if digest is not None:
                 note["digest"] = digest
             if to is not None:
@@ -587,7 +593,8 @@ class MEWParticipant(SpecificationNames, adds_handlers=True):
             self._report_quietly(note)
         request = self.ledger.calls.requests.get(sent.id)
         if request is not None and request.envelope is sent and request.late:
-            by = request.late.rpartition(" by ")[2]
+            ended = self.proposals.get(proposal_id)
+            by = "" if ended is None else ended.by
             raise ProposalEnded(
                 f"Proposal {one_line(proposal_id, 80)}: {request.late}; not executed",
                 proposal=proposal_id,
@@ -609,10 +616,18 @@ class MEWParticipant(SpecificationNames, adds_handlers=True):
         draft = draft_rejection(self.proposals, proposal_id, me=self.client.id, reason=reason)
         sent = await self._decide(proposal_id, draft)
         if receipt is not None:
-            self._report_quietly(
-                {"about": "receipt", "proposal": proposal_id, "decision": "reject", **receipt}
-            )
+            note = {"about": "receipt", "proposal": proposal_id, "decision": "reject", **receipt}
+            self._report_quietly(note | self._tell_option(proposal_id, lambda asked: asked.rejection))
         return sent
+
+    def _tell_option(
+        self, proposal_id: str, find: Callable[[PermissionRequest], PermissionOption | None]
+    ) -> dict[str, dict[str, str]]:
+        """What a receipt says of the option that a decision chose; nothing where there is none."""
+        proposal = self.proposals.get(proposal_id)
+        asked = None if proposal is None else proposal.permission
+        option = None if asked is None else find(asked)
+        return {} if option is None else {"option": option.receipt}
 
     async def withdraw(self, proposal_id: str, reason: str = "no_longer_needed") -> Envelope:
         """Withdraws an own proposal; raises as `approve`, also where an approval came first. Spec: §3.3.1, R18."""

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import QUORUM_MISSING, RPC_MEMBERS, Proposal, shown
+from mew_lab.ledger.options import chosen_option, without_choice
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.coerce import member
 from mew_lab.protocol.difference import are_equal
@@ -200,6 +201,9 @@ def _digest_of(proposal: Proposal, request: Envelope) -> str:
     try:
         before = shown(proposal.envelope)
         after = _without_rpc_members(shown(request)["payload"])
+        asked = proposal.permission
+        if asked is not None and asked.default is not None and chosen_option(asked, after) == asked.default:
+            after = without_choice(asked, after)  # a yes without an option means this one (R41)
         proposed = _without_rpc_members(before["payload"])
         if are_equal(after, proposed):
             return proposal.digest

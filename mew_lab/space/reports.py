@@ -64,7 +64,14 @@ def _note(about: str, description: str, required: Mapping[str, Schema], **option
 
 
 _HOW: Schema = {"enum": ["click", "typed", "script", "policy"], "description": "typed means: by a person"}
+_OPTION: Schema = {
+    "type": "object",
+    "properties": {"id": _text(128), "name": _text(80, "cut")},
+    "additionalProperties": False,
+    "description": "the option that was chosen of the permission of an agent",
+}
 _SHOWN: Mapping[str, Schema] = {
+    "option": _OPTION,
     "by": _text(200, "human, or who or which policy decided in the sender's name"),
     "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "the SHA-256 of what was shown"},
     "typed": _text(64, "the characters of the digest that were typed, or yes"),

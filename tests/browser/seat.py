@@ -33,6 +33,7 @@ class Seat:
     def __init__(self, *, targets: tuple[str, ...] = ("git", "files")) -> None:
         self.cards: dict[str, Card] = {}
         self.despite: list[tuple[str, ...]] = []
+        self.options: list[str] = []
         self.fulfilled: list[tuple[str, str, str, tuple[str, ...]]] = []
         self.outcomes: dict[str, Future[str]] = {}
         self.looked_at: list[str] = []
@@ -166,6 +167,7 @@ class Seat:
         click: Click,
         target: tuple[str, ...] = (),
         despite: Collection[str] = (),
+        option: str = "",
     ) -> str:
         card = self.cards[proposal]
         try:
@@ -195,9 +197,11 @@ class Seat:
         reason: str = "",
         target: tuple[str, ...] = (),
         despite: Collection[str] = (),
+        option: str = "",
     ) -> Future[str]:
         done: Future[str] = Future()
         self.despite.append(tuple(despite))
+        self.options.append(option)
         self._queue(lambda: self._decide(done, proposal, digest, decision, reason, target))
         return done
 

@@ -74,7 +74,7 @@ def test_what_draws_the_line_is_loaded_in_a_terminal_alone() -> None:
         ("call", "/call needs participant/tool; it is written /call PARTICIPANT/TOOL [JSON]"),
         (
             "approve ab digest=",
-            "/approve needs D behind digest=; it is written /approve [ID] [digest=D] [despite=WHAT] [PARTICIPANT…]",
+            "/approve needs D behind digest=; it is written /approve [ID] [digest=D] [despite=WHAT] [PARTICIPANT|OPTION…]",
         ),
         (
             "grant coder minutes= chat",
@@ -89,7 +89,7 @@ def test_what_draws_the_line_is_loaded_in_a_terminal_alone() -> None:
         (
             "approve ab despite=unkown",
             "/approve takes rejected or unknown, not 'unkown' (did you mean 'unknown'?); "
-            "it is written /approve [ID] [digest=D] [despite=WHAT] [PARTICIPANT…]",
+            "it is written /approve [ID] [digest=D] [despite=WHAT] [PARTICIPANT|OPTION…]",
         ),
         (
             "decline ab because",

@@ -50,11 +50,13 @@ def propose(
     )
 
 
-def click(lab: Lab, id: str, digest: str, decision: str = "approve", *, reason: str = "") -> str:
+def click(
+    lab: Lab, id: str, digest: str, decision: str = "approve", *, reason: str = "", option: str = ""
+) -> str:
     """A view shows what has that digest, and somebody clicks there."""
     lab.decisions.record_shown(id, view="v", digest=digest)
     decided = lab.decisions.decide(
-        id, digest=digest, decision=decision, reason=reason, click=lab.decisions.click("v")
+        id, digest=digest, decision=decision, reason=reason, click=lab.decisions.click("v"), option=option
     )
     return decided.result(10)
 

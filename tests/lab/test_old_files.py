@@ -50,7 +50,8 @@ def show(lab: Lab, card: Card, view: str = "v") -> Any:
     """A view shows the card, and what it would change."""
     lab.decisions.record_shown(card.id, view=view, digest=card.digest)
     work = lab.decisions.compare_file(card.id, digest=card.digest, view=view)
-    return lab.loop.run(work, timeout=10, doing="comparing")[0]
+    [(diff, _)] = lab.loop.run(work, timeout=10, doing="comparing")
+    return diff
 
 
 def press(lab: Lab, card: Card, view: str = "v") -> str:

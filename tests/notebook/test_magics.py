@@ -180,6 +180,7 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("proposals", ("proposals", {"all": False})),
     ("approve p-1", ("approve", "p-1", {})),
     ("approve p-1 --to git", ("approve", "p-1", {"to": ("git",)})),
+    ("approve p-1 --option 'Allow once'", ("approve", "p-1", {"option": "Allow once"})),
     ("approve p-1 --digest 7c1e90ab", ("approve", "p-1", {"digest": "7c1e90ab"})),
     ("reject p-1 not now", ("reject", "p-1", {"reason": "not now"})),
     ("reject p-1", ("reject", "p-1", {})),

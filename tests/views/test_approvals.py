@@ -15,6 +15,7 @@ from pages import picture
 from seat import Seat
 
 from mew_lab.lab.decisions.cards import folded, lines_of
+from mew_lab.ledger.options import PermissionOption, PermissionRequest
 from mew_lab.protocol.visible import visible
 from mew_lab.views.approvals.widget import KEPT, ApprovalsView
 
@@ -96,6 +97,28 @@ def test_a_decided_card_that_a_rejection_alone_has_ended_is_shown_whole_and_appr
     human.page.until(lambda: len(human.page.of("notice")) == 3)
     assert "fulfilled already by human (you); this decision changed nothing" in human.notice()
     assert len(human.seat.fulfilled) == 1
+
+
+ALLOW = PermissionOption("yes", "Allow", "allow_once")
+
+
+@pytest.mark.ruling("R41")
+def test_an_option_is_chosen_for_one_card_alone_and_with_no_rejection(human: Human) -> None:
+    human.seat.propose()
+    card = replace(human.seat.cards["proposal-1"], permission=PermissionRequest("Write?", (ALLOW,)))
+    human.seat.put(card)
+    human.page.send(human.message(decision="reject", option="yes"))
+    assert human.notice().startswith("A rejection has no target and no option")
+    done = human.page.act("decide_all", view="v1", cards=[["proposal-1", card.digest]], decision="approve")
+    assert done["t"] == "failed" and "agent asks for permission: Write? is decided by itself" in done["said"]
+    for wrong in (5, None, ["yes"]):
+        before = len(human.page.of("notice"))
+        human.page.send(human.message() | {"option": wrong})
+        human.page.until(lambda before=before: len(human.page.of("notice")) > before)
+        assert human.notice() == "The view sent a malformed decision, so nothing was decided."
+    assert human.seat.fulfilled == []
+    human.page.send(human.message(option="yes"))
+    assert human.seat.outcomes["proposal-1"].result(10) == "fulfilled" and human.seat.options == ["yes"]
 
 
 @pytest.mark.ruling("R32")

@@ -469,20 +469,24 @@ class CardQueue:
         def steps() -> Steps[Card | str]:
             try:
                 yield from noted
-                remarks = self.tools.remarks(proposal)  # the lists that came before it have been read by now
-                about, hints = self.tools.statement(proposal)
+                # An agent that asks lists no such tool: what it asks is its own word, and is told so.
+                is_tool = card.permission is None
+                # The lists that came before it have been read by now.
+                remarks = self.tools.remarks(proposal) if is_tool else ()
+                about, hints = self.tools.statement(proposal) if is_tool else ("", ())
                 # Each is told once: what destroys as a warning, all else as a word beside the description.
-                stated, file = self.tools.hints(proposal), self.files.note(proposal)
+                stated = self.tools.hints(proposal) if is_tool else set[str]()
+                file = self.files.note(proposal)
                 if file is not None and file.is_known:  # what it would destroy is shown
                     stated -= {DESTRUCTIVE}
                 read = read_card(
-                    replace(card, misfits=self.tools.misfits(proposal), file=file),
+                    replace(card, misfits=self.tools.misfits(proposal) if is_tool else (), file=file),
                     proposal,
                     of_the_tool=(*stated_risks(stated - {*hints} | stated & {DESTRUCTIVE}), *remarks),
                     about=about,
                     hints=tuple(hint for hint in hints if hint != DESTRUCTIVE or hint not in stated),
                     sources=self._sources,
-                    last=last,
+                    last=last if is_tool else None,  # each of its questions is another one
                     logical=self._logical,
                     present=present,
                     folders=folders,
@@ -525,6 +529,7 @@ class CardQueue:
                 state=state,
                 by="" if is_open else self._name_decider(by, card.id),
                 edited=proposal.edited,
+                choice=proposal.choice,
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
                 sent=self._outcomes.last_sent(card.id),
                 failed=self._outcomes.has_failed(card.id),

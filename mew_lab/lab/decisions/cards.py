@@ -12,6 +12,7 @@ Spec: §3.2; threats 14, 16, 17, 35, 36.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -28,6 +29,7 @@ from mew_lab.lab.decisions.risks import (
 )
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.ledger.calls import CallerState, Proposal, shown
+from mew_lab.ledger.options import MAX_OPTION_ID, PermissionOption, PermissionRequest
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.coerce import member, text_of
 from mew_lab.protocol.content import MAX_SHOWN_PARTS, for_line, read_parts
@@ -37,6 +39,7 @@ from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.decisions import request_of
 from mew_lab.sdk.kept_results import KeptAnswer
 from mew_lab.sdk.request_rows import (
+    ARGUMENTS,
     Rows,
     argument_of,
     is_routine,
@@ -51,6 +54,7 @@ from mew_lab.sdk.results import ToolResult, result_of
 __all__ = [
     "ARMING",
     "BEING_READ",
+    "BY_ITS_OWN_RULES",
     "CANCELLED",
     "FOLD_LINES",
     "FURTHER",
@@ -88,12 +92,16 @@ MOST_READING = 15.0  # seconds, in all, that a further card waits at most
 
 CANCELLED = "cancelled by its client"
 POLICY = "policy "  # in `by`, before the name of the policy that decided
+BY_ITS_OWN_RULES = "asks by its own rules: what it does not ask about runs with your rights"
+MOST_NAME = 120  # characters of the name of an option
+MOST_QUESTION = 200  # characters of a question in a title
+QUESTION, OPTIONS = f"{ARGUMENTS}/question", f"{ARGUMENTS}/options"  # rows of a permission
 BEING_READ = "being read: it can be decided when all of it was looked through"
 
 
 def type_anywhere(id: str, option: str, value: str) -> str:
     """What approves a proposal with an option, such as `digest`, wherever a person types it."""
-    id = visible(id)
+    id, value = visible(id), _typed(value)
     return (
         f"lab.approve('{id}', {option}='{value}'), %mew approve {id} --{option} {value}, or "
         f"{type_in_terminal(id, option, value)} in a terminal"
@@ -102,7 +110,13 @@ def type_anywhere(id: str, option: str, value: str) -> str:
 
 def type_in_terminal(id: str, option: str, value: str) -> str:
     """The same in `mew-lab join`, which has no other verbs."""
-    return f"/approve {visible(id)} {option}={value}"
+    value = _typed(value)
+    return f"/approve {visible(id)} {value if option == 'option' else f'{option}={value}'}"
+
+
+def _typed(value: str) -> str:
+    """A value as it is typed; where quotes would be needed, a word for it."""
+    return value if re.fullmatch(r"[\w.:@/+-]+", value, re.ASCII) else "OPTION"
 
 
 CardState = Literal[
@@ -126,8 +140,8 @@ class FileNote:
     `path` is that of the call. After a comparison, `place` is the path within a folder that the owner gave, `told` how
     many lines it would change, and `at` when the file was read, in seconds of the epoch. `why` is the reason why that is
     not known, `changed` a sentence where the file was changed after it was shown. With `is_known` the file can be looked
-    up here, so that a view shows what would change. `covers` are the rows of the request that the shown change holds
-    whole, `reads` the characters of the lines that differ.
+    up here, so that a view shows what would change; with `is_stated` the agent that asks has stated that. `covers` are
+    the rows of the request that the shown change holds whole, `reads` the characters of the lines that differ.
     """
 
     path: str
@@ -137,6 +151,7 @@ class FileNote:
     why: str = ""
     changed: str = ""
     is_known: bool = True
+    is_stated: bool = False
     covers: tuple[str, ...] = ()
     reads: int = 0
 
@@ -167,6 +182,8 @@ class Card:
     proposes, `caller_after` the seconds from the proposal to that. `kept` tells of a result that was too large for a
     message. `file` is the file that the call would write; None for a call that writes none, as far as that is known.
     `inside` are the rows whose path leads into a folder that the owner gave to the target, each with that folder's name.
+    `permission` has the question and the options of an agent; None for any other proposal. `choice` is the option that
+    was chosen of it (R41).
     `review` says who else looks at it and who said yes; `unmet` counts the requests for it that its executor refused
     because a quorum was missing (R39).
     """
@@ -207,6 +224,8 @@ class Card:
     kept: KeptAnswer | None = None
     file: FileNote | None = None
     inside: tuple[tuple[str, str], ...] = ()
+    permission: PermissionRequest | None = None
+    choice: PermissionOption | None = None
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -252,6 +271,15 @@ class Card:
         return "fulfilled" if self.state in ("done", "unknown", "resolved") else self.state
 
     @property
+    def decided_as(self) -> str:
+        """The decision in a usual word, such as `approved`; of a permission with the option that it means."""
+        if self.choice is not None:
+            return f"{self.choice.quoted} chosen"
+        if self.decision == "rejected" and self.permission is not None:
+            return f"rejected ({self.permission.told_by_rejection})"
+        return "approved" if self.decision == "fulfilled" else self.decision
+
+    @property
     def told(self) -> str:
         """The outcome, and before it that nobody knows whether the call took effect, where that is so (R35)."""
         return (
@@ -264,6 +292,9 @@ class Card:
         if (file := self.file) is None:
             return ""
         place = one_line(file.place or file.path, MAX_PATH)
+        if file.is_stated:
+            told = f"{file.told}, " if file.told else ""
+            return f"writes {place}: {told}as {self.named(self.proposer)} states it"
         when = " against the file as it was when it was shown" if file.told.startswith("+") else ""
         about = f"{file.told}{when}" or file.why
         return f"writes {place}: {about}" if about else f"writes {place}"
@@ -277,12 +308,37 @@ class Card:
     def to_read(self) -> tuple[tuple[str, str], ...]:
         """The details that a person reads; the shown change of a file stands in place of the rows that it holds."""
         covered = self.file.covers if self.file is not None else ()
-        return tuple(row for row in self.details if row[0] not in covered)
+        return tuple(row for row in self.details if row[0] not in covered and row[0] not in self.retold)
+
+    @property
+    def retold(self) -> tuple[str, ...]:
+        """The rows that every view and text tells whole in another form: a short question, and plain options."""
+        if (asked := self.permission) is None or asked.fault:
+            return ()
+        rows = (QUESTION,) if asked.question == one_line(asked.question, MOST_QUESTION).strip() else ()
+        return (*rows, OPTIONS) if asked.is_plain else rows
+
+    @property
+    def foot(self) -> str:
+        """What stands at the end of a permission: the agent, and not the space, decides what it asks."""
+        return "" if self.permission is None else f"{self.named(self.proposer)} {BY_ITS_OWN_RULES}"
 
     @property
     def reads(self) -> int:
         """The characters that are read beside these rows."""
-        return self.file.reads if self.file is not None else 0
+        file = self.file.reads if self.file is not None else 0
+        return file + sum(len(name) + len(about) for name, about, _ in self.option_lines)
+
+    @property
+    def option_lines(self) -> tuple[tuple[str, str, str], ...]:
+        """The options of a permission as visible text: the name, what a choice of it means, and the id."""
+        if (asked := self.permission) is None:
+            return ()
+        agent = self.named(self.proposer)
+        return tuple(
+            (one_line(one.name, MOST_NAME), one.explain(agent), one_line(one.id, MAX_OPTION_ID))
+            for one in asked.options
+        )
 
     def named(self, id: str) -> str:
         """A shortened id, with the name of its participant where that is different."""
@@ -299,6 +355,9 @@ class Card:
     @property
     def request(self) -> str:
         """Proposer, addressees and tool as one line; each is cut by itself, so none hides another."""
+        if (asked := self.permission) is not None:
+            question = one_line(asked.question, MOST_QUESTION).strip() or "no question is stated"
+            return f"{self.named(self.proposer)} asks for permission: {question}"
         return f"{self.named(self.proposer)} asks {self.target} to run {middle(self.tool or self.method, 60)}"
 
     @property
@@ -485,6 +544,7 @@ def unread_card(
         why=why,
         repeats=repeats,
         unmet=unmet,
+        permission=proposal.permission,
     )
 
 
@@ -537,6 +597,9 @@ def read_card(
         yield
     compared = yield from _name_values(tuple(told), values)
     looked_at = yield from _name_values(_without_id(rows), values)
+    refusal = yield from read_mismatch(rows, request, values=values)
+    if not refusal and card.permission is not None:
+        refusal = card.permission.fault
     warnings = (
         *of_the_tool,
         *beside,
@@ -554,7 +617,7 @@ def read_card(
         warnings=warnings,
         last=last,
         participants=tuple((id, name) for id, name in names.items() if id != name),
-        refusal=(yield from read_mismatch(rows, request, values=values)),
+        refusal=refusal,
         about=about,
         hints=hints,
         inside=tuple(inside),
@@ -571,7 +634,7 @@ def _beside(proposal: Proposal, rows: Rows, names: dict[str, str]) -> Steps[tupl
     remarks = []
     if proposal.anew:
         remarks.append("another proposal under the same id: its proposer has used this id before")
-    if any(names[id] == names[proposal.proposer] for id in proposal.to):
+    if proposal.permission is None and any(names[id] == names[proposal.proposer] for id in proposal.to):
         remarks.append(
             "the proposer is one of the targets that would run it: its own answer may be taken for the outcome"
         )

@@ -12,9 +12,11 @@ sent is checked once more where it is drafted, byte by byte (`sdk.decisions`).
    and where that is gone, a person approves it twice.
 4. Where a quorum is set, an approval is a yes that waits for others (`shared_reviews.py`). No policy has one.
 5. A note of the decision goes into the journal, before anything is sent (R29).
-6. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
+6. Of the permission of an agent, an approval chooses one option (R41): the named one, or else the only `allow_once`.
+   No policy, rule or key chooses any other kind.
+7. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
    is in force.
-7. The request is built from the proposal that the participant's ledger holds, never from a view's message.
+8. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
 is no lock; `decide` and the readers may be called from any thread.
@@ -39,7 +41,16 @@ from mew_lab.errors import ConnectionLost, MewError, NoReply, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
 from mew_lab.lab.decisions.card_queue import CardQueue
-from mew_lab.lab.decisions.cards import BEING_READ, CANCELLED, POLICY, Card, CardState, Click, type_anywhere
+from mew_lab.lab.decisions.cards import (
+    BEING_READ,
+    CANCELLED,
+    MAX_PATH,
+    POLICY,
+    Card,
+    CardState,
+    Click,
+    type_anywhere,
+)
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.old_files import FindWrite, change_lines, note_of
 from mew_lab.lab.decisions.policies import Policy, is_decision
@@ -47,9 +58,11 @@ from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
 from mew_lab.ledger.calls import shown
+from mew_lab.ledger.options import PermissionOption, find_choice_fault
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.decisions import digest_of_choice
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.request_rows import TO, Rows, write_value
@@ -61,6 +74,7 @@ TEXT = "text"  # in place of a view, for what a text has shown
 MOST_NAMED = 3
 ASK_WITHIN = 15.0  # seconds after a rejection in which its proposer can be asked for the proposal again
 MAX_ASKED = 1_000  # rejections of which it is known that somebody was asked
+MOST_OPTIONS = 10  # that an error names
 MAX_REPORTED = 200  # characters of the name or text of a policy
 
 
@@ -189,11 +203,12 @@ class HumanDecisions:
         click: Click,
         target: tuple[str, ...] = (),
         despite: Collection[str] = (),
+        option: str = "",
     ) -> str:
         """The reason why that click cannot decide so; empty when it can."""
         how: dict[str, Any] = {"digest": digest, "decision": decision, "target": target, "despite": despite}
         try:
-            self._check(proposal, click=click, **how)
+            self._check(proposal, click=click, option=option, **how)
         except MewError as refused:
             return str(refused)
         return ""
@@ -256,6 +271,7 @@ class HumanDecisions:
         policy: Policy | None = None,
         typed: str = "",
         despite: Collection[str] = (),
+        option: str = "",
     ) -> str:
         """Carries out a decision that came by a `click`, from a `policy`, or as a `typed` command.
 
@@ -265,6 +281,8 @@ class HumanDecisions:
             typed: The typed characters of the digest, or `yes` after the whole card was printed.
             despite: What an approval disregards on purpose: `rejected` for a proposal that a participant has rejected,
                 `unknown` for a repeat of a call of unknown outcome, which only a click approves without it.
+            option: The id of the option that an approval chooses of the permission of an agent; empty means the only one
+                of the kind `allow_once` (R41).
 
         Returns:
             One sentence about what was sent.
@@ -282,7 +300,9 @@ class HumanDecisions:
             policy=policy,
             typed=typed,
             despite=despite,
+            option=option,
         )
+        chosen = _choice(card, decision, option)
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
         by = f"{POLICY}{policy.name}" if policy else "human"
         note: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
@@ -303,6 +323,8 @@ class HumanDecisions:
                 note["despite"] = over
             if target and not card.to:  # the human chose the target that the proposal leaves open
                 rows = tuple((at, write_value(target) if at == TO else text) for at, text in rows)
+        if chosen is not None:
+            note["option"] = chosen.receipt
         if click is not None:
             self.gate.record_decided(card, click)
         receipt = _receipt(by, policy, typed, over, clicked=click is not None) if self._reports() else None
@@ -316,10 +338,13 @@ class HumanDecisions:
             target=target,
             despite=despite,
             policy=policy,
+            chosen=chosen,
         )
         if receipt is not None and decision == "reject" and digest is not None:
             receipt["digest"] = meant
         is_vote = decision == "approve" and policy is None and self.review.shares
+        if is_vote and chosen is not None and (proposed := self._me.proposals.get(proposal)) is not None:
+            meant = digest_of_choice(proposed, chosen.id)  # a yes to another option is a yes to another form
         if is_vote and (missing := await self._vote(card, meant, send)):
             now = self.queue.find(proposal)
             if (
@@ -399,6 +424,7 @@ class HumanDecisions:
         target: tuple[str, ...],
         despite: Collection[str],
         policy: Policy | None,
+        chosen: PermissionOption | None,
     ) -> str:
         """Sends a decision that was checked; returns one sentence."""
         proposal, by, meant, reason = card.id, note["by"], note["digest"], note.get("reason", "")
@@ -425,14 +451,18 @@ class HumanDecisions:
                     request_id=id,
                     rows=rows,
                     despite=tuple(despite),
+                    option=chosen.id if chosen is not None else "",
                     receipt=receipt,
                 )
                 sent = "fulfilled"
+                if chosen is not None:
+                    return f"Chose {chosen.quoted}: {card.request}"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
                 return f"Approved: {card.request}{remark}"
             await self._me.reject(proposal, reason or "disagree", receipt=receipt)
             sent = "rejected"
-            return f"Rejected ({reason or 'disagree'}): {card.request}"
+            told = "" if card.permission is None else f"; {card.permission.told_by_rejection}"
+            return f"Rejected ({reason or 'disagree'}): {card.request}{told}"
         finally:
             del self.queue.deciding[proposal]
             self.queue.refresh(proposal, sent=sent)
@@ -448,6 +478,7 @@ class HumanDecisions:
         despite: Collection[str] = (),
         policy: Policy | None = None,
         typed: str = "",
+        option: str = "",
     ) -> tuple[Card, EditReview | None, float | None]:
         """Checks that a decision can be made, and that all that would be sent was shown.
 
@@ -482,6 +513,7 @@ class HumanDecisions:
         if digest is None or card.refusal:
             why = card.refusal or "no digest names the shown card"
             raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
+        self._check_option(card, option, is_edited=edit is not None)
         if click is not None:
             check_target(card, target, self.targets())
             asks = edit is None and card.file is not None and card.file.is_known
@@ -502,6 +534,24 @@ class HumanDecisions:
         # Last, because it takes note of a first yes: a yes that was refused for another reason is none.
         self._check_caller(card, at=click.at if click else math.inf, may_ask=policy is None)
         return card, edit, seconds
+
+    def _check_option(self, card: Card, option: str, *, is_edited: bool) -> None:
+        """Checks that an approval chooses one option of a permission, and none of any other proposal.
+
+        Raises:
+            NotApproved: Nothing would be chosen.
+        """
+        asked = card.permission
+        why = find_choice_fault(asked, option, is_edited=is_edited)
+        if why and asked is not None and not is_edited:
+            names = ", ".join(
+                f"{one.quoted} ({one_line(one.id, 40)})" for one in asked.options[:MOST_OPTIONS]
+            )
+            more = len(asked.options) - MOST_OPTIONS
+            names += f" and {more} more" if more > 0 else ""
+            why = f"{why}. Choose one on its card, or by {self.type_it(card.id, 'option', 'OPTION')}: {names}"
+        if why:
+            raise NotApproved(f"{card.request}: nothing was chosen, because {why}", code="option")
 
     async def ask_again(self, proposal: str, *, digest: str) -> str:
         """Asks the proposer of what this person has just rejected for the proposal once more, by a chat message.
@@ -536,8 +586,12 @@ class HumanDecisions:
             raise
         return f"{card.named(card.proposer)} was asked to propose {one_line(card.tool or card.method, 60)} again."
 
-    async def compare_file(self, proposal: str, *, digest: str, view: str) -> tuple[FileDiff, FileWrite]:
+    async def compare_file(
+        self, proposal: str, *, digest: str, view: str
+    ) -> list[tuple[FileDiff, FileWrite]]:
         """What the call of a proposal would change in a file, for a view that shows it at once.
+
+        Of the permission of an agent it is what that states, which may be several files.
 
         Raises:
             MewError: it cannot be approved any more, or writes no file that is known here.
@@ -545,21 +599,31 @@ class HumanDecisions:
         card, proposed = self._approvable(proposal), self._me.proposals.get(proposal)
         if card is None or card.digest != digest or proposed is None or proposed.seq != card.seq:
             raise MewError(f"Cannot compare the file of {proposal[:80]!r}: its card is no longer open here")
-        diff, write = await self.queue.files.compare(card, proposed, view=view)
+        changes = await self.queue.files.compare(card, proposed, view=view)
         card = self._approvable(proposal)
         if card is not None and card.digest == digest and card.file is not None and card.state == "open":
-            self.queue.put(replace(card, file=note_of(write, diff, at=self._clock())))
-        return diff, write
+            self.queue.put(replace(card, file=note_of(changes, at=self._clock(), note=card.file)))
+        return changes
 
     async def tell_change(self, card: Card) -> list[str]:
         """The lines by which a text that tells old content shows what the call would change in a file; else none."""
-        if not self.tells_changes or card.file is None or not card.file.is_known:
+        if card.file is None or not card.file.is_known or not (self.tells_changes or card.file.is_stated):
             return []
         try:
-            diff, _ = await self.compare_file(card.id, digest=card.digest, view=TEXT)
+            changes = await self.compare_file(card.id, digest=card.digest, view=TEXT)
         except MewError:
             return []  # it was decided meanwhile
-        return change_lines(diff)
+        if not card.file.is_stated:
+            return change_lines(changes[0][0])
+        heads = [
+            f"  {one_line(write.path, MAX_PATH)}, as {card.named(card.proposer)} states it"
+            for _, write in changes
+        ]
+        return [
+            line
+            for head, (diff, _) in zip(heads, changes, strict=True)
+            for line in (head, *change_lines(diff))
+        ]
 
     async def _check_file(self, card: Card, edit: EditReview | None, view: str | None) -> dict[str, Any]:
         """What the receipt of an approval says of the file that the call writes. `view` has shown the file, if any.
@@ -659,6 +723,8 @@ class HumanDecisions:
             )
             return
         leaves = not card.to or card.rejected or self.review.quorum is not None
+        if (asked := card.permission) is not None and asked.default is None:
+            leaves = True  # which of its options is meant, a person says (R41)
         if decision is None or (decision.decision == "approve" and leaves):
             return
 
@@ -685,7 +751,7 @@ class HumanDecisions:
     def _find_alike(self, card: Card) -> AlikeRule | None:
         """The rule that approves a card here."""
         proposal = self._me.proposals.get(card.id)
-        if proposal is None or not card.to or not self.alike.standing:
+        if proposal is None or not card.to or not self.alike.standing or card.permission is not None:
             return None
         try:
             payload = shown(proposal.envelope)["payload"]
@@ -725,6 +791,7 @@ def check_state(
         raise NotApproved(f"{card.request}: not decided, because it is {BEING_READ}", code="being_read")
     if not card.is_open and not is_rejected:
         how = f" by {card.by}" if card.by else f": {card.outcome}"
+        how += f" with the option {card.choice.quoted}" if card.choice is not None else ""
         raise MewError(f"{card.request}: {card.decision} already{how}; this decision changed nothing")
 
 
@@ -746,6 +813,13 @@ def _disregarded(card: Card, despite: Collection[str], *, is_rejected: bool) -> 
     """What an approval disregards in fact, of what it may disregard."""
     holds = {"rejected": is_rejected, "unknown": bool(card.repeats)}
     return [what for what, does in holds.items() if does and what in despite]
+
+
+def _choice(card: Card, decision: str, option: str) -> PermissionOption | None:
+    """The option that a decision about a permission means; None where it means none."""
+    if (asked := card.permission) is None:
+        return None
+    return asked.chosen(option) if decision == "approve" else asked.rejection
 
 
 def _receipt(

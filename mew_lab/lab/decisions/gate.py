@@ -20,7 +20,7 @@ Spec: §3.2.1, ruling R29; threats 14, 30, 36.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mew_lab.errors import MewError, NotApproved
@@ -232,11 +232,17 @@ class Gate:
         """
         if self._whole.get(card.id) == (card.seq, digest):
             return
-        opened = self._opened.get(card.id, {}).get(digest, set())
+        opened = self._opened.get(card.id, {}).get(digest, set()) | _retold(card, rows)
         if closed := unopened(rows, opened):
             raise NotApproved(f"{card.request}: {closed}", code="not_opened")
 
     def is_cut(self, card: Card) -> bool:
         """Whether a short text of the card omits something, and the whole card was not shown as text."""
-        cut = len(card.arguments) > MOST_ROWS or bool(folded(card.arguments))
+        closed = folded(card.arguments) - _retold(card, card.arguments)
+        cut = len(card.arguments) > MOST_ROWS or bool(closed)
         return cut and not self.was_shown_whole(card)
+
+
+def _retold(card: Card, rows: Sequence[tuple[str, str]]) -> set[int]:
+    """The indexes of the rows that are told whole in another form."""
+    return {n for n, (pointer, _) in enumerate(rows) if pointer in card.retold}

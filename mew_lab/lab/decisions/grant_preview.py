@@ -258,6 +258,10 @@ class GrantOffers:
             raise MewError(
                 f"Cannot grant for {proposal[:80]!r}: there is no such proposal, or no limit {limit[:20]!r}"
             )
+        if proposed.permission is not None:
+            raise MewError(
+                "Cannot grant it: an agent asks for a permission of its own, so choose one of its options"
+            )
         to = proposed.to or target
         if not to:
             raise MewError("Cannot grant it: choose who runs it first")

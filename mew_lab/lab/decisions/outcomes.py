@@ -120,12 +120,14 @@ def _tell_late(request: Request) -> str:
 def _tell_answers(request: Request, card: Card, *, named: bool = False) -> str:
     """The answers with their senders.
 
-    A sender is omitted where only one participant could answer and it is not the proposer.
+    A sender is omitted where only one participant could answer and it is not the proposer; an agent that asks for a
+    permission answers itself (R41).
     """
-    named = named or len(set(request.to)) > 1 or card.proposer in request.to
+    by_itself = card.permission is None and card.proposer in request.to
+    named = named or len(set(request.to)) > 1 or by_itself
     parts = []
     for answer in request.answers:
-        own = ", who proposed it" if answer.sender == card.proposer else ""
+        own = ", who proposed it" if by_itself and answer.sender == card.proposer else ""
         text = _tell_answer(answer, card)
         parts.append(f"{one_line(answer.sender, 64)}{own}: {text}" if named else text)
     claims = {claim.by for claim in request.claims if claim.kind == "mcp/response" and claim.by in request.to}

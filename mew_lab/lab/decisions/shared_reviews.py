@@ -23,6 +23,7 @@ from mew_lab.lab.decisions.cards import Card
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.permit import read_capabilities
 from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.decisions import digest_of_choice
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.reviews import MAX_ID, MAX_IDS, REVIEW
@@ -171,10 +172,11 @@ class SharedReviews:
         approvals = {
             name: digest for name, digest in reviews.approvals(card.id).items() if name != self._name
         }
+        parts = [f"shown to {_names(looks)}"] if looks else []
+        parts += self._tell_choices(card, approvals, own)
         same = sorted(name for name, digest in approvals.items() if digest == card.digest)
         other = sorted(name for name, digest in approvals.items() if digest != card.digest)
-        parts = [f"shown to {_names(looks)}"] if looks else []
-        if own is not None and own.seq == card.seq:
+        if own is not None and own.seq == card.seq and card.permission is None:
             same = ["you", *same] if own.digest == card.digest else same
             parts += ["you said yes to your edit of it"] if own.digest != card.digest else []
         parts += [f"{_names(same)} said yes"] if same else []
@@ -188,6 +190,22 @@ class SharedReviews:
             asked = f"it waits for {waits}" if waits else str(self.quorum)
             parts.append(f"{asked}: asked for by this lab; {can}")
         return "; ".join(parts)
+
+    def _tell_choices(self, card: Card, approvals: dict[str, str], own: Ballot | None) -> list[str]:
+        """Who said yes to which option of a permission; takes these out of `approvals`."""
+        proposal = self._me.proposals.get(card.id) if approvals or own is not None else None
+        if card.permission is None or card.permission.fault or proposal is None:
+            return []
+        parts = []
+        for option in card.permission.options:
+            digest = digest_of_choice(proposal, option.id)
+            names = sorted(name for name, yes in approvals.items() if yes == digest)
+            for name in names:
+                del approvals[name]
+            if own is not None and (own.seq, own.digest) == (card.seq, digest):
+                names = ["you", *names]
+            parts += [f"{_names(names)} said yes to {option.quoted}"] if names else []
+        return parts
 
     def _tell_alone(self, card: Card) -> str:
         """Who else may send the call without anybody's yes, as far as so many participants can be looked at."""

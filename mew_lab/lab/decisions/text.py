@@ -21,6 +21,7 @@ from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import LONG_NAME, Card, is_folded, lines_of, whole
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, MOST_ROWS, Gate
 from mew_lab.lab.listing import Listing, Note
+from mew_lab.ledger.options import PermissionOption
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.request_rows import is_routine, row_name
@@ -65,7 +66,7 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
     if card.refusal:
         lines.append(f"  ! cannot be approved: {visible(card.refusal)}")
     routine = [row for row in card.arguments if is_routine(*row) and not is_folded(*row)]
-    rows = [row for row in card.arguments if row not in routine]
+    rows = [row for row in card.arguments if row not in routine and row[0] not in card.retold]
     more_rows = max(0, len(rows) - MOST_ROWS) if cut else 0
     rows = rows[: len(rows) - more_rows]
     width = max((len(name) for pointer, _ in rows if len(name := row_name(pointer)) <= 24), default=0)
@@ -86,6 +87,10 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
         lines.append(f"  [cut: {count_of(more_rows, 'more row')}; open them before you approve]")
     if card.is_read and not card.details:
         lines.append("  no arguments")
+    if card.permission is not None:
+        lines.append("  options, in its words:")
+        lines += [f"    {name}   [{id}]   {about}" for name, about, id in card.option_lines]
+        lines += [f"  a rejection: {card.permission.told_by_rejection}", f"  {card.foot}"]
     if routine:
         lines.append("  sent as  " + "  ".join(f"{row_name(at)} {visible(value)}" for at, value in routine))
     return lines
@@ -124,6 +129,11 @@ class ListedProposal(tuple[Any, ...]):
         return self._card
 
     @property
+    def options(self) -> tuple[PermissionOption, ...]:
+        """The options of the permission of an agent; none of any other proposal."""
+        return () if self._card.permission is None else self._card.permission.options
+
+    @property
     def is_cut(self) -> bool:
         """Whether the listing cuts the card, and no text has shown the whole yet."""
         listed = self._number < MOST_LISTED
@@ -139,8 +149,7 @@ class ListedProposal(tuple[Any, ...]):
         if not card.is_open:
             by = f" by {one_line(card.by, 64)}" if card.by else ""
             outcome = f": {one_line(card.told, 200)}" if card.outcome else ""
-            decision = "approved" if card.decision == "fulfilled" else card.decision
-            return [f"{card.request}: {decision}{by}{outcome}   ({visible(card.id)})"]
+            return [f"{card.request}: {card.decided_as}{by}{outcome}   ({visible(card.id)})"]
         if not (cut := self.is_cut) and record:
             self._gate.record_listed(card)
         return card_lines(card, cut=cut)
@@ -250,12 +259,14 @@ async def approve(
     digest: str,
     target: tuple[str, ...],
     despite: tuple[str, ...] = (),
+    option: str = "",
 ) -> Note:
     """Approves a proposal that a text has shown: an entry of a listing, or a typed id. To be awaited on the loop.
 
     Args:
         despite: `rejected` approves what a participant has rejected, `unknown` a repeat of a call of which nobody knows
             whether it took effect. Spec: R32, R35.
+        option: The option of the permission of an agent, by its id or its name; empty means the only `allow_once`.
 
     Raises:
         NotApproved: Not all of it was shown yet; where possible, the text of the error shows it.
@@ -284,9 +295,32 @@ async def approve(
             "lab.approve(lab.proposals()[0]) approves the first open one"
         )
     done = decisions.carry_out(
-        card.id, digest=card.digest, decision="approve", target=target, typed=typed, despite=despite
+        card.id,
+        digest=card.digest,
+        decision="approve",
+        target=target,
+        typed=typed,
+        despite=despite,
+        option=_option_id(card, option),
     )
     return Note(await done)
+
+
+def _option_id(card: Card, typed: str) -> str:
+    """The id of the option that a person has typed by its id or name; what names none is left as it is.
+
+    Raises:
+        NotApproved: It names several.
+    """
+    found = card.permission.named(typed) if typed and card.permission is not None else ()
+    if len(found) > 1:
+        ids = ", ".join(f"{one.quoted} ({one_line(one.id, 40)})" for one in found)
+        raise NotApproved(
+            f"{card.request}: nothing was chosen, because {one_line(typed, 60)!r} names several options: {ids}; name "
+            "one by its id, or choose it on its card",
+            code="option",
+        )
+    return found[0].id if found else typed
 
 
 async def reject(decisions: HumanDecisions, what: Approvable, reason: str) -> Note:
@@ -375,9 +409,13 @@ async def _require_shown(
         why, code = "this is what would be sent", "not_shown"
     if not why:
         return digest or "yes"
-    raise NotApproved(
-        f"Not approved yet: {why}.\n{await tell_card(decisions, card)}\n"
+    how = (
         "To approve it, repeat the command, or give its digest: "
-        f"{decisions.type_it(card.id, 'digest', card.digest[:LEAST_DIGITS])}.",
+        f"{decisions.type_it(card.id, 'digest', card.digest[:LEAST_DIGITS])}"
+    )
+    if card.permission is not None:
+        how = f"To choose an option, repeat the command with it: {decisions.type_it(card.id, 'option', 'OPTION')}"
+    raise NotApproved(
+        f"Not approved yet: {why}.\n{await tell_card(decisions, card)}\n{how}.",
         code=code,
     )

@@ -50,6 +50,12 @@ const SIGNS = {
  * @typedef {{ pointer: string, name: string, text: string, key: string, routine: boolean, what?: string, folded?: string, inside?: string, last?: [how: string, value: string], how?: string }} Argument
  */
 /**
+ * The permission of an agent, from `permission_data` of model.py; without options nothing of it can be chosen. `about` says
+ * what a choice means, `rejection` what a rejection means.
+ * @typedef {{ id: string, name: string, about: string, tone: string, isDefault: boolean }} Option
+ * @typedef {{ question: string, options: Option[], rejection: string, foot: string }} Permission
+ */
+/**
  * A card as the kernel gives it, from `card_data` of model.py.
  * @typedef {object} CardData
  * @property {string} id sent back with a decision, as is `digest`
@@ -72,7 +78,7 @@ const SIGNS = {
  * @property {string} review who else looks at it and who said yes, while it is open
  * @property {boolean} cancelled whether its client has cancelled it, so that it cannot be approved now
  * @property {string} rejected who rejected it, while it is not withdrawn and was read; then a second press approves it, also where it is decided
- * @property {{ path: string, why: string } | null} [file] the file that the call would write, and why its old content is not known
+ * @property {{ path: string, why: string, stated: string } | null} [file] the file that the call would write, why its old content is not known, and who states its change
  * @property {string} why
  * @property {number} since
  * @property {string} state "reading", "open", "deciding", or what was decided
@@ -88,6 +94,7 @@ const SIGNS = {
  * @property {boolean} failed
  * @property {string} sent
  * @property {string} call
+ * @property {Permission | null} [permission]
  * @property {CardData} [decided] what a rejected card is, while this page shows it in full once more
  */
 
@@ -102,14 +109,23 @@ export function whomOf(data) {
   return data.to.length ? data.to.join(", ") : "anybody";
 }
 
-/** @type {(data: Pick<CardData, "proposer" | "to" | "tool" | "method">) => string} */
+/** @type {(data: Pick<CardData, "proposer" | "to" | "tool" | "method" | "permission">) => string} */
 export function sentence(data) {
+  if (data.permission) return `${data.proposer} asks for permission: ${data.permission.question}`;
   return `${data.proposer} wants to run ${data.tool || data.method} on ${whomOf(data)}`;
 }
 
 /** @type {(data: CardData) => HTMLElement} */
 export function titleOf(data) {
   const line = make("span", { class: "mew-says" });
+  if (data.permission) {
+    line.append(
+      make("bdi", { class: "mew-who", text: data.proposer }),
+      " asks for permission: ",
+      make("bdi", { text: data.permission.question }),
+    );
+    return line;
+  }
   line.append(
     make("bdi", { class: "mew-who", text: data.proposer }),
     " wants to run ",
@@ -123,11 +139,9 @@ export function titleOf(data) {
 // The second line: where it runs, what the tool says of itself, and `more`.
 /** @type {(data: CardData, ...more: (Node | string)[]) => HTMLElement} */
 export function aboutOf(data, ...more) {
-  const line = make(
-    "div",
-    { class: "mew-sub" },
-    make("span", {}, "on ", make("bdi", { class: "mew-target-name", text: whomOf(data) })),
-  );
+  const line = make("div", { class: "mew-sub" });
+  if (!data.permission)
+    line.append(make("span", {}, "on ", make("bdi", { class: "mew-target-name", text: whomOf(data) })));
   if (data.about)
     line.append(
       make("bdi", { class: "mew-about", title: "How the tool describes itself", text: `“${data.about}”` }),
@@ -281,16 +295,22 @@ function describeClosed(face) {
   return `Expand ${what}${more > 0 ? ` and ${more} more` : ""} to approve`;
 }
 
-// The place of the approving button, and whether it is in sight.
+// The buttons that approve: one, or one for each option.
+function approvers(face) {
+  return face.options ?? (face.primary ? [face.primary] : []);
+}
+
+// The place of the first approving button, and whether one of them is in sight.
 export function locateButton(face) {
-  const node = face.primary ?? face.card.node;
-  return { here: place(node), seen: inSight(node, face.card.node) };
+  const [first = face.card.node, ...more] = approvers(face);
+  return { here: place(first), seen: [first, ...more].some((node) => inSight(node, face.card.node)) };
 }
 
 // Arms the button when it stood still and in sight for half a second, so that a click hits what the reader saw, and when
 // the kernel says that it may be approved: a further card takes the time to read it. Meanwhile the button fills.
 export function arm(face, { here, seen } = locateButton(face)) {
-  if (!face.primary) return;
+  const buttons = approvers(face);
+  if (!buttons.length && !face.others.length) return;
   const card = face.card,
     now = performance.now(),
     base = face.base ?? face;
@@ -318,7 +338,7 @@ export function arm(face, { here, seen } = locateButton(face)) {
   face.said = still;
   for (const button of face.others)
     turnOff(button, still_ > 0 || card.sent || card.spoilt || card.desk?.isOff());
-  turnOff(face.primary, hint !== "" || left > 0);
+  for (const button of buttons) turnOff(button, hint !== "" || left > 0);
 }
 
 // The button fills while it arms; its tooltip tells a longer time.
@@ -330,10 +350,12 @@ function fill(face, left, now) {
       ? (now - face.filling.from) / Math.max(1, face.filling.until - face.filling.from)
       : 0,
     shown = `${Math.round(Math.min(1, part) * 100)}%`;
-  if (face.primary.style.getPropertyValue("--mew-armed") !== shown)
-    face.primary.style.setProperty("--mew-armed", shown);
   const says = left > 600 ? `Ready in ${Math.ceil(left / 1000)} s: the time to read what is new` : "";
-  if (face.primary.title !== says) face.primary.title = says;
+  for (const button of approvers(face)) {
+    if (button.style.getPropertyValue("--mew-armed") !== shown)
+      button.style.setProperty("--mew-armed", shown);
+    if (button.title !== says) button.title = says;
+  }
 }
 
 export function rearm(face) {
@@ -360,21 +382,23 @@ export function decider(face, text, run, attributes) {
 }
 
 // Whether this press is the second one, which approves what somebody has rejected; the first one says what the next does.
-// `card` is a card or a table of them.
-export function insists(card) {
+// `card` is a card or a table of them, `button` the one that was pressed.
+export function insists(card, button = card.face.primary) {
   const face = card.face;
-  if (face.asked) return true;
-  const was = { text: face.primary.firstChild.textContent, label: face.primary.getAttribute("aria-label") };
+  if (face.asked === button) return true;
+  unask(face); // of another option
+  const was = { text: button.firstChild.textContent, label: button.getAttribute("aria-label") };
   // Another rejection, or other rows: what was asked about is not what would be sent.
   face.forgetAsked = () => {
-    face.asked = false;
-    face.primary.firstChild.textContent = was.text;
-    if (was.label) face.primary.setAttribute("aria-label", was.label);
-    else face.primary.removeAttribute("aria-label");
+    face.asked = null;
+    button.firstChild.textContent = was.text;
+    if (was.label) button.setAttribute("aria-label", was.label);
+    else button.removeAttribute("aria-label");
   };
-  face.asked = true;
-  face.primary.firstChild.textContent = ALL_THE_SAME;
-  face.primary.setAttribute("aria-label", `${ALL_THE_SAME}: ${card.says}`);
+  face.asked = button;
+  const all = face.options ? `${was.text} all the same` : ALL_THE_SAME;
+  button.firstChild.textContent = all;
+  button.setAttribute("aria-label", `${all}: ${card.says}`);
   card.desk.announce(`Not approved yet: ${card.says}. A second press approves it all the same.`);
   rearm(face);
   return false;
@@ -454,7 +478,7 @@ export function describeReasons(reasons) {
 }
 
 // What the line of a decided card leaves out: the addressees, and the digest of what was decided.
-/** @type {(data: Pick<CardData, "proposer" | "to" | "tool" | "method" | "digest">) => string} */
+/** @type {(data: Pick<CardData, "proposer" | "to" | "tool" | "method" | "permission" | "digest">) => string} */
 export function describePast(data) {
   return `${sentence(data)}\nDigest: sha-256 ${data.digest}`;
 }
@@ -658,7 +682,8 @@ function frontFace(card) {
     (usual ? routine : body).append(row);
   });
   face.node.append(...warningBox(face, data.warnings));
-  if (!body.childNodes.length) face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
+  if (!body.childNodes.length && !data.permission)
+    face.node.append(make("div", { class: "mew-dim", text: "no arguments" }));
   face.node.append(make("table", { class: "mew-arguments", "aria-label": "Arguments" }, body));
   for (const gone of data.gone)
     face.node.append(
@@ -669,26 +694,14 @@ function frontFace(card) {
     face.node.append(
       watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))),
     );
-  const reject = (card.rejecter = data.decided
-    ? null
-    : rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), {
-        class: "mew-reject mew-danger",
-        "aria-label": `Reject: ${card.says}`,
-      }));
+  if (data.permission) return permissionParts(card, face, routine);
+  const reject = rejecterOf(card, face);
   face.primary = decider(face, "Approve", () => desk.decide(card, "approve", { digest: data.digest }), {
     class: "mew-approve mew-primary",
     key: "A",
     "aria-label": `Approve: ${card.says}`,
   });
-  face.others = reject ? [reject.button] : [];
-  const leave = () =>
-    make("button", {
-      class: "mew-leave",
-      text: "Leave it rejected",
-      "aria-label": `Leave it rejected: ${card.says}`,
-      onclick: () => desk.leave(card),
-    });
-  const line = (face.line = make("div", { class: "mew-buttons" }, reject ? reject.button : leave()));
+  const line = (face.line = make("div", { class: "mew-buttons" }, reject?.button ?? leaver(card)));
   if (desk.more())
     line.append(
       make("button", {
@@ -725,12 +738,89 @@ function frontFace(card) {
   return face;
 }
 
+// The rejection of a card; null where it was rejected already.
+function rejecterOf(card, face) {
+  const { data, desk } = card;
+  card.rejecter = data.decided
+    ? null
+    : rejecter(face, "Reject", desk.reasons, (reason) => desk.decide(card, "reject", { reason }), {
+        class: "mew-reject mew-danger",
+        "aria-label": `Reject: ${card.says}`,
+      });
+  face.others = card.rejecter ? [card.rejecter.button] : [];
+  return card.rejecter;
+}
+
+function leaver(card) {
+  return make("button", {
+    class: "mew-leave",
+    text: "Leave it rejected",
+    "aria-label": `Leave it rejected: ${card.says}`,
+    onclick: () => card.desk.leave(card),
+  });
+}
+
+// The end of the card of an agent that asks: a button for each of its options, in its words and its order, each with what
+// a choice means. The key A presses the only one that allows it once, and none where there is no such one.
+function permissionParts(card, face, routine) {
+  const { data, desk } = card,
+    { options, rejection, foot } = data.permission,
+    says = (option) => `${option.name}: ${card.says}`;
+  const group = make("div", {
+    class: "mew-options",
+    role: "group",
+    tabindex: -1,
+    "aria-label": `Options of ${data.proposer}, in its words`,
+  });
+  face.options = options.map((option) => {
+    const about = hintOf();
+    about.className = "mew-option-about";
+    write(about, option.about);
+    const button = decider(
+      face,
+      option.name,
+      () => desk.decide(card, "approve", { option: option.id, button }),
+      {
+        class: `mew-option mew-option-${option.tone}${option.isDefault ? " mew-primary" : ""}`,
+        dir: "auto",
+        ...(option.isDefault ? { key: "A" } : {}),
+        "aria-label": says(option),
+        "aria-describedby": `${about.id} ${face.hint.id}`,
+      },
+    );
+    group.append(make("div", { class: "mew-option-row" }, watchNode(face, button), watchNode(face, about)));
+    return button;
+  });
+  // Where no button is the one of the key, it leads to all of them.
+  face.press = () => {
+    const at = options.findIndex((option) => option.isDefault);
+    if (at >= 0)
+      return isOff(face.options[at])
+        ? undefined
+        : desk.decide(card, "approve", { option: options[at].id, button: face.options[at] });
+    if (!options.length) return desk.announce("Nothing of it can be chosen; it can be rejected.");
+    group.focus();
+    desk.announce(`Choose one of its ${options.length} options: no single one of them allows it once.`);
+  };
+  const reject = rejecterOf(card, face);
+  face.line = make("div", { class: "mew-buttons" }, reject?.button ?? leaver(card));
+  face.line.append(watchNode(face, make("span", { class: "mew-dim", text: `Reject: ${rejection}` })));
+  face.node.append(
+    ...(options.length ? [group] : []),
+    watchNode(face, make("div", { class: "mew-foot mew-why" }, make("bdi", { text: foot }))),
+    detailsOf(card, routine, face.hint),
+    ...(reject ? [reject.place] : []),
+    face.line,
+  );
+  return face;
+}
+
 const LINES = { "-": "del", "+": "ins", "…": "i" };
 
 // What the call would change in a file. It is asked for when the card is first shown in full, and anew when the file was
 // changed since; nothing of it is kept. The value that it shows whole need not be opened.
 function fileNode(card, face) {
-  const { path, why } = card.data.file,
+  const { path, why, stated } = card.data.file,
     head = make("div", { class: "mew-filehead" }, "writes ", make("bdi", { class: "mew-code", text: path })),
     node = make("div", { class: "mew-file", role: "group", "aria-label": "The file" }, head);
   if (why) {
@@ -747,13 +837,14 @@ function fileNode(card, face) {
     face.watch.push(part);
     watched.push(part);
   };
+  if (stated) head.append(make("span", { class: "mew-dim", text: ` · ${stated}` }));
   tell("Its content is not compared yet.");
   face.needs = () => (state === "done" ? "" : "Wait for what would change in the file");
   face.file = {
     async ask() {
       if (state !== "new") return;
       state = "asked";
-      tell("Comparing with the file as it is now…");
+      tell(stated ? "Comparing what it states…" : "Comparing with the file as it is now…");
       const { id, digest } = card.data,
         answer = await card.desk.act(card, "old_file", { id, digest, view: card.desk.link.view });
       if (card.front !== face || state !== "asked") return;
@@ -773,8 +864,18 @@ function fileNode(card, face) {
       return face.file.ask();
     },
   };
-  function draw({ place, counts, rows, why, covers, about }) {
+  function draw({ files, covers }) {
     state = "done";
+    body.replaceChildren();
+    head.hidden = true;
+    for (const file of files) drawFile(file);
+    for (const index of covers) {
+      face.closed.delete(index);
+      const open = face.cells.get(index)?.open;
+      if (open) write(open, open.textContent.replace(/ to approve$/, ""));
+    }
+  }
+  function drawFile({ place, counts, rows, why, about }) {
     const line = make(
       "div",
       { class: "mew-filehead" },
@@ -782,9 +883,8 @@ function fileNode(card, face) {
       make("bdi", { class: "mew-code", text: place }),
       ...counts.map((text) => make("b", { class: "mew-num", text })),
     );
-    node.firstChild.replaceWith(line);
+    body.append(line);
     watch(partOf(line));
-    body.replaceChildren();
     const same = counts.length && !rows.length && !why ? "Nothing would change in it." : why;
     if (same) {
       body.append(make("div", { class: "mew-filewhy", text: capitalize(same) }));
@@ -804,11 +904,6 @@ function fileNode(card, face) {
       body.append(text);
       if (rows.length > 16) text.after(readerBar(text, read));
       watch(read);
-      for (const index of covers) {
-        face.closed.delete(index);
-        const open = face.cells.get(index)?.open;
-        if (open) write(open, open.textContent.replace(/ to approve$/, ""));
-      }
     }
     const lock = make("div", { class: "mew-filelock", text: capitalize(about) });
     body.append(lock);
@@ -1362,7 +1457,7 @@ function briefLine(card) {
     .join(", ");
   return briefLineOf(
     data,
-    `${data.tool || data.method}(${shorten(values, 120)})`,
+    data.permission ? data.permission.question : `${data.tool || data.method}(${shorten(values, 120)})`,
     data.warnings.length,
     "Review",
     card,
@@ -1408,6 +1503,7 @@ export function settle(card, deciding) {
 function resultOf(data) {
   if (data.failed) return `tool failed: ${data.outcome}`;
   if (data.state === "unknown") return `not known whether it took effect: ${data.outcome}`;
+  if (data.permission) return data.outcome; // its agent was told, and nothing ran here
   if (data.state === "done") return data.outcome ? `ran: ${data.outcome}` : "ran";
   if (data.state === "fulfilled") return data.outcome || "runs";
   return data.outcome;
@@ -1479,7 +1575,9 @@ export function collapse(card) {
       { class: "mew-says", title: describePast(data) },
       make("bdi", { class: "mew-who", text: data.proposer }),
       " · ",
-      make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }),
+      data.permission
+        ? make("bdi", { text: data.permission.question })
+        : make("bdi", { class: "mew-tool mew-code", text: data.tool || data.method }),
     ),
     outcome,
     make("span", {

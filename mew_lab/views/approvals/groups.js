@@ -375,7 +375,8 @@ export function findAlike(cards) {
   for (const card of cards) {
     if (!isOpen(card.data) || card.data.decided || card.group || card.picker || card.face !== card.front)
       continue;
-    if (card.data.warnings.length || card.data.file) continue; // a file is compared by itself
+    // A file is compared by itself, and an option is chosen by itself.
+    if (card.data.warnings.length || card.data.file || card.data.permission) continue;
     const key = card.data.shape;
     shapes.set(key, [...(shapes.get(key) ?? []), card]);
   }

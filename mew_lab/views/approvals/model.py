@@ -17,6 +17,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -26,6 +27,7 @@ from mew_lab.lab.decisions.cards import (
     FOLD_LINES,
     LONG_NAME,
     MAX_PATH,
+    MOST_QUESTION,
     POLICY,
     Card,
     is_folded,
@@ -46,6 +48,7 @@ __all__ = [
     "diff_data",
     "mark",
     "outcome_line",
+    "permission_data",
     "place_warnings",
     "result_words",
     "short",
@@ -71,6 +74,10 @@ _DECISIONS = {
 def decision_words(card: Card, *, me: str = "") -> str:
     """The decision about a card and its author, such as `Approved by you after 2.9 s`; without a time of day."""
     words = _DECISIONS.get(card.decision, card.decision)
+    if card.choice is not None:
+        words = f"Chose {card.choice.quoted}"
+    elif card.decision == "rejected" and card.permission is not None:
+        words = f"{words} ({card.permission.told_by_rejection})"
     if card.decision == "fulfilled" and card.edited is not False:
         words = f"{words} {'with changes' if card.edited else '(not compared with the proposal)'}"
     _, is_policy, policy = card.by.partition(POLICY)
@@ -95,7 +102,9 @@ SECOND_PRESS = "; a second press of its button, “Approve all the same”, runs
 
 def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
     """A card as the views get it: `id` and `digest` to be sent back, everything else visible text."""
-    arguments = [argument(name, value) for name, value in card.arguments] if card.is_open else []
+    arguments = [argument(name, value, is_retold=name in card.retold) for name, value in card.arguments]
+    if not card.is_open:
+        arguments = []
     absent: list[str] = []
     if card.last is not None and card.is_open:
         last = dict(card.last)
@@ -159,6 +168,36 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         "sent": card.sent,
         "call": "" if card.is_open else one_line(card.call, 400),
         "kept": None if card.is_open or card.kept is None else pack_kept(card.kept),
+        "permission": permission_data(card),
+    }
+
+
+TONES = {"allow_once": "allow", "allow_always": "always", "reject_once": "reject", "reject_always": "always"}
+
+
+def permission_data(card: Card) -> dict[str, Any] | None:
+    """What a page gets of the permission of an agent; None for any other proposal. An `id` is sent back as it is.
+
+    Options of one name are told apart by their ids. There are none to choose where `Permission.fault` says so.
+    """
+    if (asked := card.permission) is None:
+        return None
+    lines, names = card.option_lines, Counter(name for name, _, _ in card.option_lines)
+    options = [
+        {
+            "id": option.id,
+            "name": name,
+            "about": f"{about} (id {id})" if names[name] > 1 else about,
+            "tone": TONES.get(option.kind, "unknown"),
+            "isDefault": option == asked.default,
+        }
+        for option, (name, about, id) in zip(asked.options, lines, strict=True)
+    ]
+    return {
+        "question": one_line(asked.question, MOST_QUESTION).strip() or "no question is stated",
+        "options": options if card.is_open and not asked.fault else [],
+        "rejection": asked.told_by_rejection,
+        "foot": card.foot,
     }
 
 
@@ -168,19 +207,20 @@ NO_LOCK = "nothing locks the file: it is compared once more when you approve, an
 def file_data(card: Card) -> dict[str, Any]:
     """What a page gets at first of the file that a call would write: its path, and why the old content is not known."""
     assert card.file is not None
-    return {"path": one_line(card.file.path, MAX_PATH), "why": "" if card.file.is_known else card.file.why}
+    stated = f"as {card.named(card.proposer)} states it" if card.file.is_stated else ""
+    why = "" if card.file.is_known else card.file.why
+    return {"path": one_line(card.file.path, MAX_PATH), "why": why, "stated": stated}
 
 
-def diff_data(diff: FileDiff, path: str, *, at: float, covers: Sequence[int]) -> dict[str, Any]:
-    """The difference of a file, for a page that shows it at once; `covers` are the rows that it shows whole."""
+def diff_data(diff: FileDiff, path: str, *, at: float, stated: str = "") -> dict[str, Any]:
+    """The difference of a file, for a page that shows it at once; `stated` says who states it, where nobody looked."""
     counts = [] if diff.is_new or diff.added is None else [f"+{diff.added:,} −{diff.removed or 0:,}"]
     return {
         "place": one_line(diff.place or path, MAX_PATH),
         "counts": counts,
         "rows": [[sign, visible_lines(text)] for sign, text in diff.rows],
         "why": visible(diff.why),
-        "covers": list(covers),
-        "about": f"as it was at {clock_time(at)}; {NO_LOCK}",
+        "about": stated or f"as it was at {clock_time(at)}; {NO_LOCK}",
     }
 
 
@@ -195,23 +235,23 @@ MOST_COMPARED = 400  # lines, and characters of a line, that are compared one by
 Pairs = Sequence[tuple[str, str]]
 
 
-def argument(pointer: str, value: str) -> dict[str, Any]:
+def argument(pointer: str, value: str, *, is_retold: bool = False) -> dict[str, Any]:
     """One row as the views get it: its pointer, a short unique name, and its value as visible text.
 
-    `routine` marks a row that needs no reading: its value is in the title, is the same in every request, or is the id
-    of the request; `what` says in words what it is. `key` is equal for equal values. `folded` is the size of a value
-    whose text is only its beginning.
+    `routine` marks a row that needs no reading: its value is in the title, is the same in every request, is the id of
+    the request, or `is_retold`: the card tells all of it in another form; `what` says in words what it is. `key` is
+    equal for equal values. `folded` is the size of a value whose text is only its beginning.
     """
-    lines, name, is_cut = lines_of(value), row_name(pointer), is_folded(pointer, value)
+    lines, name, is_cut = lines_of(value), row_name(pointer), is_folded(pointer, value) and not is_retold
     short = pointer == ID or sum(map(len, lines)) <= TITLED
     key = sha256(value.encode("utf-8", "replace")).hexdigest()[:24]
     row = {
         "pointer": visible(pointer),
         "name": middle(name, LONG_NAME),
-        "routine": is_routine(pointer, value) and short and not is_cut,
+        "routine": (is_routine(pointer, value) and short and not is_cut) or is_retold,
     }
     if row["routine"]:
-        row["what"] = routine_word(pointer)
+        row["what"] = "told above as" if is_retold else routine_word(pointer)
     if not is_cut:
         return row | {"text": "\n".join(lines), "key": key}
     structure = value[:1] in "[{"

@@ -31,6 +31,9 @@ _META = "font-size:12px;opacity:.75"
 _WARNING = "font-size:12px;border-left:3px solid #D55E00;padding:4px 8px;margin:4px 0"
 _NAME = "padding:2px 8px 2px 0;font-size:12px;text-align:left;vertical-align:top;opacity:.75"
 _VALUE = "padding:2px 8px 2px 0;font-family:monospace;font-size:12px;text-align:left;vertical-align:top"
+_OPTION = (
+    "font-size:12px;border:1px solid rgba(128,128,128,.45);border-radius:4px;padding:4px 8px;margin:4px 0"
+)
 _LINE = "font-size:12px;padding:2px 0"
 
 
@@ -101,16 +104,24 @@ def _ending(question: Question) -> str:
 
 
 def _card(card: Card, me: str) -> str:
-    title = element(
-        "div",
-        box(f"{card.named(card.proposer)} wants to run ", "font-weight:600"),
-        box(middle(card.tool or card.method, 60), "font-family:monospace;font-weight:600", "code"),
-        style="font-size:15px",
+    wants = (
+        [
+            box(f"{card.named(card.proposer)} wants to run ", "font-weight:600"),
+            box(middle(card.tool or card.method, 60), "font-family:monospace;font-weight:600", "code"),
+        ]
+        if card.permission is None
+        else [box(card.request, "font-weight:600")]
     )
+    title = element("div", *wants, style="font-size:15px")
     about = " · ".join(
-        (f"on {card.target}", *card.hints, middle(card.id, 28), f"digest {short(card.digest)}")
+        (
+            *([f"on {card.target}"] if card.permission is None else []),
+            *card.hints,
+            middle(card.id, 28),
+            f"digest {short(card.digest)}",
+        )
     )
-    rows = [row for row in card.arguments if not is_routine(*row)]
+    rows = [row for row in card.arguments if not is_routine(*row) and row[0] not in card.retold]
     last = dict(card.last) if card.last is not None else None
     shown = "".join(_row(pointer, value, last) for pointer, value in rows[:MOST_ROWS])
     parts = [title, box(about, _META, "div")]
@@ -123,6 +134,9 @@ def _card(card: Card, me: str) -> str:
         parts.append(element("table", element("tbody", shown), style="border-collapse:collapse"))
     if len(rows) > MOST_ROWS:
         parts.append(box(count_of(len(rows) - MOST_ROWS, "more argument"), _META, "div"))
+    if card.permission is not None:
+        parts += [box(f"{name}: {about}", _OPTION, "div") for name, about, _ in card.option_lines]
+        parts.append(box(f"Rejection: {card.permission.told_by_rejection}. {card.foot}", _META, "div"))
     if card.writes:
         parts.append(box(f"W{card.writes[1:]}", _META, "div"))
     if card.why:

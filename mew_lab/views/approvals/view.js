@@ -55,7 +55,7 @@ const SETTLE = 300;
 const ASKABLE = 10_000; // milliseconds after a rejection in which its row offers to ask for the proposal again
 const UNTOLD = "its outcome was lost";
 const KEYS = [
-  ["A", "Approve the focused card, once its button is armed"],
+  ["A", "Approve the focused card, once its button is armed; of an agent that asks, its only “allow once”"],
   ["R", "Reject the focused card: a field for the reason, which Enter sends"],
   ["J", "Next open card or question"],
   ["K", "Previous open card or question"],
@@ -259,9 +259,9 @@ function render({ adapter, el }) {
       face.reported = performance.now();
       link.send({ t: "seen", view: link.view, id: card.data.id, digest: face.digest });
     },
-    decide(card, decision, more = {}) {
+    decide(card, decision, { button = undefined, ...more } = {}) {
       const again = decision === "approve" && card.data.rejected ? { despite: "rejected" } : {};
-      if (again.despite && !insists(card)) return;
+      if (again.despite && !insists(card, button)) return;
       const target = decision !== "reject" && card.picker ? { target: card.picker.value } : {};
       const message = {
         t: "decide",
@@ -1012,6 +1012,7 @@ function render({ adapter, el }) {
     arm(card.front);
     if (decision === "reject" && card.brief) desk.review(card);
     if (decision === "reject") card.rejecter?.open();
+    else if (card.front.press) card.front.press();
     else if (!isOff(card.front.primary)) desk.decide(card, decision);
   });
   root.addEventListener("keydown", (event) => {

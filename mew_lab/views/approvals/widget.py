@@ -73,6 +73,7 @@ class CardChoice(NamedTuple):
     target: str = ""
     offer: str = ""
     despite: Despite = ""
+    option: str = ""
 
 
 class _Story(NamedTuple):
@@ -411,10 +412,11 @@ class ApprovalsView(ActingView):
         target: str = "",
         offer: str = "",
         despite: Despite = "",
+        option: str = "",
     ) -> None:
         click, choice = (
             self._decisions.click(view),
-            CardChoice(decision, digest, reason, target, offer, despite),
+            CardChoice(decision, digest, reason, target, offer, despite, option),
         )
         with self._book:
             card = self._cards.get(id)
@@ -444,6 +446,7 @@ class ApprovalsView(ActingView):
                 reason=choice.reason,
                 target=to,
                 despite=(choice.despite,) if choice.despite else (),
+                option=choice.option,
             )
         except Exception as error:
             failed: Future[str] = Future()
@@ -465,14 +468,18 @@ class ApprovalsView(ActingView):
         """What the call would change in a file, for the page that shows it now; it goes to no other place."""
         if not view:
             raise MewError(f"The page did not say which view shows the file. {ANEW}")
-        diff, write = await self._decisions.compare_file(id, digest=digest, view=view)
+        changes = await self._decisions.compare_file(id, digest=digest, view=view)
         rows = self._decisions.rows(id, digest) or ()
-        shown = covered_rows(diff, write)
+        shown = covered_rows(changes)
         covers = [index for index, (pointer, _) in enumerate(rows) if pointer in shown]
         for index in covers:
             self._decisions.record_opened(id, digest, index)
+        with self._book:
+            card = self._cards.get(id)
+        about = "" if card is None or card.permission is None else f"as {card.named(card.proposer)} states it"
         at = self.clock().timestamp()
-        return ActResult("Compared.", diff_data(diff, write.path, at=at, covers=covers))
+        files = [diff_data(diff, write.path, at=at, stated=about) for diff, write in changes]
+        return ActResult("Compared.", {"files": files, "covers": covers})
 
     def _decide_all(
         self,
@@ -490,6 +497,8 @@ class ApprovalsView(ActingView):
         with self._book:
             for id, digest in cards:
                 card, choice = self._cards.get(id), CardChoice(decision, digest, reason, despite=despite)
+                if card is not None and card.permission is not None:
+                    raise MewError(f"None of them was decided: {card.request} is decided by itself.")
                 if (refusal := self._refusal(choice, card, click)) or card is None:
                     raise MewError(f"None of them was decided. {refusal}")
                 begun.append((card, choice))
@@ -530,8 +539,8 @@ class ApprovalsView(ActingView):
             return "The view sent a malformed decision, so nothing was decided."
         if not click.view:
             return f"Nothing was decided: the page did not say which view was clicked. {ANEW}"
-        if choice.decision == "reject" and (choice.target or choice.offer):
-            return "A rejection has no target and gives no permission, so nothing was decided."
+        if choice.decision == "reject" and (choice.target or choice.offer or choice.option):
+            return "A rejection has no target and no option, and gives no permission, so nothing was decided."
         return self._decisions.refusal(
             card.id,
             digest=choice.digest,
@@ -540,6 +549,7 @@ class ApprovalsView(ActingView):
             target=(choice.target,) if choice.target else (),
             # A press for a permission overrides no rejection.
             despite=(choice.despite,) if choice.despite and not choice.offer else (),
+            option=choice.option,
         )
 
     def _finish_decision(

@@ -69,6 +69,7 @@ def test_three_seconds_after_a_restart_every_part_is_dimmed_stands_still_and_can
     room.evaluate("r => { r.style.width = '360px'; }")
     assert room.locator("> .mew-header > .mew-heading").evaluate("n => n.clientWidth") > 90
     assert room.evaluate("r => r.scrollWidth <= r.clientWidth")
+    room.evaluate("r => { r.style.width = ''; }")
     source = axe_source(tmp_path_factory.getbasetemp())
     faults: list[str] = []
     for theme in ("light", "dark"):

@@ -145,7 +145,7 @@ def printed(script: str | Path, folder: Path, **more: str) -> str:
 
 
 EXAMPLES = {
-    "agent": ["“the north bed is dry” (garden/moisture)", "human (garden,) moisture"],
+    "agent": ["“the north bed is dry” (garden/moisture)", "human garden moisture"],
     "gate": [
         "tools: proposal_result, proposal_withdraw, garden_water",
         "answer: north got 10 litres",

@@ -13,6 +13,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.questions import Questions
+from mew_lab.lab.lab_stream import purpose_of
 from mew_lab.lab.session import Seated
 from mew_lab.protocol.kinds import KINDS
 from mew_lab.protocol.permit import PROFILES
@@ -105,8 +106,15 @@ def _reasoning(lab: KnowingLab) -> list[Named]:
 
 
 def _streams(lab: KnowingLab) -> list[Named]:
-    active = list(lab.me.participant.streams.active.values())
-    return [(stream.id, f"of {stream.owner}: {stream.description or stream.direction}") for stream in active]
+    me = lab.me.participant
+    return [
+        (
+            stream.id,
+            f"of {stream.owner}: "
+            f"{purpose_of(me.ledger.reasoning, stream.owner, stream.description) or stream.direction}",
+        )
+        for stream in me.streams.active.values()
+    ]
 
 
 def _grants(lab: KnowingLab) -> list[Named]:

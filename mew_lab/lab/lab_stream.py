@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 from mew_lab.errors import CannotWait, MewError, NoReply
 from mew_lab.lab.call_check import listed
 from mew_lab.lab.listing import Listing, Note, Settled
+from mew_lab.lab.rows import THOUGHTS
 from mew_lab.lab.session import Seated, Session, run_work
+from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.log.numbering import complete_id
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
@@ -27,7 +29,7 @@ from mew_lab.sdk.reader import FrameReader
 from mew_lab.sdk.stream import Stream
 from mew_lab.settings.waiting import check_seconds
 
-__all__ = ["LabStream", "StreamFrame", "list_streams", "open_stream", "take_stream"]
+__all__ = ["LabStream", "StreamFrame", "list_streams", "open_stream", "purpose_of", "take_stream"]
 
 T = TypeVar("T")
 
@@ -284,6 +286,11 @@ async def take_stream(session: Session, seat: Seated, which: str) -> LabStream:
     return LabStream(session, seat, active[id])
 
 
+def purpose_of(reasoning: ReasoningLedger, owner: str, description: str | None) -> str:
+    """What a stream is for: its description, or whose thoughts it carries where its owner began that sequence."""
+    return THOUGHTS.format(owner) if reasoning.streamed(owner, description) else description or ""
+
+
 def list_streams(seat: Seated) -> Listing:
     """The open streams that a seat sees, as a listing. To be called on the loop."""
     rows: list[tuple[Any, ...]] = [
@@ -293,7 +300,7 @@ def list_streams(seat: Seated) -> Listing:
             stream.direction,
             ", ".join(stream.writers),
             ", ".join(stream.target) or "everybody",
-            stream.description or "",
+            purpose_of(seat.participant.ledger.reasoning, stream.owner, stream.description),
             stream.frames,
         )
         for stream in seat.participant.streams.active.values()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import is_failure
+from mew_lab.ledger.reasoning import streamed_id
 from mew_lab.log.entries import author, number_after
 from mew_lab.log.held_records import excess
 from mew_lab.log.line import read_members
@@ -26,7 +27,9 @@ from mew_lab.protocol.text import utf8_size
 from mew_lab.sdk.list_pages import LISTED
 from mew_lab.space.events import Record, outline
 
-__all__ = ["Row", "Rows", "is_plumbing"]
+__all__ = ["THOUGHTS", "Row", "Rows", "is_plumbing"]
+
+THOUGHTS = "thoughts of {}"  # the description of a stream that carries the reasoning of a participant
 
 CAPACITY = 20_000
 MAX_CHARACTERS = 128 * 1024 * 1024  # characters of the kept texts
@@ -250,6 +253,17 @@ class Rows:
         if any(tie):
             self._ties[seq] = tie
 
+    def _starts(self, id: str, sender: str) -> bool:
+        """Whether that id is of a sequence of reasoning that this participant started."""
+        record = self.record(self._seq_of.get(id, 0)) if id else None
+        start = (read_members(record.raw or "") or {}) if record is not None else {}
+        return (
+            record is not None
+            and record.verdict != "refused"
+            and start.get("kind") == "reasoning/start"
+            and author(record, start) == sender
+        )
+
     def _row(self, seq: int, record: Record) -> Row:
         raw = record.raw or ""
         members = self._parsed.get(seq) or read_members(raw) or {}
@@ -260,7 +274,9 @@ class Rows:
             # It may show an integer beyond 64 bits, which the fast parser reads as a float.
             what = describe(kind, (read_members(raw, exact=True) or members).get("payload"))
         first, others = self._ties.get(seq, (0, ()))
-        payload = mapping_of(members.get("payload"))
+        payload, sender = mapping_of(members.get("payload")), author(record, members)
+        if kind == "stream/request" and self._starts(streamed_id(payload.get("description")), sender):
+            what = describe(kind, {**payload, "description": THOUGHTS.format(sender)})
         tool, plumbing, failed = "", False, kind == "system/error"
         if kind in _CALLS:
             tool = self._calls.get(seq, "")
@@ -278,7 +294,7 @@ class Rows:
         return Row(  # by position: names cost three times as much, thousands of times a second
             seq,
             record.now.timestamp(),
-            author(record, members),
+            sender,
             tuple(text_of(id) for id in to) if isinstance(to, list) else (),
             kind,
             what if members or known else "unreadable message",

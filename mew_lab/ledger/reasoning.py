@@ -44,7 +44,15 @@ from mew_lab.protocol.coerce import line_of, member, text_of
 from mew_lab.protocol.envelope import MAX_ID
 from mew_lab.protocol.text import MAX_NAME, cut
 
-__all__ = ["ENDS", "WITHOUT_CONTEXT", "ReasoningChange", "ReasoningLedger", "ReasoningSequence", "parts_of"]
+__all__ = [
+    "ENDS",
+    "WITHOUT_CONTEXT",
+    "ReasoningChange",
+    "ReasoningLedger",
+    "ReasoningSequence",
+    "parts_of",
+    "streamed_id",
+]
 
 MAX_SEQUENCES = 1000  # of a space; an agent begins one with a message
 MAX_ABOUT = 20  # ids that a start correlates to
@@ -54,6 +62,7 @@ MAX_DEPTH = 16  # parts of a context that are looked at
 MAX_PATH = 200  # characters
 MAX_REASON = 200  # characters of the reason of a cancel
 _CALLS = ("mcp/request", "mcp/proposal")
+_STREAMED = "reasoning:"  # before the id of a sequence, in the description of the stream beside it
 # What may concern a sequence without a context.
 WITHOUT_CONTEXT = frozenset(
     {*_CALLS, "reasoning/start", "stream/request", "stream/open", "stream/close", "system/presence"}
@@ -175,6 +184,11 @@ class ReasoningLedger:
         """The sequence of that key; None when it is not held."""
         return self._active.get(key) or self._over.get(key)
 
+    def streamed(self, owner: str, description: object) -> ReasoningSequence | None:
+        """The sequence of that owner whose steps a stream of this description carries; None where none is held."""
+        sequence = self.get(streamed_id(description))
+        return sequence if sequence is not None and sequence.owner == owner else None
+
     def active(self) -> list[ReasoningSequence]:
         """The sequences that have not ended, the oldest first."""
         return list(self._active.values())
@@ -291,7 +305,7 @@ class ReasoningLedger:
 
     def _on_stream(self, entry: Entry) -> Iterator[ReasoningChange]:
         if entry.kind == "stream/request":
-            named = text_of(entry.payload.get("description")).removeprefix("reasoning:")
+            named = text_of(entry.payload.get("description")).removeprefix(_STREAMED)
             for id in (*entry.correlation_id, entry.context, named):
                 sequence = self.get(id)
                 if sequence is not None and sequence.owner == entry.sender:
@@ -384,6 +398,12 @@ def parts_of(context: str) -> list[str]:
     if "/" not in context:  # as most do
         return [context] if 0 < len(context) <= MAX_ID else []
     return [part for part in context.split("/", MAX_DEPTH)[:MAX_DEPTH] if 0 < len(part) <= MAX_ID]
+
+
+def streamed_id(description: object) -> str:
+    """The id of the sequence whose steps a stream of this description carries; empty where it names none."""
+    text = text_of(description)
+    return text.removeprefix(_STREAMED) if text.startswith(_STREAMED) else ""
 
 
 def _path(parts: list[str]) -> str:

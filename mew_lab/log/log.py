@@ -470,8 +470,9 @@ class Log:
     def verify(self, *, heads: str | os.PathLike[str] | None = None) -> Verification:
         """Verifies the chain of the journal, then the consent receipt of each request that carries out a proposal.
 
-        The result lists the requests by their place: decided beforehand, with a receipt here or a reported one; decided
-        elsewhere; by the sender's own right; another call than the proposed one; and those that nobody decided.
+        The result lists the requests by their place: approved before they were sent, with a receipt here or a reported
+        one; decided elsewhere; by the sender's own right; another call than the proposed one; and those that nobody
+        decided.
 
         Args:
             heads: A file of heads that were kept elsewhere; by default that of the lab beside the tokens.

@@ -50,7 +50,7 @@ from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import REPORTED, Record
 
-__all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "read_receipt"]
+__all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "misfit", "read_receipt"]
 
 MAX_PROPOSALS, MAX_WEIGHT = 100_000, 256 * 1024 * 1024  # held at a time, and their characters
 MAX_IDS = 1_000_000  # of messages, in a log that may not be complete
@@ -134,7 +134,7 @@ class Consents(NamedTuple):
         lines = [f"{count_of(self.requests, 'request')} in this log"]
         if self.consented:
             lines.append(
-                f"{len(self.consented)} for proposals, decided beforehand, and what was sent is what was shown:"
+                f"{len(self.consented)} for proposals, each approved before it was sent, and sent as it was approved:"
             )
             lines += [f"  {line}" for line in _count_deciders(self.consented)]
         if self.reported:
@@ -380,7 +380,7 @@ class _ConsentCheck:
             return _Misfit(f"{receipt.decider} decided it, and {one_line(sender, 60)} sent it")
         if not receipt.note.how:
             return _Misfit("its receipt does not say how it was shown: on a screen, as text or to a policy")
-        why = _compare(entry, proposal).misfit(receipt.note)
+        why = misfit(receipt.note, entry, proposal)
         return _Misfit(why) if why else receipt
 
     # --- receipts that are missing, and those that come by a report ---
@@ -521,6 +521,11 @@ def _compare(entry: RecordedEntry, proposal: Proposal) -> _Sent:
     what = digest(edited)
     chosen = option.id if option is not None else ""
     return _Sent("", what, what != proposal.digest, tuple(entry.to), tuple(before["to"]), chosen)
+
+
+def misfit(note: DecisionNote, entry: RecordedEntry, proposal: Proposal) -> str:
+    """Why what the note says was shown is not what the request sent of a proposal; empty where it is."""
+    return _compare(entry, proposal).misfit(note)
 
 
 def read_receipt(record: Record) -> ConsentReceipt | None:

@@ -1,8 +1,9 @@
 """The tables of a log: frames of pandas that print no control character of a peer.
 
 The values are unchanged, and so is what is exported. Only what is printed or displayed has invisible characters as
-escapes: a table, a part or a column of it, what its methods make of it, and what `to_string` gives. The arrays of a
-column of text (`unique`, `values`, `array`) have Python objects, which print as escapes.
+escapes, and a tuple of texts as these texts (`human`, or nothing where it is empty): a table, a part or a column of it,
+what its methods make of it, and what `to_string` gives. The arrays of a column of text (`unique`, `values`, `array`)
+have Python objects, which print as escapes.
 
 A wide table of a log shows five of its columns, and says how many others it has. `frame.columns` names them all, and
 `to_string`, `to_html` or a choice of columns shows them.
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_object_dtype
 
 from mew_lab.protocol.visible import visible_lines
 
@@ -55,7 +57,8 @@ class ShownFrame(pd.DataFrame):
     def _repr_html_(self) -> str | None:
         if (few := self._few()) is not None:
             return f"{few._repr_html_()}<p>{self._others(few)}</p>"
-        return _show(super()._repr_html_())  # type: ignore[misc]
+        plain = _read_tuples(pd.DataFrame(self, copy=False), pd.get_option("display.max_rows"))
+        return _show(plain._repr_html_())  # type: ignore[operator]
 
     def _few(self) -> ShownFrame | None:
         """The columns that are shown; None where all are, as where somebody has chosen some."""
@@ -69,7 +72,8 @@ class ShownFrame(pd.DataFrame):
         return f"and {more} more columns; frame.columns names them, frame.to_string() prints all"
 
     def to_string(self, *args: Any, **options: Any) -> Any:
-        return _show(super().to_string(*args, **options))
+        plain = _read_tuples(pd.DataFrame(self, copy=False), options.get("max_rows"))
+        return _show(plain.to_string(*args, **options))
 
     # pandas makes these without the constructors above.
     def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
@@ -92,7 +96,10 @@ class _ShownColumn(pd.Series):
         return visible_lines(super().__repr__())
 
     def to_string(self, *args: Any, **options: Any) -> Any:
-        return _show(super().to_string(*args, **options))
+        plain = pd.Series(self, copy=False)
+        if is_object_dtype(plain):
+            plain = _replace_tuples(plain, options.get("max_rows"))
+        return _show(plain.to_string(*args, **options))
 
     def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
         return _ShownColumn(super().value_counts(*args, **options))
@@ -111,6 +118,25 @@ class _ShownColumn(pd.Series):
     def array(self) -> Any:  # type: ignore[override]
         array = super().array
         return pd.array(_objects(array), dtype=object) if isinstance(array.dtype, pd.StringDtype) else array
+
+
+def _read_tuples(frame: pd.DataFrame, most: int | None) -> pd.DataFrame:
+    """The frame with the tuples of texts as texts, in the rows that are shown when it shows `most`."""
+    for at in range(len(frame.columns)):
+        column = frame.iloc[:, at]
+        if is_object_dtype(column):
+            frame.isetitem(at, _replace_tuples(column, most).to_numpy())
+    return frame
+
+
+def _replace_tuples(column: pd.Series, most: int | None) -> pd.Series:
+    values = column.to_numpy(copy=True)
+    # Of a long table, pandas shows the first and the last rows; it may have a million.
+    shown = range(len(values)) if not most or len(values) <= 2 * most else (*range(most), *range(-most, 0))
+    for at in shown:
+        if isinstance(values[at], tuple) and all(isinstance(one, str) for one in values[at]):
+            values[at] = ", ".join(one if one and "," not in one else repr(one) for one in values[at])
+    return pd.Series(values, index=column.index, name=column.name, dtype=object)
 
 
 def _objects(values: Any) -> Any:

@@ -58,7 +58,7 @@ def test_a_request_is_found_rejected_and_another_approved_without_a_mouse(
 ) -> None:
     book, room = opened(plain)
     cards = room.locator("section.mew-approvals")
-    room.evaluate("r => { r.querySelector('button').focus(); }")
+    room.locator("button:visible").first.focus()
     card = "() => document.activeElement.closest('li.mew-card')?.textContent ?? ''"
     tab_to(book, room, lambda: "/etc/passwd" in book.tab.evaluate(card))
     book.page.until(
@@ -73,7 +73,7 @@ def test_a_request_is_found_rejected_and_another_approved_without_a_mouse(
     book.tab.keyboard.press("Enter")
     book.page.until(lambda: "2 need your approval" in room.inner_text(), "the rejection")
     assert room.evaluate(HERE), "the focus stays in the room"
-    room.evaluate("r => { r.querySelector('button').focus(); }")
+    room.locator("button:visible").first.focus()
     tab_to(book, room, lambda: "moisture" in book.tab.evaluate(card))
     ready = "() => document.activeElement.closest('li.mew-card')?.querySelector('button.mew-approve')?.getAttribute('aria-disabled') === 'false'"
     book.page.until(lambda: book.tab.evaluate(ready), "the card to arm")

@@ -296,6 +296,41 @@ def test_in_a_strip_each_participant_is_a_button_that_opens_its_row(
     book.run(4)
 
 
+def test_reasoning_is_cancelled_from_the_menu_by_keyboard_alone(plain: Callable[..., Notebook]) -> None:
+    """Spec: §3.5.5."""
+    book = plain([SETUP, STATES, SHOW, "print(lab.me.participant.ledger.reasoning.get(plan.id).state)"])
+    book.run(0).run(1).run(2)
+    state(book, 2, "agent", "thinking")
+    one, key = row(book, 2, "agent"), book.tab.keyboard.press
+    opener = one.locator("button.mew-menu-button")
+    has_focus = "node => node === document.activeElement"
+
+    def choose_by_keys() -> Locator:
+        opener.focus()
+        key("Enter")
+        item = one.get_by_role("menuitem", name=re.compile("^Cancel reasoning"))
+        item.wait_for()
+        for _ in range(12):
+            if not item.evaluate(has_focus):
+                key("ArrowDown")
+        key("Enter")
+        return one.get_by_role("group", name=re.compile("^Cancel reasoning of agent"))
+
+    form = choose_by_keys()
+    # No word for leaving the form is the one for what it does.
+    assert form.locator("button").all_inner_texts() == ["Keep", "Cancel reasoning"]
+    assert form.locator(".mew-question").inner_text() == "Cancel reasoning of agent"
+    assert form.get_by_label("reason", exact=True).evaluate(has_focus)
+    key("Escape")
+    assert form.count() == 0 and opener.evaluate(has_focus)
+    form = choose_by_keys()
+    book.tab.keyboard.type("superseded")
+    key("Enter")
+    said(book, 2, "agent", "The reasoning of agent was cancelled (superseded)")
+    assert opener.evaluate(has_focus)
+    assert book.run(3).text(3) == "cancelled\n"
+
+
 def test_a_visitor_is_not_offered_what_it_has_no_permission_for(plain: Callable[..., Notebook]) -> None:
     there = """
 lab.enrol('visitor', 'human')

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe import axe_source, axe_violations
 from playwright.sync_api import Error, Locator
 from real_lab import Notebook
 from scenes import armed
@@ -179,13 +180,15 @@ helper.participant.on_chat(lambda asked: work.append(asyncio.ensure_future(answe
 
 
 def test_the_cell_that_waits_cancels_the_reasoning_for_which_it_waits(
-    notebook: Callable[..., Notebook],
+    notebook: Callable[..., Notebook], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Spec: §3.5.5, an affordance to cancel active reasoning on each surface."""
     book = notebook([THINKS, "print('answer:', await lab.ask('helper', 'Please add up.'))"]).run(0)
     book.run(1, wait=False)
-    button = book.area(1).get_by_role("button", name="Cancel the reasoning of helper")
+    button = book.area(1).get_by_role("button", name="Cancel reasoning of helper")
     button.wait_for()
+    view = book.area(1).locator("section.mew-approvals")
+    assert axe_violations(view, axe_source(tmp_path_factory.getbasetemp())) == []
     button.press("Enter")
     book.wait(1)
     assert "answer: stopped: superseded" in book.text(1)

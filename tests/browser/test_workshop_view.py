@@ -136,6 +136,11 @@ def test_a_test_runs_as_the_agent_is_served_and_shows_each_call(plain: Callable[
     assert cells[1:3] == ["odd/change", "{}"] and cells[4] == "changed"
     assert result.get_attribute("data-context")
     what.fill("")
+    until(book, lambda: run.get_attribute("aria-disabled") == "true", "the missing argument to be seen")
+    assert "1 argument to correct" in view.locator(".mew-reason").inner_text()
+    # A sample is no value: it stands in the empty field, and is not sent.
+    times = view.locator(".mew-form-place").get_by_label("times", exact=True)
+    assert (times.input_value(), times.get_attribute("placeholder")) == ("", "such as 1")
     view.locator(".mew-form-place input.mew-give").first.focus()
     assert book.page.shot("workshop", book.area(1)).stat().st_size > 5000
 

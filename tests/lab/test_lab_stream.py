@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from mew_lab.errors import LocalProtocolError, MewError, NoReply, Refused
+from mew_lab.lab.known_names import known_names
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.lab_stream import LabStream
 
@@ -142,6 +143,25 @@ def test_streams_are_listed_and_taken_by_the_beginning_of_their_id(lab: Lab) -> 
         lab.stream("stream-9")
     with pytest.raises(MewError, match="is open already"):
         lab.stream("stream-1", description="y")
+
+
+def test_a_stream_that_carries_reasoning_is_told_as_the_thoughts_of_its_owner(lab: Lab) -> None:
+    bot, eve = lab.join("bot", can="admin"), lab.join("eve", can="admin")
+    start = bot.send("reasoning/start", {"message": "Which bed is dry?"}).id
+    bot.send("stream/request", {"direction": "upload", "description": f"reasoning:{start}"})
+    # Nobody else's stream carries the thoughts of bot, and no start of a sequence is known by the other id.
+    eve.send("stream/request", {"direction": "upload", "description": f"reasoning:{start}"})
+    bot.send("stream/request", {"direction": "upload", "description": "reasoning:gone"})
+    eventually(lambda: len(list(lab.streams())) == 3)
+    own = ["thoughts of bot", f"reasoning:{start}", "reasoning:gone"]
+    assert [row.description for row in lab.streams()] == own
+    assert [about for _, about in known_names(lab, "stream")] == [
+        "of bot: thoughts of bot", f"of eve: reasoning:{start}", "of bot: reasoning:gone",
+    ]  # fmt: skip
+    requests = [row.what for row in lab.rows.since(0, 1000) if row.kind == "stream/request"]
+    assert len(requests) == 3
+    for what, purpose in zip(requests, own, strict=True):
+        assert purpose in what, what
 
 
 def test_a_block_closes_an_own_stream_with_how_it_ended(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from mew_lab.log.diagnose.findings import SEVERITIES
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.log import open_log
 from mew_lab.log.prune import prune
-from mew_lab.space.events import Record
+from mew_lab.protocol.envelope import digest
+from mew_lab.space.events import Noted, Record
 
 from ..conftest import examples
 from .innocent import INNOCENT
@@ -125,3 +127,40 @@ def test_a_pruned_log_does_not_take_who_came_before_for_absent(tmp_path: Path) -
     path = keep(records, tmp_path / "j.jsonl", rotate_at=20_000)
     prune(path, keep=1, agree=lambda goes: True)
     assert "addressee-absent" not in {one.rule for one in open_log(path).diagnose()}
+
+
+@pytest.mark.req("C-23")
+@pytest.mark.parametrize(
+    ("receipt", "severity"),
+    [
+        (None, "warn"),
+        ({}, "note"),
+        ({"by": "policy night", "policy": {"name": "night", "text": "all"}}, "warn"),
+        ({"digest": "0" * 64}, "warn"),
+        ({"edited": False}, "warn"),
+        ({"request": "another"}, "warn"),
+        ({"proposal": "another"}, "warn"),
+    ],
+    ids=["none", "own", "policy", "shown", "unedited", "request", "proposal"],
+)
+@pytest.mark.parametrize(
+    ("writer", "event"), [("anna", "decided"), ("bert", "decided"), ("anna", "reported")]
+)
+def test_an_edit_is_a_warning_unless_a_receipt_here_says_that_its_sender_made_it(
+    receipt: dict[str, object] | None, severity: str, writer: str, event: str
+) -> None:
+    c = Conversation(7)
+    payload = c.call("write")
+    proposal = c.propose(payload)
+    sent = {**payload, "params": {**payload["params"], "arguments": {"path": "/etc/passwd"}}}
+    if receipt is not None:
+        shown = digest({"id": proposal, "from": "dan", "to": ["tool"], "payload": sent})
+        note = {"proposal": proposal, "decision": "approve", "by": "human", "typed": "yes"}
+        note |= {"request": "q-1", "digest": shown, "edited": True, **receipt}
+        c.stage.play(Noted(event, writer, json.dumps(note)))
+    c.answer(c.request("anna", sent, correlation_id=[proposal], id="q-1"), payload, "anna")
+    own = (writer, event) == ("anna", "decided")
+    (found,) = diagnose(c.records)
+    assert (found.rule, found.requirement) == ("edited-approval", "C-23")
+    assert found.severity == (severity if own else "warn")
+    assert ("anna made the edit" in found.sentence) == (found.severity == "note")

@@ -104,3 +104,31 @@ def test_a_wide_frame_shows_five_named_columns_until_others_are_chosen(name: str
     assert "more columns" not in str(chosen) and frame.columns[8] in chosen.to_string()
     assert "more columns" in str(frame.head(1)) and len(frame.columns) > 8
     assert "more columns" not in str(frame.T)
+
+
+def test_a_tuple_of_texts_is_shown_as_its_texts_and_stays_a_tuple(shared: Path) -> None:
+    log = open_log(shared / "captures" / "3-proposals")
+    frame = log.df
+    tuples = [*frame["to"]]
+    assert {("fulfiller",), ()} <= set(tuples)
+    for text in (str(frame), frame.to_string(), str(frame["to"]), str(frame.iloc[1]), frame._repr_html_()):
+        assert " fulfiller" in text or "<td>fulfiller</td>" in text
+        assert "(fulfiller,)" not in text and " ()" not in text and ">()<" not in text, text
+    assert "<td></td>" in (frame._repr_html_() or "")
+    assert [*frame["to"]] == tuples
+
+
+@pytest.mark.parametrize(
+    ("several", "shown"),
+    [((), ""), (("a",), "a"), (("a", "b"), "a, b"), (("",), "''"), (("a, b",), "'a, b'"), ((1, 2), "(1, 2)")],
+)
+@pytest.mark.parametrize("rows", [1, 500])
+def test_each_of_the_first_and_the_last_rows_of_a_table_is_shown_so(
+    several: tuple[Any, ...], shown: str, rows: int
+) -> None:
+    frame = ShownFrame({"n": range(rows), "to": pd.Series([several] * rows, dtype=object)})
+    lines = [line for line in str(frame).splitlines()[1:] if line[:1].isdigit()]
+    assert {line.split(maxsplit=2)[2:] == ([shown] if shown else []) for line in lines} == {True}
+    column = [line for line in str(frame["to"]).splitlines() if line[:1].isdigit()]
+    assert {line.split(maxsplit=1)[1:] == ([shown] if shown else []) for line in column} == {True}
+    assert [*frame["to"]] == [several] * rows

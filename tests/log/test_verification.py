@@ -1,4 +1,4 @@
-"""A log shows that each request for a proposal was decided beforehand, or names those that were not."""
+"""A log shows that each request for a proposal was decided before it was sent, or names those that were not."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_request_that_was_approved_as_it_was_shown_has_its_receipt() -> None:
     assert str(one).endswith(': request "q-1" of ada for "p-1": decided by ada')
     assert str(found).splitlines() == [
         "1 request in this log",
-        "1 for proposals, decided beforehand, and what was sent is what was shown:",
+        "1 for proposals, each approved before it was sent, and sent as it was approved:",
         "  1 by ada: 1 by a click, on screen 2.3 to 2.3 s",
     ]
 
@@ -461,7 +461,7 @@ def test_the_command_reports_and_its_exit_code_tells(
     assert main(["verify", str(path), "--heads", str(heads)]) == 0
     printed = capsys.readouterr().out
     assert "1 kept head found" in printed
-    assert "1 for proposals, decided beforehand, and what was sent is what was shown:" in printed
+    assert "1 for proposals, each approved before it was sent, and sent as it was approved:" in printed
     undecided = keep(stage().play(proposes(), sends()).records, tmp_path / "k.jsonl")
     with pytest.raises(SystemExit) as status:
         main(["verify", str(undecided)])

@@ -102,6 +102,17 @@ def test_a_view_gets_the_rows_there_are_and_then_only_what_changes(page: Page, b
     assert first.id not in fresh, "frames alone send no row again"
 
 
+def test_a_stream_that_carries_reasoning_is_told_as_the_thoughts_of_its_owner(page: Page, lab: Lab) -> None:
+    bot, eve = lab.join("bot", can="admin"), lab.join("eve", can="admin")
+    start = bot.send("reasoning/start", {"message": "Which bed is dry?"}).id
+    known = page.request(bot, description=f"reasoning:{start}")
+    other = page.request(eve, description=f"reasoning:{start}")
+    shown = {page.key(known): "thoughts of bot", page.key(other): f"reasoning:{start}"}
+    page.browser.appear()
+    page.browser.until(lambda: {key: row["description"] for key, row in page.rows().items()} == shown)
+    assert "thoughts of bot" in picture(page.view)
+
+
 def test_only_the_view_that_opened_a_stream_gets_its_bytes(page: Page, bot: Seat) -> None:
     stream = page.request(bot, content_type="text/plain")
     page.write(stream, "ä\u202e".encode())

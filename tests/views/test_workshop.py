@@ -146,6 +146,20 @@ def test_a_picture_of_a_tool_is_shown_beside_its_call_and_nothing_that_could_hol
     assert "<svg" not in json.dumps(call["pictures"]) and "PHN2" not in json.dumps(call["pictures"])
 
 
+def test_a_field_that_nobody_filled_shows_a_sample_and_a_required_one_is_named(
+    page: Page, shop: WorkshopView
+) -> None:
+    tool = page.value("tool", tool=0)
+    assert tool["samples"] == "{}"
+    assert [(field["key"], field["sample"]) for field in tool["plan"]["members"]] == [
+        ("what", "such as text")
+    ]
+    assert tool["preview"] == "Please change text."
+    empty = page.value("preview", tool=0, text=tool["samples"])
+    assert empty["preview"] == "Please change text."
+    assert [(fault["shown"], fault["said"]) for fault in empty["faults"]] == [(["what"], "is required")]
+
+
 def test_a_failed_test_tells_why(page: Page, shop: WorkshopView) -> None:
     wrong = page.value("run", tool=0, text="{}")
     assert wrong["error"] and wrong["text"].startswith("Invalid arguments for change: ")

@@ -16,6 +16,7 @@ from mew_lab.ledger.calls import Change, Proposal, Request, error_text, method_o
 from mew_lab.ledger.ledger import LedgerChange
 from mew_lab.ledger.members import GATEWAYS
 from mew_lab.ledger.unknown_calls import UnknownCalls
+from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
 from mew_lab.log.diagnose.findings import (
     OF_ALL,
     RecentIds,
@@ -26,11 +27,13 @@ from mew_lab.log.diagnose.findings import (
     word,
     words,
 )
+from mew_lab.log.receipts import misfit
 from mew_lab.log.record_ledger import Mark, PlacedEntry
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.intake import answer_fault, first_unknown, malformed, unknown_outcome
 from mew_lab.protocol.visible import one_line
+from mew_lab.space.events import Record
 
 __all__ = ["CallRules"]
 
@@ -125,6 +128,9 @@ EDITED = Rule(
     "warn",
     "{sender} approved proposal {about} with {count} of its values changed, first at {path}",
     "C-23",
+)
+EDITED_KNOWINGLY = EDITED._replace(
+    severity="note", sentence=f"{EDITED.sentence}; {{sender}} made the edit, as its receipt says"
 )
 APPROVED_TWICE = Rule(
     "approved-twice",
@@ -231,6 +237,9 @@ class CallRules(RuleFamily):
             "mcp/reject": self._on_reject,
             "system/presence": lambda _, changes: self._follow_unknown(changes),
         }
+        self.events = {DECIDED: self._on_decided}
+        # The receipts of people for edited approvals, by sender, request and proposal.
+        self._edits: BoundedDict[tuple[str, str, str], DecisionNote] = BoundedDict(MAX_WAITING)
         self._unknown = UnknownCalls()
         # Requests that repeat an unknown call -> that call and its sender; until an executor says that it did not run.
         self._repeats: BoundedDict[str, tuple[Mark, str, str]] = BoundedDict(
@@ -268,6 +277,11 @@ class CallRules(RuleFamily):
 
     # --- one step a kind ---
 
+    def _on_decided(self, record: Record, _place: int) -> None:
+        note = read_decision_note(record)
+        if note is not None and note.decision == "approve" and note.edited and note.by == "human":
+            self._edits[record.participant, note.request, note.proposal] = note
+
     def _on_request(self, entry: PlacedEntry, changes: Sequence[LedgerChange]) -> None:
         self._ids.add(entry.id, entry.sender, entry.kind)
         if entry.malformed:
@@ -291,8 +305,9 @@ class CallRules(RuleFamily):
             proposal: Proposal = change.call
             self._forget_proposal(proposal.id)
             if proposal.difference:
+                note = self._edits.pop((entry.record.participant, entry.id, proposal.id), None)
                 self.report(
-                    EDITED,
+                    EDITED if note is None or misfit(note, entry, proposal) else EDITED_KNOWINGLY,
                     entry,
                     proposal.id,
                     count=len(proposal.difference),

@@ -384,8 +384,8 @@ function render({ adapter, el }) {
         doer("Cancel reasoning", () => cancelThinking(key), {
           class: "mew-small mew-danger",
           "data-key": key,
-          "aria-label": `Cancel the reasoning of ${owner}`,
-          title: `Cancel the reasoning of ${owner}`,
+          "aria-label": `Cancel reasoning of ${owner}`,
+          title: `Cancel reasoning of ${owner}`,
         }),
       );
       write(button, sequences.length > 1 ? `Cancel reasoning of ${owner}` : "Cancel reasoning");

@@ -501,7 +501,10 @@ function render({ adapter, el }) {
       );
     if (deed !== "forget") field("reason", "reason", { type: "text", maxlength: 300 });
     const [asks, verb] = grave ? ASKS[deed] : [VERBS[deed].replace("…", ""), VERBS[deed].replace("…", "")];
-    const cancel = make("button", { text: "Cancel", onclick: () => closePlace(row, true) });
+    const of = !grave && asks.includes(" ") ? "of " : ""; // "Compact context of helper"
+    // Beside a button that cancels something, another word for leaving it.
+    const keep = deed === "cancel_reasoning" ? "Keep" : "Cancel";
+    const cancel = make("button", { text: keep, onclick: () => closePlace(row, true) });
     const go = async () => {
       const choices = Object.fromEntries(Object.entries(collect).map(([name, read]) => [name, read()]));
       closePlace(row, true);
@@ -509,12 +512,12 @@ function render({ adapter, el }) {
     };
     const sure = (!grave ? doer : sureDoer)(verb, go, {
       class: grave ? "mew-sure mew-danger" : "mew-sure mew-primary",
-      "aria-label": `${verb} ${row.data.name}`,
+      "aria-label": `${verb} ${of}${row.data.name}`,
     });
     const question = make(
       "div",
       { class: "mew-question" },
-      `${asks} `,
+      `${asks} ${of}`,
       make("bdi", { class: "mew-code", text: row.data.name }),
       grave ? "?" : "",
     );
@@ -522,7 +525,7 @@ function render({ adapter, el }) {
       question.append(make("div", { class: "mew-dim", text: `${about[0].toUpperCase()}${about.slice(1)}.` }));
     const box = make(
       "div",
-      { class: "mew-ask", role: "group", "aria-label": `${verb} ${row.data.name}: ${about}` },
+      { class: "mew-ask", role: "group", "aria-label": `${verb} ${of}${row.data.name}: ${about}` },
       question,
       ...fields,
       make("span", { class: "mew-gap" }),

@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 from mew_lab.lab.entry_feed import EntryFeed
+from mew_lab.lab.lab_stream import purpose_of
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.ledger.streams import STREAM_KINDS, StreamChange, StreamFacts
@@ -64,6 +65,7 @@ class StreamsModel:
         self.me = me
         self.frames = frames or FrameStore()
         self.over_left_out = 0
+        self._reasoning = me.ledger.reasoning
         self._clock = clock
         self._entry_time = clock()
         self._keys = 0
@@ -142,6 +144,7 @@ class StreamsModel:
 
     def take_changes(self, changes: tuple[LedgerChange, ...], ledger: Ledger) -> None:
         """Updates the rows by the changes by one envelope of the log."""
+        self._reasoning = ledger.reasoning
         for change in changes:
             if isinstance(change, StreamChange):
                 self._note(change)
@@ -177,6 +180,7 @@ class StreamsModel:
         # The ledger keeps no description of a long request; a row keeps its beginning.
         entry = change.entry
         fields = entry.payload if entry is not None and entry.id == facts.request_id else facts.fields
+        said = fields_of(fields)
         row = StreamRow(
             key=self._next(),
             id="",
@@ -184,7 +188,7 @@ class StreamsModel:
             owner=facts.owner[:MAX_TEXT],
             target=people(facts.target),
             since=facts.t,
-            **fields_of(fields),
+            **{**said, "description": purpose_of(self._reasoning, facts.owner, said["description"])},
         )
         track = self._requested[facts.request_id] = self._add(_Track(row))
         return track
@@ -302,7 +306,9 @@ class StreamsModel:
         facts = track.facts = track.stream.facts if track.stream is not None else track.facts
         if facts is not None:
             since = track.row.since or self._now(track)
-            track.row = row_of(facts, key=track.row.key, me=self.me, since=since)
+            row = row_of(facts, key=track.row.key, me=self.me, since=since)
+            purpose = purpose_of(self._reasoning, facts.owner, row.description)
+            track.row = replace(row, description=purpose)
             self.changed.tell()
 
     def _put(self, track: _Track, **changes: Any) -> None:

@@ -45,7 +45,8 @@ FormField = dict[str, Any]
 Always: `label`, `about`, `limits` (one line), `required`. Where they apply: `key`, `title`, `default` (JSON text),
 `offered` (a default to be read), `format`, `hint`, `lines` (whether more than one), `options` ([label, JSON text], and
 the value to be read where the label is a title of it), `value` (JSON text) and `shown` of a constant, `items`, `parts`,
-`members`, `other`, `variants`, `note`, `more` (the other members of a schema that is planned whole, as JSON).
+`members`, `other`, `variants`, `note`, `more` (the other members of a schema that is planned whole, as JSON), `sample`
+(shown in an empty field).
 """
 
 _ORDER = ("object", "array", "string", "number", "integer", "boolean", "null")

@@ -235,6 +235,7 @@ export function connect(adapter, root, on) {
   // the host reports counts at once.
   let why = "",
     over = "",
+    stood = null, // the time of the clocks while nothing goes on
     lastBeat = performance.now(),
     looked = lastBeat,
     pulse = null,
@@ -251,6 +252,7 @@ export function connect(adapter, root, on) {
   function setOff(text) {
     if (over && why) return;
     if (why === text) return;
+    stood = text ? (stood ?? now()) : null;
     why = text;
     banner.hidden = !text;
     const isGone = text === hostWords.gone;
@@ -261,6 +263,9 @@ export function connect(adapter, root, on) {
     else delete root.dataset.off;
     showLink();
     Promise.resolve().then(() => on.off?.());
+  }
+  function now() {
+    return stood ?? Date.now() / 1000 + offset;
   }
   function end(text) {
     if (!text || over) return;
@@ -305,7 +310,7 @@ export function connect(adapter, root, on) {
     notice,
     stop: stopLine.stop,
     isOff: () => why !== "",
-    now: () => Date.now() / 1000 + offset,
+    now,
     setSetting(name, value) {
       try {
         adapter.set(name, value);

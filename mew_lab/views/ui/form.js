@@ -316,6 +316,7 @@ export function schemaForm(plan, { changed: onChange, watch = null }) {
           });
     if (field.kind === "json") box.classList.add("mew-code");
     if (field.format && !many) box.classList.add("mew-formatted");
+    if (field.sample) box.placeholder = field.sample;
     let choices = false,
       value = "",
       touched = false;

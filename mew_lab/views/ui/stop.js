@@ -1,7 +1,7 @@
 // The one stop of a lab, in each of its views: Ctrl-. stops everything, and a line at the top says who stopped it and when.
 // Its button lists what going on undoes, and pressed again does it. In a panel the line stands once, in the panel.
 
-import { doer, make, write } from "./elements.js";
+import { activeOf, doer, holdsFocus, make, write } from "./elements.js";
 
 export const STOP_KEY = [
   "Ctrl-.",
@@ -27,6 +27,8 @@ export function makeStopLine(root, keys, view, act) {
     list.hidden = !lines.length;
     list.replaceChildren(...lines.map((text) => make("li", {}, make("bdi", { text }))));
   }
+  /** @type {HTMLElement | null} */
+  let from = null; // what had the focus when the key was pressed
   async function stop() {
     const done = await act(STOP);
     if (done) tell(/** @type {StopTold} */ (done.value).lines);
@@ -38,6 +40,15 @@ export function makeStopLine(root, keys, view, act) {
     tell(told.done ? [] : told.lines);
     write(go, told.done ? "Go on" : "Go on now");
   }
+  // When the line goes, the focus goes back, or to the first button that takes it.
+  function rest() {
+    const buttons = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("button:enabled"));
+    for (const place of root.contains(from) ? [from, ...buttons] : buttons) {
+      if (line.contains(place)) continue;
+      place.focus({ preventScroll: true });
+      if (holdsFocus(place)) return;
+    }
+  }
   /** @type {(event: Event) => void} */
   function press(event) {
     const key = /** @type {KeyboardEvent} */ (event);
@@ -46,6 +57,7 @@ export function makeStopLine(root, keys, view, act) {
     if (root.parentElement?.closest(".mew-panel")) return; // the panel takes it, and shows what was seen
     key.preventDefault();
     key.stopPropagation();
+    from = activeOf(root);
     stop();
   }
   // Before the parts of a view, which keep the keys that they see from what is around them.
@@ -56,7 +68,9 @@ export function makeStopLine(root, keys, view, act) {
       if (said.textContent !== (text ?? "")) tell([]);
       if (!text) write(go, "Go on");
       write(said, text ?? "");
+      const focused = holdsFocus(line);
       line.hidden = !text;
+      if (focused && !text) rest();
     },
     end: () => keys.removeEventListener("keydown", press, true),
   };

@@ -427,17 +427,26 @@ def parameter_rows(schema: Mapping[str, Any]) -> list[ParameterRow]:
     return rows
 
 
-def sample_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Sample values of all parameters: the default, else an example, a value of the enum, or a made one. Spec: TA-59."""
+def sample_arguments(schema: Mapping[str, Any], *, made: bool = True) -> dict[str, Any]:
+    """Sample values of all parameters: the default, else an example, a value of the enum, or a made one. Spec: TA-59.
+
+    With `made=False`, those alone that the schema gives.
+    """
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
-        return {}
-    return {str(name): _sample(parameter, 0) for name, parameter in properties.items()}
+    return _samples(properties, 0, made) if isinstance(properties, Mapping) else {}
 
 
-def _sample(schema: Any, depth: int) -> Any:
+_NO_SAMPLE = object()
+
+
+def _samples(properties: Mapping[str, Any], depth: int, made: bool) -> dict[str, Any]:
+    samples = {str(name): _sample(parameter, depth, made) for name, parameter in properties.items()}
+    return {name: sample for name, sample in samples.items() if sample is not _NO_SAMPLE}
+
+
+def _sample(schema: Any, depth: int, made: bool) -> Any:
     if not isinstance(schema, Mapping) or depth > 6:
-        return "text"
+        return "text" if made else _NO_SAMPLE
     if "default" in schema:
         return schema["default"]
     for key in ("examples", "enum"):
@@ -447,7 +456,13 @@ def _sample(schema: Any, depth: int) -> Any:
     kind = kind_of(schema)
     if kind == CHOICE:
         forms = schema.get("anyOf") or schema.get("oneOf")
-        return _sample(forms[0] if isinstance(forms, list) else None, depth + 1)
+        return _sample(forms[0] if isinstance(forms, list) else None, depth + 1, made)
+    if kind == "object":
+        properties = schema.get("properties")
+        inner = _samples(properties if isinstance(properties, Mapping) else {}, depth + 1, made)
+        return inner if inner or made else _NO_SAMPLE
+    if not made:
+        return _NO_SAMPLE
     if kind in ("integer", "number"):
         return schema.get("minimum", schema.get("maximum", 1))
     if kind == "boolean":
@@ -455,20 +470,19 @@ def _sample(schema: Any, depth: int) -> Any:
     if kind == "array":
         items = schema.get("items")
         if isinstance(items, list):
-            return [_sample(item, depth + 1) for item in items]
+            return [_sample(item, depth + 1, made) for item in items]
         least = schema.get("minItems")
-        return [_sample(items, depth + 1)] * min(least if isinstance(least, int) and least > 0 else 1, 20)
-    if kind == "object":
-        properties = schema.get("properties")
-        properties = properties if isinstance(properties, Mapping) else {}
-        return {str(name): _sample(inner, depth + 1) for name, inner in properties.items()}
+        return [_sample(items, depth + 1, made)] * min(
+            least if isinstance(least, int) and least > 0 else 1, 20
+        )
     least = schema.get("minLength")
     return "text" if not isinstance(least, int) or least <= 4 else "text ".ljust(min(least, 200), "x")
 
 
 def preview(tool: ToolDefinition, arguments: Mapping[str, Any]) -> str:
-    """The filled prompt; `{name}` stays where there is no value."""
-    return fill_prompt(tool.prompt, arguments, tool=tool, preview=True)
+    """The prompt filled with the arguments, and with samples where there are none. Spec: TA-59."""
+    filled = {**sample_arguments(tool.parameters), **arguments}
+    return fill_prompt(tool.prompt, filled, tool=tool, preview=True)
 
 
 def prompt_tokens(tool: ToolDefinition) -> list[tuple[str, TokenKind]]:

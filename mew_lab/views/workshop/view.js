@@ -507,7 +507,12 @@ function render({ adapter, el }) {
           "div",
           { class: "mew-builder" },
           prompt.node,
-          make("div", {}, make("div", { class: "mew-label", text: "With the values of the test" }), preview),
+          make(
+            "div",
+            {},
+            make("div", { class: "mew-label", text: "With the values of the test, or samples" }),
+            preview,
+          ),
         ),
         remarks,
         output.node,

@@ -29,9 +29,10 @@ from mew_lab.protocol.visible import one_line, visible
 from mew_lab.settings.documents import has_comments
 from mew_lab.settings.faults import Fault, place
 from mew_lab.tools_agent.agent_file import parse_agent, read_agent_document, save_agent_file, write_first_file
+from mew_lab.tools_agent.definition import ToolDefinition
 from mew_lab.tools_agent.executor import Execution
 from mew_lab.tools_agent.schema import wire_schema
-from mew_lab.views.tools.schema_form import plan
+from mew_lab.views.tools.schema_form import FormField, plan
 from mew_lab.views.ui.acts import ANEW, Act, ActingView, ActResult, Submit
 from mew_lab.views.ui.pictures import picture
 from mew_lab.views.workshop.model import (
@@ -47,6 +48,7 @@ from mew_lab.views.workshop.runner import InteractiveRunner, ToolRunner
 
 __all__ = ["WorkshopView", "view_of"]
 
+MAX_SAMPLE = 200  # characters of a sample in an empty field
 MAX_CELL = 4000  # characters of a result in the history
 COMMENTS = "The comments of the file are not kept when it is saved here."
 NOTHING_OPEN = "No agent file is open. Open one, or write a new one."
@@ -246,7 +248,7 @@ class WorkshopView(ActingView):
         tool = definition_of(entry)
         at = place("metadata.tools", number)
         faults = [fault for fault in self.draft.faults() if fault.key.startswith((f"{at}.", f"{at}["))]
-        samples = sample_arguments(tool.parameters)
+        samples = sample_arguments(tool.parameters, made=False)
         return {
             "version": self._version,
             "number": number,
@@ -261,7 +263,7 @@ class WorkshopView(ActingView):
             "tokens": [list(token) for token in prompt_tokens(tool)],
             "remarks": [visible(remark) for remark in prompt_remarks(tool)],
             "faults": _pack_faults(faults, below=at),
-            "plan": plan(wire_schema(tool.parameters)),
+            "plan": _plan_test(tool),
             "samples": json.dumps(samples, ensure_ascii=False),
             "preview": _lines(preview(tool, samples)),
         }
@@ -372,6 +374,18 @@ def _pack_run(execution: Execution, began: datetime) -> dict[str, Any]:
             for record, pictures in zip(execution.calls, pictures_of(execution.results), strict=True)
         ],
     }
+
+
+def _plan_test(tool: ToolDefinition) -> FormField:
+    """The form of a test. A field without a value shows a sample, which is not sent."""
+    form = plan(wire_schema(tool.parameters))
+    samples = sample_arguments(tool.parameters)
+    for field in form.get("members", ()):
+        sample = samples.get(field["key"])
+        if isinstance(sample, str | int | float):
+            text = sample if isinstance(sample, str) else json.dumps(sample)
+            field["sample"] = f"such as {one_line(text, MAX_SAMPLE)}"
+    return form
 
 
 def _pack_faults(faults: list[Fault], *, below: str = "") -> list[list[str]]:

@@ -190,6 +190,13 @@ def test_samples_come_from_default_examples_enum_or_the_type() -> None:
     }  # fmt: skip
     tool = {**TOOL, "parameters": {"type": "object", "properties": properties}}
     assert parse_agent({"metadata": {"name": "A", "tools": [tool]}}).tools[0].faults_of(samples) == []
+    # What a form is filled with: what the author of the tool gave.
+    inner = {
+        "type": "object",
+        "properties": {"in": {"type": "string", "default": "x"}, "out": {"type": "string"}},
+    }
+    given = sample_arguments({"type": "object", "properties": {**properties, "i": inner}}, made=False)
+    assert given == {"a": "d", "b": "e", "c": "x", "i": {"in": "x"}}
 
 
 def random_edit(one: AgentDraft, random: Random) -> Callable[[], object]:

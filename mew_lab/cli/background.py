@@ -389,7 +389,7 @@ def _run_down(options: argparse.Namespace) -> None:
         if time.monotonic() > end:
             raise NoReply(
                 f"The space {record.space!r} was asked to end and its process {record.pid} still runs after "
-                f"{ENDS_WITHIN:g} s; its log is {folder / KEPT / LOG}",
+                f"{ENDS_WITHIN:g} s; its log is {folder / KEPT / LOG}; kill -KILL {record.pid} ends it all the same",
                 after_s=ENDS_WITHIN,
                 waiting_for="the end of the space",
             )

@@ -170,6 +170,36 @@ def test_going_on_resumes_the_agents_that_the_stop_has_paused_and_no_others(room
     assert room.carol.participant.client.state == "ready" and str(lab.call("git/push"))
 
 
+@pytest.mark.parametrize("by", ["human", "carol"])
+def test_a_pause_that_was_there_has_no_end_while_the_lab_is_stopped_and_its_own_again_after(
+    room: Room, by: str
+) -> None:
+    lab = room.lab
+    lab.seat(by).run(lab.seat(by).participant.controls.pause("coder", timeout_seconds=300))
+    eventually(lambda: f"paused by {by} until " in repr(lab.of("coder")))
+    until = repr(lab.of("coder")).rpartition(" ")[2].rstrip(">")
+    assert dict(lab.stop())["agent coder"] == "coder is paused until it is resumed"
+    assert repr(lab.of("coder")).endswith("paused by human>")
+    assert dict(lab.stop())["agents"] == "none was running"
+    assert dict(lab.go())["agent coder"] == f"paused until {until}, as before"
+    assert dict(lab.go())["agent coder"].startswith("coder is paused until ")
+    ends = [one["payload"].get("timeout_seconds") for one in room.sent("participant/pause")]
+    assert ends[:2] == [300, None] and 280 < ends[2] <= 300
+    assert "paused by human until " in repr(lab.of("coder")) and not room.sent("participant/resume")
+
+
+def test_a_pause_that_would_have_ended_while_the_lab_was_stopped_is_lifted_after(room: Room) -> None:
+    lab = room.lab
+    end = time.time() + 0.5
+    lab.me.run(lab.me.participant.controls.pause("coder", timeout_seconds=0.5))
+    lab.stop()
+    eventually(lambda: time.time() > end)
+    assert repr(lab.of("coder")).endswith("paused by human>")
+    assert dict(lab.go())["agent coder"] == "resumed"
+    assert dict(lab.go())["agent coder"] == "coder may send again"
+    assert repr(lab.of("coder")).endswith("here>")
+
+
 def test_what_was_seen_of_many_alike_is_one_line_that_names_them(room: Room) -> None:
     lab = room.lab
     names = [lab.join(f"worker-{n:02}", can="agent").name for n in range(15)]

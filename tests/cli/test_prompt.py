@@ -227,6 +227,20 @@ def test_a_terminal_is_as_it_was_when_the_program_is_told_to_end(sit: Any) -> No
     assert "Traceback" not in anna.past
 
 
+def test_who_leaves_is_told_which_agents_stay_paused(lab: Lab, sit: Any) -> None:
+    lab.join("coder", can="agent")
+    anna = sit()
+    anna.type("/stop")
+    anna.see("agent coder: coder is paused until it is resumed")
+    anna.press(CTRL["d"], lambda: not anna.child.isalive())
+    anna.see("^still paused by you: coder; /resume NAME ends it")
+    again = sit()
+    again.type("/resume coder")
+    again.see("coder may send again")
+    again.press(CTRL["d"], lambda: not again.child.isalive())
+    assert "still paused" not in again.past
+
+
 def test_ctrl_c_ends_the_wait_for_a_command_and_not_the_program(lab: Lab, sit: Any) -> None:
     """`mute` lists no tools: the list is waited for."""
     lab.join("mute", can="tool").participant.request_server.hold(True)

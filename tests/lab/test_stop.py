@@ -222,6 +222,17 @@ def test_a_second_stop_takes_what_has_come_since_and_keeps_when_it_began(room: R
     assert dict(lab.go())["calls"] == "1 cancelled call not made again"
 
 
+def test_who_leaves_a_space_elsewhere_is_told_which_agents_stay_paused(room: Room) -> None:
+    lab = room.lab
+    lab.enrol("reviewer", can="human")
+    elsewhere = connect(lab.url, space=lab.space, token_file=lab.token_file("reviewer"), name="elsewhere")
+    elsewhere.stop()
+    assert "; still paused by you: coder: lab.of(NAME).resume()" in str(elsewhere.down())
+    assert "paused by reviewer" in repr(lab.of("coder"))
+    lab.of("coder").pause()
+    assert "still paused" not in str(lab.down()), "the space ends with it"
+
+
 def test_an_agent_that_joins_while_the_lab_is_stopped_is_paused_and_others_are_not(room: Room) -> None:
     lab = room.lab
     lab.stop()

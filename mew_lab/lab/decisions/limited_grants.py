@@ -56,7 +56,7 @@ __all__ = [
 
 
 ENDS_HERE = (
-    "This permission ends only while this notebook runs: the gateway of this space may not end permissions."
+    "This permission ends only while this lab is up: the gateway of this space may not end permissions."
 )
 
 

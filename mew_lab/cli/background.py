@@ -342,7 +342,7 @@ def _run_status(options: argparse.Namespace) -> None:
         shell.say(f"  {visible(id)}  {one_line(asks, 200)}")
     if len(waiting) > MOST_LISTED:
         shell.say(f"  and {len(waiting) - MOST_LISTED} more")
-    shell.say("mew-lab join, then /approve ID shows one")
+    shell.say("/approve ID shows one, in a mew-lab join that was open when it was proposed")
 
 
 def _find_waiting(messages: Sequence[Any]) -> dict[str, Proposal]:

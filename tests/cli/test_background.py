@@ -151,6 +151,9 @@ def test_whoever_is_in_the_folder_joins_watches_and_decides(
         assert [line.split() for line in status.splitlines() if line.startswith("  human")] == [
             ["human", "here"]
         ]
+        assert status.endswith(
+            "/approve ID shows one, in a mew-lab join that was open when it was proposed\n"
+        )
         lab.reject(pending.id, "not today")
         join.until("not today")
         eventually(lambda: "nothing waits for an approval" in run(folder, "status").stdout, within=WITHIN)

@@ -252,6 +252,17 @@ def test_ctrl_c_ends_the_wait_for_a_command_and_not_the_program(lab: Lab, sit: A
     eventually(lambda: "still here" in said(lab))
 
 
+def test_ctrl_d_while_a_command_runs_quits_when_it_has_ended(lab: Lab, sit: Any) -> None:
+    lab.join("mute", can="tool").participant.request_server.hold(True)
+    anna = sit()
+    anna.type("/tools mute")
+    anna.until(lambda: not PROMPT.match(anna.lines[anna.screen.cursor.y]))  # it waits
+    anna.type(CTRL["d"], enter=False)
+    assert anna.ends() == 0
+    assert "no answer from mute" in anna.past and "Traceback" not in anna.past
+    assert termios.tcgetattr(anna.child.child_fd)[6][termios.VEOF] == b"\x04"
+
+
 def test_the_line_below_tells_that_the_connection_is_gone_though_nothing_is_printed(
     lab: Lab, sit: Any
 ) -> None:

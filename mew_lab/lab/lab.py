@@ -832,13 +832,14 @@ class Lab(metaclass=_NamesOnly):
             CapabilityViolation: You may not invite.
         """
         within = check_seconds(timeout, key="timeout") + self.timeout + (MAILED_WITHIN if mail else 0.0)
+        doing = f"inviting {name[:80]!r}"
 
         async def ask() -> Note:
             patterns = None if can is None else capabilities_of(can)
             to = None if mail is None else read_mail(mail)
             return Note(await invite_to_file(self, name, patterns, reason=reason, timeout=timeout, mail=to))
 
-        return self._run(ask(), f"inviting {name[:80]!r}", timeout=within)
+        return self._run(ask(), doing, timeout=within)
 
     def leave(self, name: str) -> Note:
         """Makes one of this process's participants leave the space."""

@@ -151,7 +151,8 @@ def _hint_of(method: Callable[..., Any], name: str) -> Any:
     """The annotation of a parameter; Any where there is none, or it names what only a type checker imports."""
     annotations = {name: method.__annotations__.get(name, Any)}
     try:
-        return get_type_hints(type("_Of", (), {"__annotations__": annotations}), method.__globals__)[name]
+        known = inspect.unwrap(method).__globals__  # not those of a decorator
+        return get_type_hints(type("_Of", (), {"__annotations__": annotations}), known)[name]
     except Exception:  # whatever an annotation of a subclass holds
         return Any
 

@@ -129,6 +129,7 @@ def test_no_way_into_a_space_shows_a_traceback_for_a_wrong_option(
             "and not a list",
         ),
         (lambda lab: lab.me.ask("hi"), "missing a required argument: 'to'"),
+        (lambda lab: lab.invite(5), "name takes a text, and not 5"),
         (lambda lab: lab.bridge("b", ["echo"], results=5), "results takes ResultLimits or None, and not 5"),
         (
             lambda _: up("other", results=5),

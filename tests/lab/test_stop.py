@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -220,6 +222,37 @@ def test_a_second_stop_takes_what_has_come_since_and_keeps_when_it_began(room: R
     second = lab.stop()
     assert first.title == second.title and dict(second)["call git/push"].startswith("asked to stop by ")
     assert dict(lab.go())["calls"] == "1 cancelled call not made again"
+
+
+@pytest.mark.parametrize("stopped", ["before the break", "during it"])
+@pytest.mark.parametrize("first", ["the lab", "the agent"])
+def test_an_agent_of_a_gateway_that_was_started_anew_is_paused_while_the_lab_is_stopped(
+    tmp_path: Path, stopped: str, first: str
+) -> None:
+    """The new gateway knows nothing of the pause, and the agent may be there before the lab is, or after."""
+    everything = {"capabilities": [{"kind": "*"}]}
+    members = {"human": everything, "reviewer": everything}
+    file = tmp_path / "space.yaml"
+    file.write_text(json.dumps({"space": {"id": "desk", "owner": "human"}, "participants": members}))
+    lab = up(file, journal=None)
+    lab.join("coder", can="agent")
+    elsewhere = connect(lab.url, space="desk", token_file=lab.token_file("reviewer"), name="elsewhere")
+    client = elsewhere.me.participant.client
+    if stopped == "before the break":
+        assert dict(elsewhere.stop())["agent coder"] == "coder is paused until it is resumed"
+    port = urlsplit(lab.url).port
+    lab.down()
+    eventually(lambda: client.state == "connecting")
+    if stopped == "during it":
+        assert dict(elsewhere.stop())["agents"] == "not connected; those that are there then are paused"
+    again = up(file, journal=None, port=port)
+    if first == "the lab":
+        eventually(lambda: client.state == "ready", within=40)
+    again.join("coder", can="agent")
+    eventually(lambda: "paused by reviewer" in repr(again.of("coder")), within=40)
+    assert dict(elsewhere.go())["agent coder"] == "resumed"
+    assert dict(elsewhere.go())["agent coder"] == "coder may send again"
+    assert "paused" not in repr(again.of("coder"))
 
 
 def test_who_leaves_a_space_elsewhere_is_told_which_agents_stay_paused(room: Room) -> None:

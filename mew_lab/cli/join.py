@@ -436,7 +436,7 @@ def _acknowledge(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
     if ids == [which] and not any(chat.id.startswith(which.removeprefix("id:")) for chat in waiting):
         if which.isdecimal():
             raise MewError(f"/ack takes a number as the line of the message shows it, such as ~{which}")
-        if near := hint(which, [chat.sender for chat in waiting]):
+        if which[0] not in "#~" and (near := hint(which, [chat.sender for chat in waiting])):
             raise MewError(f"No message of {one_line(which, 60)!r} waits{near}{tell_usage('ack')}")
     told = [str(verbs.acknowledge(id, status=status)) for id in ids]
     return told[0] if len(told) == 1 else f"{len(told)} messages of {one_line(which, 64)} acknowledged"

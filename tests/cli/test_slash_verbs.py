@@ -135,7 +135,7 @@ def test_messages_that_wait_are_acknowledged_one_by_one_by_sender_or_all(lab: La
     for line, sentence in (
         ("/ack", r"5 messages wait .* /ack all, or /ack coder, /ack git$"),
         ("/ack gti", r"No message of 'gti' waits \(did you mean 'git'\?\)"),
-        ("/ack 99", "takes a number as the line of the message shows it, such as ~99$"),
+        ("/ack 12345678", "takes a number as the line of the message shows it, such as ~12345678$"),
     ):
         with pytest.raises(MewError, match=sentence):
             obey(lab, line)
@@ -145,10 +145,16 @@ def test_messages_that_wait_are_acknowledged_one_by_one_by_sender_or_all(lab: La
 
     obey(lab, f"/ack {ids[0]} read")
     assert acknowledged() == [(ids[0], "read")]
+    number = next(row.seq for row in lab.rows.since(0, 100) if row.id == ids[4])
+    near = lab.join(f"x{number}", can="human")  # a name that a number is nearly
+    ids.append(near.chat("message 5").id)
+    eventually(lambda: len(lab.me.participant.chats.pending) == 5)
+    obey(lab, f"/ack #{number}")
+    assert acknowledged()[1:] == [(numbered := ids.pop(4), "received")]
     assert obey(lab, "/ack git") == "2 messages of git acknowledged"
-    assert acknowledged()[1:] == [(ids[2], "received"), (ids[3], "received")]
+    assert acknowledged()[2:] == [(ids[2], "received"), (ids[3], "received")]
     obey(lab, "/ack all")
-    assert [id for id, _ in acknowledged()] == [ids[0], ids[2], ids[3], ids[1], ids[4]]
+    assert [id for id, _ in acknowledged()] == [ids[0], numbered, ids[2], ids[3], ids[1], ids[4]]
     last = coder.chat("one more").id
     eventually(lambda: lab.me.participant.chats.pending)
     obey(lab, "/ack")

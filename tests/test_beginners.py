@@ -126,6 +126,7 @@ WITH_LAB: list[tuple[str, str]] = [
     ("lab.leave('bott')", "did you mean 'bot'?"),
     ("bot.leave()\nbot.call('notebook/git_log', repo_path='.')", "'bot' has left the space; seat it again"),
     ("lab.feed", "the part of that name is lab.view.feed"),
+    ("lab.pause('bot')", "the method of that name is lab.of(NAME).pause"),
     ("lab.view.feeed", "lab.view has no 'feeed' (did you mean 'feed'?)"),
     ("print(lab.log[0]['kind'], lab.log[-1]['kind'])", "system/welcome"),
     ("lab.log[100_000]", "There is no log[100000]: this log has"),

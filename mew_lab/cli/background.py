@@ -342,7 +342,7 @@ def _run_status(options: argparse.Namespace) -> None:
         shell.say(f"  {visible(id)}  {one_line(asks, 200)}")
     if len(waiting) > MOST_LISTED:
         shell.say(f"  and {len(waiting) - MOST_LISTED} more")
-    shell.say("mew-lab join, then /approve ID shows one")
+    shell.say("/approve ID shows one, in a mew-lab join that was open when it was proposed")
 
 
 def _find_waiting(messages: Sequence[Any]) -> dict[str, Proposal]:
@@ -389,7 +389,7 @@ def _run_down(options: argparse.Namespace) -> None:
         if time.monotonic() > end:
             raise NoReply(
                 f"The space {record.space!r} was asked to end and its process {record.pid} still runs after "
-                f"{ENDS_WITHIN:g} s; its log is {folder / KEPT / LOG}",
+                f"{ENDS_WITHIN:g} s; its log is {folder / KEPT / LOG}; kill -KILL {record.pid} ends it all the same",
                 after_s=ENDS_WITHIN,
                 waiting_for="the end of the space",
             )

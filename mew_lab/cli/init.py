@@ -32,6 +32,7 @@ from mew_lab.cli.starters import STARTERS, model_lines
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.space_file import SpaceFile, parse_space_file
 from mew_lab.lab.folder_space import NoSpaceHere, check_private
+from mew_lab.protocol.filename import is_space_id
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.settings.faults import did_you_mean
 from mew_lab.settings.space_templates import (
@@ -222,7 +223,7 @@ def _make_starter(name: str, folder: Path, given: Mapping[str, str]) -> NewSpace
     values = _collect(starter.variables, given, folder)
     starter.check()
     texts = starter.make(values)
-    lines = [f"then say: {starter.ask}   (to {starter.agent}, in mew-lab join)"]
+    lines = [f"then say, in mew-lab join: @{starter.agent} {starter.ask}"]
     if not values["MODEL"]:
         settings = f"{starter.agent}.yaml"
         lines += [
@@ -232,6 +233,12 @@ def _make_starter(name: str, folder: Path, given: Mapping[str, str]) -> NewSpace
         ]
     elif not os.environ.get("OPENAI_API_KEY"):
         lines.append("OPENAI_API_KEY is not set; a server that wants a key refuses its requests until it is")
+    if not is_space_id(values["SPACE_NAME"]):
+        raise ConfigError(
+            f"{one_line(values['SPACE_NAME'], 80)!r} cannot be a space's name: 1 to 128 characters without control "
+            "characters; give another one with --set SPACE_NAME=NAME",
+            key="--set",
+        )
     file = parse_space_file(texts[SPACE_FILE], path=folder / SPACE_FILE)
     files = {folder / path: (text.encode(), False) for path, text in texts.items()}
     return NewSpace(file, files, tuple(folder / path for path in starter.folders), tuple(lines))

@@ -14,10 +14,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mew_lab.cli import shell
-from mew_lab.cli.slash_commands import HELP, SlashWords, explain, read_command, read_words, tell_usage
+from mew_lab.cli.slash_commands import (
+    HELP,
+    WIDTH,
+    SlashWords,
+    explain,
+    read_command,
+    read_words,
+    tell_help,
+    tell_usage,
+)
 from mew_lab.cli.slash_completion import Suggestion, complete_line
 from mew_lab.cli.terminal import Console, TypedLines
-from mew_lab.errors import MewError, NoReply, NotApproved
+from mew_lab.errors import MewError, NoReply, NotApproved, ProtocolError
 from mew_lab.lab.call_check import hint, listed, name_absent
 from mew_lab.lab.decisions.cards import Card, type_in_terminal
 from mew_lab.lab.decisions.decisions import HumanDecisions
@@ -29,6 +38,7 @@ from mew_lab.lab.labs import close_all, connect
 from mew_lab.lab.listing import Listing
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.participant_verbs import ParticipantVerbs
+from mew_lab.lab.report import tell_left_paused
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.shared_options import PERSON, add_shared, person_arguments
 from mew_lab.protocol.bounded import BoundedDict
@@ -139,7 +149,7 @@ def run(options: argparse.Namespace) -> None:
                 if answer := obey(lab, line, shown):
                     shell.say(answer)
             except Quit:
-                return
+                break
             except NotApproved as told:  # its lines are what would be sent, and are read
                 shell.warn(str(told))
             except MewError as fault:
@@ -149,6 +159,8 @@ def run(options: argparse.Namespace) -> None:
                     raise
                 shell.warn("Not waited for any longer; what was sent may still take effect")
             console.exact = shown.exact
+        if left := lab.loop.call(lambda: tell_left_paused(lab)):
+            shell.say(f"{left}; /resume NAME ends it, when you are here again")
     finally:
         close_all()
 
@@ -307,6 +319,8 @@ def obey(verbs: Verbs, line: str, shown: TypedLast | None = None) -> str:
     seat, shown = verbs.me, TypedLast() if shown is None else shown
     if line.startswith("{"):
         draft = read_strict(line)
+        if shown.to and draft.get("kind") == "chat" and "to" not in draft:
+            draft["to"] = list(shown.to)
         seat.check_draft(draft)
         sent = seat.run(seat.participant.send_accepted(draft))
         return f"sent {sent.id}"
@@ -320,8 +334,15 @@ def obey(verbs: Verbs, line: str, shown: TypedLast | None = None) -> str:
     return str(FUNCTIONS[name](verbs, read_words(name, rest), shown))
 
 
-def _read_arguments(text: str) -> dict[str, object]:
-    return read_strict(text) if text else {}
+def _read_object(words: SlashWords, text: str) -> dict[str, object]:
+    """The JSON object that is typed behind a command; empty where nothing is."""
+    try:
+        return read_strict(text) if text else {}
+    except ProtocolError as fault:
+        raise MewError(
+            f'/{words.name} takes an object of JSON, such as {{"path": "a.txt"}}, not {one_line(text, 40)!r}: '
+            f"{str(fault).replace('the message', 'it', 1)}{tell_usage(words.name)}"
+        ) from None
 
 
 def _approve(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
@@ -341,7 +362,8 @@ def _quit(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
 
 def _help(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
     name = words["COMMAND"].removeprefix("/")
-    return explain(read_command(name)[0]) if name else HELP
+    width = shell.width() or WIDTH
+    return explain(read_command(name)[0], width) if name else tell_help(width)
 
 
 def _target(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
@@ -422,6 +444,11 @@ def _acknowledge(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
     if which == "all":
         return verbs.acknowledge("", status=status)
     ids = [chat.id for chat in waiting if not which or chat.sender == which] or [which]
+    if ids == [which] and not any(chat.id.startswith(which.removeprefix("id:")) for chat in waiting):
+        if which.isdecimal():
+            raise MewError(f"/ack takes a number as the line of the message shows it, such as ~{which}")
+        if which[0] not in "#~" and (near := hint(which, [chat.sender for chat in waiting])):
+            raise MewError(f"No message of {one_line(which, 60)!r} waits{near}{tell_usage('ack')}")
     told = [str(verbs.acknowledge(id, status=status)) for id in ids]
     return told[0] if len(told) == 1 else f"{len(told)} messages of {one_line(which, 64)} acknowledged"
 
@@ -456,7 +483,7 @@ def _grant(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
     what = words["PARTICIPANT/TOOL|KIND|PROFILE|JSON"]
     minutes, uses = words.number("N"), words.whole("COUNT")
     if what.startswith("{"):
-        return _of(verbs, words).grant(read_strict(what), minutes=minutes, uses=uses)
+        return _of(verbs, words).grant(_read_object(words, what), minutes=minutes, uses=uses)
     if what in PROFILES:
         return _of(verbs, words).grant(what, minutes=minutes, uses=uses)
     if what in KINDS:
@@ -471,7 +498,7 @@ def _grant(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
 
 def _revoke(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
     what = words["ID|JSON"]
-    return _of(verbs, words).revoke(read_strict(what) if what.startswith("{") else what or None)
+    return _of(verbs, words).revoke(_read_object(words, what) if what.startswith("{") else what or None)
 
 
 def _request_stream(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
@@ -513,11 +540,13 @@ FUNCTIONS: Mapping[str, Callable[[Verbs, SlashWords, TypedLast], object]] = {
     "stop": lambda verbs, *_: verbs.stop(),
     "go": lambda verbs, *_: verbs.go(),
     "propose": lambda verbs, words, _: verbs.me.propose(
-        words["PARTICIPANT/TOOL"], _read_arguments(words["JSON"])
+        words["PARTICIPANT/TOOL"], _read_object(words, words["JSON"])
     ),
-    "call": lambda verbs, words, _: verbs.me.call(words["PARTICIPANT/TOOL"], _read_arguments(words["JSON"])),
+    "call": lambda verbs, words, _: verbs.me.call(
+        words["PARTICIPANT/TOOL"], _read_object(words, words["JSON"])
+    ),
     "answer": lambda verbs, words, _: verbs.answer(
-        words["ID"], _read_arguments(words["JSON"]), action="accept"
+        words["ID"], _read_object(words, words["JSON"]), action="accept"
     ),
     "decline": lambda verbs, words, _: verbs.answer(words["ID"], None, action="decline"),
     "dismiss": lambda verbs, words, _: verbs.answer(words["ID"], None, action="cancel"),

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import re
 import signal
 import sys
@@ -200,7 +201,8 @@ class LinePrompt:
                         )
                     except EOFError:
                         return
-                    yield line
+                    with _keep_ctrl_d():
+                        yield line
         finally:
             signal.signal(signal.SIGTERM, ended)
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
@@ -236,6 +238,24 @@ def _bindings() -> KeyBindings:
         event.current_buffer.reset()
 
     return bindings
+
+
+@contextlib.contextmanager
+def _keep_ctrl_d() -> Iterator[None]:
+    """Leaves a Ctrl-D that is typed meanwhile to the next prompt: a terminal that reads lines would drop it."""
+    if os.name == "nt" or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+
+    before = termios.tcgetattr(sys.stdin)
+    characters = [*before[6]]
+    characters[termios.VEOF] = b"\0"  # none
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, [*before[:6], characters])
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -44,6 +45,7 @@ __all__ = [
     "tell_failure",
     "use_colour",
     "warn",
+    "width",
 ]
 
 
@@ -56,6 +58,11 @@ def is_terminal() -> bool:
     """Whether a person types into a terminal that moves its cursor, and reads there."""
     is_plain = os.environ.get("TERM", "dumb") in ("", "dumb", "unknown") and os.name != "nt"
     return sys.stdin.isatty() and sys.stdout.isatty() and not is_plain
+
+
+def width() -> int:
+    """The columns of the terminal, or 0 where the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def ring() -> None:

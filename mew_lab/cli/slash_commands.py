@@ -18,16 +18,20 @@ from mew_lab.protocol.visible import one_line
 __all__ = [
     "COMMANDS",
     "HELP",
+    "WIDTH",
     "SlashArgument",
     "SlashCommand",
     "SlashWords",
     "explain",
     "read_command",
     "read_words",
+    "tell_help",
+    "tell_usage",
 ]
 
 COLUMN = 32  # characters of a usage in the help
-WIDTH = 118
+WIDTH = 118  # where no terminal says another
+INDENT = 4  # characters before what continues, where there is no room for two columns
 UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -248,24 +252,36 @@ COMMANDS: Mapping[str, SlashCommand] = MappingProxyType(
 _AS_JSON = '{"kind": …}'
 
 
-def _help() -> Iterator[str]:
-    yield f"{'TEXT':<{COLUMN}}sends a chat message to all participants, or to those of /target"
-    yield f"{_AS_JSON:<{COLUMN}}sends this message as JSON"
+def _help(width: int) -> Iterator[str]:
+    yield _explain("TEXT", "sends a chat message to all participants, or to those of /target", width)
+    yield _explain(
+        _AS_JSON, "sends this message as JSON; a chat message without “to” goes where TEXT does", width
+    )
     for name in COMMANDS:
-        yield explain(name)
-    yield "For an ID its beginning will do, such as the four characters that are told."
+        yield explain(name, width)
+    yield textwrap.fill("For an ID its beginning will do, such as the four characters that are told.", width)
 
 
-def explain(name: str) -> str:
-    """The usage of a command, and beside it, or below it where that is long, what it does."""
-    command = COMMANDS[name]
-    usage = f"/{name} {command.usage}".rstrip()
-    about = "\n".join(textwrap.fill(line, WIDTH - COLUMN) for line in command.about.split("\n"))
-    about = textwrap.indent(about, " " * COLUMN)
-    return f"{usage}\n{about}" if len(usage) >= COLUMN else f"{usage:<{COLUMN}}{about[COLUMN:]}"
+def explain(name: str, width: int = WIDTH) -> str:
+    """The usage of a command, and beside it, or below it where that is long, what it does, in so many columns."""
+    return _explain(f"/{name} {COMMANDS[name].usage}".rstrip(), COMMANDS[name].about, width)
 
 
-HELP = "\n".join(_help())
+def _explain(usage: str, about: str, width: int) -> str:
+    column = COLUMN if width >= 2 * COLUMN else INDENT
+    about = "\n".join(textwrap.fill(line, width - column) for line in about.split("\n"))
+    about = textwrap.indent(about, " " * column)
+    if len(usage) < column:
+        return f"{usage:<{column}}{about[column:]}"
+    return f"{textwrap.fill(usage, width, subsequent_indent=' ' * INDENT)}\n{about}"
+
+
+def tell_help(width: int = WIDTH) -> str:
+    """All commands, in so many columns."""
+    return "\n".join(_help(width))
+
+
+HELP = tell_help()
 
 
 def read_command(line: str) -> tuple[str, str]:
@@ -282,7 +298,7 @@ def read_command(line: str) -> tuple[str, str]:
         return word, rest.strip()
     kinds = [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{word} ")]
     if kinds:
-        raise MewError(f"/{word} needs {' or '.join(kinds)}; /help lists the commands")
+        raise MewError(f"/{word} needs {' or '.join(kinds)}{hint(second, kinds)}; /help lists the commands")
     near = hint(word, COMMANDS)
     raise MewError(f"There is no command /{one_line(word, 40)}{near}; /help lists the commands")
 
@@ -308,7 +324,9 @@ def read_words(name: str, text: str) -> SlashWords:
             word, text = _split(text)
         if not word:
             if not argument.optional:
-                raise MewError(f"/{name} needs {command.needs or argument.name}{tell_usage(name)}")
+                is_first = argument is command.arguments[0]
+                needs = command.needs if is_first and command.needs else argument.name
+                raise MewError(f"/{name} needs {needs}{tell_usage(name)}")
             continue
         if not _fits(name, argument, word):  # an optional argument that was left out
             text = whole

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -228,24 +228,38 @@ class ParticipantActions:
         running: list[str] = []
         paused: list[str] = []
         me = self._session.me
-        for standing in standings(self._session) if participants is None else participants:
-            if not standing.ids or standing.shut_down or classify(self._session, standing) != "agent":
-                continue
-            pause = self.find_pause(standing)
-            if not pause:
+        for standing in self._find_agents(participants):
+            by = self.find_pause(standing)
+            if not by:
                 running.append(standing.name)
-            elif pause in (me.name, me.participant.client.id):
+            elif by in (me.name, me.participant.client.id):
                 paused.append(standing.name)
         return Agents(tuple(running), tuple(paused))
 
+    def find_timed_pauses(self) -> dict[str, float]:
+        """The connected agents of which a pause, by anybody, ends by itself, and when (epoch, seconds)."""
+        pauses = ((standing.name, self._pause_of(standing)) for standing in self._find_agents())
+        return {name: until for name, (by, until) in pauses if by and until is not None}
+
+    def _find_agents(
+        self, participants: Sequence[ParticipantStanding] | None = None
+    ) -> Iterator[ParticipantStanding]:
+        for standing in standings(self._session) if participants is None else participants:
+            if standing.ids and not standing.shut_down and classify(self._session, standing) == "agent":
+                yield standing
+
     def find_pause(self, standing: ParticipantStanding) -> str:
         """The participant that has paused this one; empty without a pause. Elsewhere, the messages tell it."""
-        now = self._clock().timestamp()
-        if standing.certain:
-            return standing.paused_by if standing.until is None or standing.until > now else ""
-        member = self._session.me.participant.client.members.get(standing.name)
-        pause = member.pause if member is not None else None
-        return pause.by if pause is not None and pause.holds(now) else ""
+        return self._pause_of(standing)[0]
+
+    def _pause_of(self, standing: ParticipantStanding) -> tuple[str, float | None]:
+        """Who has paused it, empty without a pause; and when that ends by itself."""
+        by, until = standing.paused_by, standing.until
+        if not standing.certain:
+            member = self._session.me.participant.client.members.get(standing.name)
+            pause = member.pause if member is not None else None
+            by, until = (pause.by, pause.until) if pause is not None else ("", None)
+        return (by, until) if until is None or self._clock().timestamp() < until else ("", None)
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Raises a MewError where an option of an action is not valid."""

@@ -83,6 +83,7 @@ class RunRecord(NamedTuple):
         person: The participant that the folder's user is.
         token_file: The file of that participant's token, relative to the folder; empty where an environment variable
             holds the token.
+        place: The device and the number of `.mew`, by which a copy of the folder is told from it.
     """
 
     url: str
@@ -93,6 +94,7 @@ class RunRecord(NamedTuple):
     since: datetime
     person: str
     token_file: str
+    place: str
 
 
 class RunningSpace(NamedTuple):
@@ -122,8 +124,9 @@ def keep_record(host: Host, *, person: str) -> str:
         return "this system does not tell when a process began, so the space is not found by its folder"
     key = host.keys.get(person)
     file = None if key is not None and key.file is None else host.token_file(person).absolute()
+    place = ""
     try:
-        check_private(folder)
+        place = check_private(folder)
         other = read_record(folder)
         if other.run != host.run and start_of(other.pid) == other.started:
             return f"the space {other.space!r} runs in {folder} already; its folder leads to that one"
@@ -139,6 +142,7 @@ def keep_record(host: Host, *, person: str) -> str:
         "since": write_rfc3339(datetime.now(UTC)),
         "person": person,
         "token_file": "" if file is None else Path(os.path.relpath(file, folder)).as_posix(),
+        "place": place,
     }
     try:
         replace_small(folder / KEPT, RECORD, json.dumps(record).encode())
@@ -158,14 +162,23 @@ def forget_record(host: Host) -> None:
 # --- the space that runs in a folder -----------------------------------------------------------------------------
 
 
-def check_private(folder: Path) -> None:
-    """Checks that `.mew` of a folder is this user's own, and that nobody else may look into it.
+def check_private(folder: Path) -> str:
+    """Checks that `.mew` of a folder is this user's own, and that nobody else may look into it; returns its `place`.
 
     Raises:
         NoSpaceHere: There is none.
         ConfigError: It is not.
     """
-    os.close(_open_private(folder))
+    descriptor = _open_private(folder)
+    try:
+        return _place_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _place_of(descriptor: int) -> str:
+    about = os.fstat(descriptor)
+    return f"{about.st_dev}:{about.st_ino}"
 
 
 def _open_private(folder: Path) -> int:
@@ -200,6 +213,7 @@ def read_record(folder: Path) -> RunRecord:
     """
     place = folder.absolute() / KEPT / RECORD
     within = _open_private(folder)
+    here = _place_of(within)
     try:
         descriptor = os.open(RECORD, os.O_RDONLY | _NOFOLLOW, dir_fd=within)
     except FileNotFoundError:
@@ -218,6 +232,11 @@ def read_record(folder: Path) -> RunRecord:
     record = _parse(json_of(data)) if len(data) <= MOST else None
     if record is None:
         raise _unusable(place, "it is no record of a space that runs; delete it")
+    if record.place != here:
+        raise NoSpaceHere(
+            f"No space runs in {folder}: its {RECORD} is a copy of that of another folder; {START}",
+            path=str(place),
+        )
     return record
 
 
@@ -260,7 +279,7 @@ def find_running(
     """
     record = read_record(folder)
     place = folder.absolute() / KEPT / RECORD
-    check_process(record, place)
+    check_process(record, folder)
     try:
         parts = urlsplit(record.url)
         is_here = parts.hostname in HOSTS and parts.port is not None and parts.scheme == "ws"
@@ -278,17 +297,17 @@ def find_running(
     return RunningSpace(record, token)
 
 
-def check_process(record: RunRecord, place: Path) -> None:
-    """Checks that the process of a record is this user's, and the same as then.
+def check_process(record: RunRecord, folder: Path) -> None:
+    """Checks that the process of the record in a folder is this user's, and the same as then.
 
     Raises:
         NoSpaceHere: It is not.
     """
     if start_of(record.pid) != record.started:
         raise NoSpaceHere(
-            f"No space runs in {place.parent.parent}: process {record.pid}, which {RECORD} names, has ended or is "
-            f"another one; {START}",
-            path=str(place),
+            f"No space runs in {folder}: process {record.pid}, which {RECORD} names, has ended or is another one; "
+            f"{START}",
+            path=str(folder.absolute() / KEPT / RECORD),
         )
 
 

@@ -129,17 +129,30 @@ NAMES = (
 )
 
 
-class _InView:
-    """Stands for a part of `lab.view` where a person writes `lab.feed`: says where it is."""
+class _Elsewhere:
+    """Stands for what a person writes as `lab.feed` or `lab.pause`: says where it is."""
 
     # And no `__getattr__` in the lab: IPython evaluates nothing of an object that has one while a person types, so a Tab
     # behind `lab.view.` would offer nothing.
+
+    def __init__(self, what: str, where: str) -> None:
+        self._what, self._where = what, where
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def __get__(self, lab: object, owner: type | None = None) -> Never:
-        raise NoSuchName(f"A lab has no {self.name!r}; the part of that name is lab.view.{self.name}")
+        raise NoSuchName(
+            f"A lab has no {self.name!r}; {self._what} of that name is {self._where}.{self.name}"
+        )
+
+
+def _in_view() -> _Elsewhere:
+    return _Elsewhere("the part", "lab.view")
+
+
+def _of_participant() -> _Elsewhere:
+    return _Elsewhere("the method", "lab.of(NAME)")
 
 
 class _NamesOnly(type):
@@ -321,8 +334,12 @@ class Lab(metaclass=_NamesOnly):
         self.me = await self.local.take(me, name=name, what="you")
         self.decisions.set_policy(policy)
 
-    feed, approvals, panel, roster = _InView(), _InView(), _InView(), _InView()
-    grants, reasoning, timeline = _InView(), _InView(), _InView()
+    feed, approvals, panel, roster = _in_view(), _in_view(), _in_view(), _in_view()
+    grants, reasoning, timeline = _in_view(), _in_view(), _in_view()
+    pause, resume, forget = _of_participant(), _of_participant(), _of_participant()
+    compact, clear, restart = _of_participant(), _of_participant(), _of_participant()
+    shutdown, kick, grant = _of_participant(), _of_participant(), _of_participant()
+    revoke, cancel_reasoning = _of_participant(), _of_participant()
 
     def __dir__(self) -> Iterable[str]:
         return dir(type(self))
@@ -815,13 +832,14 @@ class Lab(metaclass=_NamesOnly):
             CapabilityViolation: You may not invite.
         """
         within = check_seconds(timeout, key="timeout") + self.timeout + (MAILED_WITHIN if mail else 0.0)
+        doing = f"inviting {name[:80]!r}"
 
         async def ask() -> Note:
             patterns = None if can is None else capabilities_of(can)
             to = None if mail is None else read_mail(mail)
             return Note(await invite_to_file(self, name, patterns, reason=reason, timeout=timeout, mail=to))
 
-        return self._run(ask(), f"inviting {name[:80]!r}", timeout=within)
+        return self._run(ask(), doing, timeout=within)
 
     def leave(self, name: str) -> Note:
         """Makes one of this process's participants leave the space."""

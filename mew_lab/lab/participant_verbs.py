@@ -14,7 +14,6 @@ Spec: §3.5.5, §3.6.1, §3.6.2, §3.6.7, §3.9.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Never, TypeVar
@@ -24,7 +23,7 @@ from mew_lab.lab.actions import ACTIONS, ParticipantActions, cancel_sequence
 from mew_lab.lab.call_check import hint, name_absent
 from mew_lab.lab.decisions.grant_preview import narrowest
 from mew_lab.lab.decisions.grant_probe import describe_effect, probe
-from mew_lab.lab.decisions.limited_grants import LimitedGrants
+from mew_lab.lab.decisions.limited_grants import MOST_MINUTES, LimitedGrants, is_minutes
 from mew_lab.lab.decisions.permissions import grant_patterns, revoke_permission
 from mew_lab.lab.host import capabilities_of
 from mew_lab.lab.listing import Listing, Note, Settled
@@ -51,7 +50,6 @@ REPEATED_WITHIN = 300.0  # seconds for the second call of a method by which some
 MOST_SHOWN = 100  # previews that are remembered
 MOST_ROWS = 50  # members of a status
 MOST_TEXT = 300
-MOST_MINUTES = 7 * 24 * 60
 
 
 class LossPreview(Note):
@@ -101,9 +99,9 @@ class ParticipantVerbs(Settled):
 
     def pause(self, *, minutes: float | None = None, reason: str = "", timeout: float = SEEN_WITHIN) -> Note:
         """Pauses it: it sends nothing new until `resume`, or for so many minutes. Spec: §3.9.1."""
-        if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):
+        if minutes is not None and not is_minutes(minutes):
             raise MewError(
-                f"Cannot pause {self.name} for {minutes:g} minutes: minutes is above 0 and at most {MOST_MINUTES}; "
+                f"Cannot pause {self.name} for {minutes} minutes: minutes is above 0 and at most {MOST_MINUTES}; "
                 "leave it out to pause until you resume it"
             )
         seconds = None if minutes is None else minutes * 60

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError, NoReply, ToolFailed
+from mew_lab.lab.actions import ParticipantActions
+from mew_lab.lab.call_check import listed
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.decisions.text import ListedProposal, Proposals
 from mew_lab.lab.listing import Listing, Note
@@ -17,7 +19,17 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.discovery import ToolReading, list_tools
 from mew_lab.sdk.tools import METHOD_NOT_FOUND
 
-__all__ = ["GatheredTools", "farewell", "gather_tools", "history", "proposals", "status", "tools", "who"]
+__all__ = [
+    "GatheredTools",
+    "farewell",
+    "gather_tools",
+    "history",
+    "proposals",
+    "status",
+    "tell_left_paused",
+    "tools",
+    "who",
+]
 
 MOST_NAMED = 20  # proposals that a farewell names
 MOST_ERROR = 200  # characters of an error in place of a list
@@ -214,4 +226,12 @@ def farewell(session: Session) -> Note:
         text += f"; it forgets {count_of(kept, 'result')} too large for a message ({size:,} bytes)"
     if session.host is not None and session.host.journal is not None:
         text += f"; the journal stays in {session.host.journal.path}"
+    if left := tell_left_paused(session):
+        text += f"; {left}: lab.of(NAME).resume() of the next lab there ends it"
     return Note(text)
+
+
+def tell_left_paused(session: Session) -> str:
+    """Which agents of a space elsewhere this person leaves paused, as a phrase; empty for none. On the loop."""
+    paused = () if session.host is not None else ParticipantActions(session).agents().paused
+    return f"still paused by you: {listed(paused)}" if paused else ""

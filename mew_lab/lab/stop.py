@@ -6,7 +6,8 @@ How it works. `stop` acts in this order, and tells in one line each what was see
    does this, in the gate that every approval passes (`decisions/gate.py`); it also refuses the calls of the lab's seats.
 2. An approval that is on its way reaches the space, so that its call is cancelled like the others.
 3. The calls that run are cancelled, each by the seat that asked for it, else by the person where she may.
-4. The agents are paused, and each agent that joins while the lab is stopped.
+4. The agents are paused; while the lab is stopped, also each that joins, or that is there after a break of the
+   connection. A pause that would end by itself becomes one without end, and `go` gives it its end back.
 
 It waits for the gateway at most `WITHIN`; what is not seen by then goes on in the background, and its line says so. `go`
 lists what it will undo, and does it when it is repeated where the list was shown. Calls are never made again.
@@ -95,9 +96,10 @@ class LabStop:
         self._note = note
         self._clock = clock
         self._actions = ParticipantActions(session)
-        self._paused: dict[str, None] = {}  # the agents that a stop has paused, or may have
+        # The agents that a stop has paused, or may have, and the end of the pause that each had before; 0 for none.
+        self._paused: dict[str, float] = {}
         self._cancelled = 0
-        self._end_joins: Callable[[], None] = lambda: None
+        self._end_joins: Callable[[], object] = lambda: None
         # Where the list of what `go` undoes was shown.
         self._shown: BoundedDict[str, None] = BoundedDict(MOST_SHOWN)
         # Each failure stands in a line of the listing, or is told when it comes later.
@@ -120,8 +122,12 @@ class LabStop:
             at = local_time(self._clock())
             decisions.gate.stopped = f"Stopped by {one_line(self._session.me.name, 64)} at {at}"
             self._paused, self._cancelled = {}, 0
-            client = self._session.me.participant.client
-            self._end_joins = client.on_message(self._take_join, kinds=("system/presence",))
+            me = self._session.me.participant
+            ends = (
+                me.client.on_message(self._take_join, kinds=("system/presence",)),
+                me.on_welcome(self._take_welcome),
+            )
+            self._end_joins = lambda: [end() for end in ends]
             self.changed.tell()
         rows = self._tell_switched_off()
         if deciding := await self._wait_for_decisions():
@@ -130,8 +136,9 @@ class LabStop:
             )
         requests, foreign = self._running()
         cancels = [self._tasks.start(self._cancel(request)) for request in requests]
-        names = self._agents_to_pause()
-        self._paused |= dict.fromkeys(names)
+        pausing = self._agents_to_pause()
+        self._paused |= pausing
+        names = list(pausing)
         pauses = [self._tasks.start(self._pause(name)) for name in names]
         if tasks := [*cancels, *pauses]:
             _, late = await asyncio.wait(tasks, timeout=max(0.0, end - asyncio.get_running_loop().time()))
@@ -140,9 +147,9 @@ class LabStop:
         await self._wait_for_ends(requests, until=end)
         rows += self._tell_calls(requests, cancels, foreign)
         self._cancelled += len(requests)
-        rows += _tell_each("agent", names, [_seen(task) for task in pauses]) or [
-            ("agents", "none was running")
-        ]
+        is_here = self._session.me.participant.client.state == "ready"
+        none = "none was running" if is_here else "not connected; those that are there then are paused"
+        rows += _tell_each("agent", names, [_seen(task) for task in pauses]) or [("agents", none)]
         for name, task in zip(names, pauses, strict=True):
             if task.done() and not task.cancelled() and task.exception() is not None:
                 self._paused.pop(name, None)
@@ -203,23 +210,34 @@ class LabStop:
     async def _pause(self, name: str) -> str:
         return await self._actions.perform("pause", name, {"reason": REASON})
 
-    def _agents_to_pause(self) -> list[str]:
-        """The agents that run, and those that `go` is resuming."""
+    def _agents_to_pause(self) -> dict[str, float]:
+        """The agents that run, that `go` is resuming, or whose pause ends by itself; with that end, else 0."""
         resuming, self._resuming = self._resuming, {}
         for task in resuming.values():
             task.cancel()
-        return list(dict.fromkeys([*self._actions.agents().running, *resuming]))
+        running = dict.fromkeys([*self._actions.agents().running, *resuming], 0.0)
+        return running | self._actions.find_timed_pauses()
 
     def _take_join(self, envelope: Envelope) -> None:
         """Pauses the agent that has joined, once the members say that it is here."""
-        joined = str(envelope.payload.get("participant", {}).get("id"))
-        if envelope.payload.get("event") == "join" and joined not in self._paused:
-            asyncio.get_running_loop().call_soon(self._pause_if_agent, joined)
+        if envelope.payload.get("event") == "join":
+            joined = str(envelope.payload.get("participant", {}).get("id"))
+            asyncio.get_running_loop().call_soon(self._pause_who_came, joined)
 
-    def _pause_if_agent(self, name: str) -> None:
-        if self.text and name in self._actions.agents().running and name not in self._paused:
-            self._paused[name] = None
-            self._tasks.start(self._pause(name)).add_done_callback(self._tell_late)
+    def _take_welcome(self, *_: object) -> None:
+        """Pauses all agents after a break of the connection: they may have come, and the gateway may be another one."""
+        asyncio.get_running_loop().call_soon(self._pause_who_came)
+
+    def _pause_who_came(self, name: str = "") -> None:
+        if not self.text:
+            return
+        here = self._agents_to_pause()
+        here |= {
+            agent: self._paused[agent] for agent in self._actions.agents().paused if agent in self._paused
+        }
+        for agent in here if not name else here.keys() & {name}:
+            self._paused.setdefault(agent, here[agent])
+            self._tasks.start(self._pause(agent)).add_done_callback(self._tell_late)
 
     async def _wait_for_ends(self, requests: Sequence[Envelope], *, until: float) -> None:
         """Waits a moment for the ends of calls that were cancelled."""
@@ -273,25 +291,28 @@ class LabStop:
                 ("what", "becomes"),
                 [
                     *self._tell_undo(),
-                    *_tell_each("agent", list(self._paused), ["resumed"] * len(self._paused)),
+                    *_tell_each("agent", list(self._paused), [self._tell_end(name) for name in self._paused]),
                 ],
                 note="Repeat it to go on.",
             )
-        stopped, names = self.text, list(self._paused)
+        stopped, paused = self.text, self._paused
+        names = list(paused)
         rows = self._tell_undo()
         decisions.gate.stopped = ""
         self._end_joins()
         self._shown.clear()
-        self._paused = {}
+        self._paused, began = {}, self._clock()
         decisions.set_policy(decisions.policy)  # which judges what has come meanwhile
-        self._resuming = tasks = {name: self._tasks.start(self._resume(name)) for name in names}
+        self._resuming = tasks = {
+            name: self._tasks.start(self._resume(name, end)) for name, end in paused.items()
+        }
         self.changed.tell()
         if tasks:
             await asyncio.wait(tasks.values(), timeout=GO_WITHIN)
         rows += _tell_each("agent", names, [_seen(task) for task in tasks.values()])
         if self._resuming is tasks:
             self._resuming = {}
-        self._note(GONE_ON, {"resumed": names})
+        self._note(GONE_ON, {"resumed": [name for name, end in paused.items() if end <= began]})
         return StopReport(f"Going on; {stopped[:1].lower()}{stopped[1:]}", ("what", "seen"), rows)
 
     def _tell_undo(self) -> list[tuple[str, str]]:
@@ -307,8 +328,17 @@ class LabStop:
             rows.append(("calls", f"{count_of(self._cancelled, 'cancelled call')} not made again"))
         return rows
 
-    async def _resume(self, name: str) -> str:
+    async def _resume(self, name: str, end: float) -> str:
+        left = end - self._clock()
+        if left > 0:
+            return await self._actions.perform(
+                "pause", name, {"timeout_seconds": left, "reason": "as before the stop"}
+            )
         return await self._actions.perform("resume", name, {"reason": "going on"})
+
+    def _tell_end(self, name: str) -> str:
+        end = self._paused[name]
+        return f"paused until {local_time(end)}, as before" if end > self._clock() else "resumed"
 
     def _tell_late(self, task: asyncio.Task[str]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:

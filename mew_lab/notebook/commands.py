@@ -61,7 +61,8 @@ class Command(NamedTuple):
 
     `tail`: `text` is plain text, `filter` a filter of messages, `arguments` a JSON object or `name=value` words, `body`
     a JSON object, `command` words after `--`; empty means no tail. `body` tells whether the body of a cell may replace
-    the tail; `either` are flags of which at most one is permitted. `method` is what does the same in Python, such as
+    the tail; `either` are flags of which at most one is permitted. `lenient` ignores what stands behind the command,
+    because nothing may keep it from acting. `method` is what does the same in Python, such as
     `lab.of(NAME).pause`; empty for the method of a lab that has the command's name.
     """
 
@@ -73,6 +74,7 @@ class Command(NamedTuple):
     either: tuple[str, ...] = ()
     note: str = ""
     method: str = ""
+    lenient: bool = False
 
 
 # argparse would append to one default of the table, so none is given; the parser makes tuples.
@@ -526,6 +528,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "stop": Command(
             "stops all at once: nothing is approved, calls are cancelled, agents paused",
             note="It tells what was seen to happen. Rejecting and withdrawing still work.",
+            lenient=True,
         ),
         "go": Command(
             "goes on after stop: lists what that undoes, and repeated, does it",

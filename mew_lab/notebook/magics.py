@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import getpass
 import os
+import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ from mew_lab.errors import HeadsDiffer
 from mew_lab.lab.shared_options import executor_arguments, person_arguments, writes_by_server, writes_of
 from mew_lab.notebook.commands import COMMANDS, command_help, overview
 from mew_lab.notebook.parser import ParsedLine, parse
+from mew_lab.protocol.permit import PROFILES
 from mew_lab.views.views import PARTS
 
 if TYPE_CHECKING:
@@ -313,7 +315,14 @@ def _timeout(options: Namespace) -> dict[str, Any]:
 def _control(verb: str, *names: str) -> Rule:
     """A command that is the method `verb` of a participant; `names` are the options that are its arguments."""
 
+    number = next((name for name in names if name in ("minutes", "tokens")), "")
+
     def control(options: Namespace, tail: Any) -> object:
+        if number and tail and re.match(r"[\d.]*\d", tail):
+            raise UsageError(
+                f"%mew {verb}: {tail[:30]!r} would be the reason; for a number write --{number} N, and begin a reason "
+                "with a word"
+            )
         given = {name: getattr(options, name) for name in names}
         given = {name: value for name, value in given.items() if value not in (None, False)}
         return getattr(_lab().of(options.name), verb)(**given, **_timeout(options), **_reason(tail))
@@ -350,6 +359,8 @@ def revoke(options: Namespace, tail: Any) -> object:
 
 
 def invite(options: Namespace, tail: Any) -> object:
+    if tail in PROFILES and not options.can:
+        raise UsageError(f"%mew invite: {tail!r} would be the reason; for the profile write --can {tail}")
     return _lab().invite(options.name, options.can, mail=options.mail, **_timeout(options), **_reason(tail))
 
 

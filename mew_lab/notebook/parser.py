@@ -146,6 +146,8 @@ def parse(line: str, *, names: Mapping[str, Any], body: str | None = None) -> Pa
             f"%mew: there is no sub-command {name!r}{hint(name, COMMANDS)}; %mew help lists them"
         )
     command = COMMANDS[name]
+    if command.lenient and line[first.end :].strip() not in ("--help", "-h"):
+        return ParsedLine(name, argparse.Namespace())
     head, tail_at = _head(name, line, first.end)
     if any(word.text in ("--help", "-h") for word in head):
         return ParsedLine(name, argparse.Namespace(), help=True)
@@ -262,10 +264,15 @@ def _tail(name: str, command: Command, rest: str, names: Mapping[str, Any]) -> A
     if command.tail == "command":
         return [_fill(name, word, names) for word in split(rest)]
     if rest.startswith("{") and (command.tail == "body" or _is_json_object(rest)):
+        if (behind := rest[_find_closing(rest, 0) :].strip()).startswith("--"):
+            raise UsageError(
+                f"%mew {name}: {behind[:30]!r} stands behind the object; write %mew {name} {command.usage}"
+            )
         return read_body(name, rest)
     if command.tail == "body":
         raise UsageError(
-            f"%mew {name}: the payload must be a JSON object, not {rest[:30]!r}; or use %%mew {name} …"
+            f"%mew {name}: the payload must be a JSON object, not {rest[:30]!r}; write %mew {name} {command.usage}, or "
+            f"use %%mew {name} …"
         )
     return _pairs(name, rest, names)
 

@@ -234,10 +234,9 @@ def _revoke(payload: Payload) -> str:
 
 
 def _invite(payload: Payload) -> str:
-    patterns = _patterns(payload.get("initial_capabilities"))
-    return (
-        f"Invites {_text(payload.get('participant_id'), 64)} with {patterns or 'nothing'}{_because(payload)}"
-    )
+    given = payload.get("initial_capabilities")
+    what = "" if given is None else f" with {_patterns(given) or 'nothing'}"  # else the gateway chooses
+    return f"Invites {_text(payload.get('participant_id'), 64)}{what}{_because(payload)}"
 
 
 def _welcome(payload: Payload) -> str:

@@ -96,7 +96,9 @@ def _find_misfit(method: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapp
     """The sentence about the first argument that does not fit its annotation; empty where all do."""
     signature = inspect.signature(method)
     made = method.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    so = f"Cannot make a {made} so" if method.__name__ == "__init__" else f"Cannot {method.__name__} so"
+    so = (
+        f"Cannot make a {made} so" if method.__name__ == "__init__" else f"Cannot call {method.__name__}() so"
+    )
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError as fault:
@@ -133,7 +135,8 @@ def _find_unbound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: M
     if len(args) > len(placed):
         shown = _list([name for name in placed if name != "self"]) or "nothing"
         named = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-        if "timeout" in named and "minutes" not in named:
+        is_number = isinstance(args[len(placed)], int | float)
+        if "timeout" in named and "minutes" not in named and is_number:
             return f"it takes {shown} by place, and a timeout by name, in seconds, such as timeout=5.0"
         rest = f", and {_list(named)} by name" if named else ""
         return f"it takes {shown} by place{rest}"
@@ -148,7 +151,8 @@ def _hint_of(method: Callable[..., Any], name: str) -> Any:
     """The annotation of a parameter; Any where there is none, or it names what only a type checker imports."""
     annotations = {name: method.__annotations__.get(name, Any)}
     try:
-        return get_type_hints(type("_Of", (), {"__annotations__": annotations}), method.__globals__)[name]
+        known = inspect.unwrap(method).__globals__  # not those of a decorator
+        return get_type_hints(type("_Of", (), {"__annotations__": annotations}), known)[name]
     except Exception:  # whatever an annotation of a subclass holds
         return Any
 

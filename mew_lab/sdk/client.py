@@ -604,8 +604,13 @@ class MEWClient:
             raise self._unsent(envelope, self.failure or lost, "It was not sent; ") from None
 
     def _unsent(self, envelope: Envelope, why: MewError, so: str = "") -> ConnectionLost:
+        again = (
+            "connect() joins again"
+            if self.state == "disconnected"
+            else "the connection is made again by itself"
+        )
         return ConnectionLost(
-            f"Cannot send {envelope.kind} to space {self.space!r} as {self.id!r}: {why}. {so}connect() joins again",
+            f"Cannot send {envelope.kind} to space {self.space!r} as {self.id!r}: {why}. {so}{again}",
             close_code=getattr(why, "close_code", None),
         )
 

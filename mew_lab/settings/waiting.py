@@ -44,7 +44,7 @@ def check_seconds(value: float, *, key: str) -> float:
     Raises:
         ConfigError: it is not above 0, or longer than 30 days.
     """
-    if not 0 < value <= _MOST:
+    if isinstance(value, bool) or not 0 < value <= _MOST:
         raise ConfigError(f"{value!r} is no number of seconds above 0 and up to {_MOST}", key=key)
     return value
 

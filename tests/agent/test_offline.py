@@ -58,7 +58,7 @@ NOW = ("clock/get_current_time", {"timezone": "Asia/Tokyo"})
 ASKED: list[tuple[str, tuple[str, dict[str, Any]]]] = [
     ("What time is it in Tokyo?", NOW),
     ("What time is it now in Asia/Tokyo?", NOW),
-    (STARTERS["coder"].ask, ("files/write_file", {"path": "hello.txt", "content": "hello"})),
+    (f"@coder {STARTERS['coder'].ask}", ("files/write_file", {"path": "hello.txt", "content": "hello"})),
     ("How late is it in Tokyo?", NOW),
     ("What is the moisture of the bed 'north'?", ("notebook/moisture", {"bed": "north"})),
     ("What is the sum of 2 and 3?", ("notebook/add", {"a": 2, "b": 3})),

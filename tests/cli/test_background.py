@@ -151,6 +151,9 @@ def test_whoever_is_in_the_folder_joins_watches_and_decides(
         assert [line.split() for line in status.splitlines() if line.startswith("  human")] == [
             ["human", "here"]
         ]
+        assert status.endswith(
+            "/approve ID shows one, in a mew-lab join that was open when it was proposed\n"
+        )
         lab.reject(pending.id, "not today")
         join.until("not today")
         eventually(lambda: "nothing waits for an approval" in run(folder, "status").stdout, within=WITHIN)
@@ -210,7 +213,14 @@ def test_a_folder_that_was_copied_while_its_space_ran_leads_to_no_space(folder: 
     record = find_running(folder).record
     copy = folder.parent / "copy"
     shutil.copytree(folder, copy)
-    assert "others may look into it" not in failure_or_nothing(run(copy, "status"))
+    for command in ("status", "down", "join"):
+        assert f"No space runs in {copy}: its run.json is a copy of that of another" in failure(
+            run(copy, command)
+        )
+    assert find_running(folder).record == record
+    folder.rename(moved := folder.parent / "moved")
+    assert find_running(moved).record == record
+    moved.rename(folder)
     (copy / ".mew").chmod(0o755)
     for command in ("up", "status", "down", "join"):
         assert f"run: chmod 700 {copy}/.mew" in failure(run(copy, command))
@@ -218,11 +228,11 @@ def test_a_folder_that_was_copied_while_its_space_ran_leads_to_no_space(folder: 
     os.kill(record.pid, signal.SIGKILL)
     eventually(lambda: not alive(record.pid))
     for command in ("status", "down", "join"):
-        assert "has ended or is another one" in failure(run(copy, command))
-
-
-def failure_or_nothing(done: Done) -> str:
-    return failure(done) if done.returncode else ""
+        told = failure(run(folder, command))
+        assert (
+            f"No space runs in {folder}: process {record.pid}" in told
+            and "has ended or is another one" in told
+        )
 
 
 def test_down_signals_no_process_but_the_one_of_the_record(folder: Path) -> None:
@@ -252,7 +262,10 @@ def test_a_process_that_does_not_end_is_told(
         monkeypatch.setattr(background, "ENDS_WITHIN", 0.5)
         monkeypatch.chdir(folder)
         assert main(["down"]) == 1
-        assert f"its process {record.pid} still runs after 0.5 s" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert (
+            f"its process {record.pid} still runs after 0.5 s" in told and f"kill -KILL {record.pid}" in told
+        )
     finally:
         os.kill(record.pid, signal.SIGCONT)
     eventually(lambda: not alive(record.pid))

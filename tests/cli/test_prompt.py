@@ -227,6 +227,20 @@ def test_a_terminal_is_as_it_was_when_the_program_is_told_to_end(sit: Any) -> No
     assert "Traceback" not in anna.past
 
 
+def test_who_leaves_is_told_which_agents_stay_paused(lab: Lab, sit: Any) -> None:
+    lab.join("coder", can="agent")
+    anna = sit()
+    anna.type("/stop")
+    anna.see("agent coder: coder is paused until it is resumed")
+    anna.press(CTRL["d"], lambda: not anna.child.isalive())
+    anna.see("^still paused by you: coder; /resume NAME ends it")
+    again = sit()
+    again.type("/resume coder")
+    again.see("coder may send again")
+    again.press(CTRL["d"], lambda: not again.child.isalive())
+    assert "still paused" not in again.past
+
+
 def test_ctrl_c_ends_the_wait_for_a_command_and_not_the_program(lab: Lab, sit: Any) -> None:
     """`mute` lists no tools: the list is waited for."""
     lab.join("mute", can="tool").participant.request_server.hold(True)
@@ -236,6 +250,17 @@ def test_ctrl_c_ends_the_wait_for_a_command_and_not_the_program(lab: Lab, sit: A
     anna.press(CTRL["c"], lambda: "Not waited for any longer" in anna.past)
     anna.type("still here")
     eventually(lambda: "still here" in said(lab))
+
+
+def test_ctrl_d_while_a_command_runs_quits_when_it_has_ended(lab: Lab, sit: Any) -> None:
+    lab.join("mute", can="tool").participant.request_server.hold(True)
+    anna = sit()
+    anna.type("/tools mute")
+    anna.until(lambda: not PROMPT.match(anna.lines[anna.screen.cursor.y]))  # it waits
+    anna.type(CTRL["d"], enter=False)
+    assert anna.ends() == 0
+    assert "no answer from mute" in anna.past and "Traceback" not in anna.past
+    assert termios.tcgetattr(anna.child.child_fd)[6][termios.VEOF] == b"\x04"
 
 
 def test_the_line_below_tells_that_the_connection_is_gone_though_nothing_is_printed(

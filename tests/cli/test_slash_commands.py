@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mew_lab.cli.join import FUNCTIONS, obey
 from mew_lab.cli.prompt import cut_to_cells, is_kept
-from mew_lab.cli.slash_commands import COMMANDS, HELP, read_command, read_words
+from mew_lab.cli.slash_commands import COMMANDS, HELP, read_command, read_words, tell_help
 from mew_lab.cli.slash_completion import Suggestion, complete_json, complete_line
 from mew_lab.errors import MewError
 from mew_lab.lab.lab import Lab
@@ -46,6 +46,16 @@ def test_every_command_has_its_function_and_stands_in_the_help_with_its_usage() 
     assert set(FUNCTIONS) == set(COMMANDS)
     for name, command in COMMANDS.items():
         assert f"\n/{name} {command.usage}".rstrip() in HELP
+
+
+@pytest.mark.parametrize("width", [40, 63, 64, 80, 118])
+def test_the_help_has_no_line_that_a_terminal_would_break(width: int) -> None:
+    lines = tell_help(width).split("\n")
+    assert max(map(len, lines)) <= width
+    said = " ".join(" ".join(lines).split())
+    for name, command in COMMANDS.items():
+        assert " ".join(f"/{name} {command.usage}".split()) in said
+        assert " ".join(command.about.split()) in said
 
 
 def test_every_command_is_completed_and_explained_by_itself(lab: Lab) -> None:
@@ -121,6 +131,14 @@ def test_what_draws_the_line_is_loaded_in_a_terminal_alone() -> None:
             "it is written /forget PARTICIPANT [oldest|newest] [COUNT]",
         ),
         ("stream", "/stream needs request or write or close; /help lists the commands"),
+        (
+            "stream clsoe stream-1",
+            "/stream needs request or write or close (did you mean 'close'?); /help lists the commands",
+        ),
+        (
+            "stream write stream-1",
+            "/stream write needs TEXT; it is written /stream write ID TEXT",
+        ),
         (
             "stream request upload coder",
             "/stream request takes upload or download, not 'coder'; "

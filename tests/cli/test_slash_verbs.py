@@ -83,7 +83,13 @@ def test_a_pause_is_ended_by_resume(lab: Lab, coder: Seat) -> None:
         ("/pause codre", r"'codre' \(did you mean 'coder'\?\)"),
         ("/pause coder 0", "SECONDS above 0 and at most 604800, not 0"),
         ("/grant coder chta", r"\(did you mean 'chat'\?\): name a tool"),
-        ("/grant coder {broken", "not strict JSON"),
+        ("/grant coder {broken", r"/grant takes an object of JSON.*not strict JSON.*; it is written /grant "),
+        ("/call coder/run path=a.txt", r"/call takes an object .* not 'path=a\.txt': it is not strict JSON"),
+        (
+            "/propose coder/run [1]",
+            r"/propose takes an object .* not '\[1\]': it must be a JSON object; it is",
+        ),
+        ("/answer ab yes", r"/answer takes an object of JSON.* not 'yes'.*; it is written /answer ID"),
         ("/ack", "No message waits"),
         ("/reason-cancel", "No reasoning goes on"),
         ("/stream close stream-9", "No open stream is called 'stream-9'"),
@@ -106,14 +112,18 @@ def test_a_mistake_is_one_sentence_and_nothing_is_sent(
 
 
 def test_what_is_typed_goes_to_the_target_alone_until_that_is_ended(lab: Lab, coder: Seat) -> None:
+    lab.join("git", can="tool")
     shown = TypedLast()
     assert obey(lab, "/target", shown) == "What you type goes to all"
     assert obey(lab, "/target coder", shown) == "What you type goes to coder alone"
     obey(lab, "for you", shown)
+    obey(lab, '{"kind": "chat", "payload": {"text": "as JSON"}}', shown)
+    obey(lab, '{"kind": "chat", "to": ["git"], "payload": {"text": "for git"}}', shown)
     assert obey(lab, "/target none", shown) == "What you type goes to all"
     obey(lab, "for all", shown)
+    obey(lab, '{"kind": "chat", "payload": {"text": "JSON for all"}}', shown)
     assert [(one["payload"]["text"], one.get("to") or []) for one in sent(lab, "chat")] == [
-        ("for you", ["coder"]), ("for all", []),
+        ("for you", ["coder"]), ("as JSON", ["coder"]), ("for git", ["git"]), ("for all", []), ("JSON for all", []),
     ]  # fmt: skip
 
 
@@ -122,18 +132,29 @@ def test_messages_that_wait_are_acknowledged_one_by_one_by_sender_or_all(lab: La
     git = lab.join("git", can="human")
     ids = [seat.chat(f"message {n}").id for n, seat in enumerate((coder, coder, git, git, coder))]
     eventually(lambda: len(lab.me.participant.chats.pending) == 5)
-    with pytest.raises(MewError, match=r"5 messages wait .* /ack all, or /ack coder, /ack git$"):
-        obey(lab, "/ack")
+    for line, sentence in (
+        ("/ack", r"5 messages wait .* /ack all, or /ack coder, /ack git$"),
+        ("/ack gti", r"No message of 'gti' waits \(did you mean 'git'\?\)"),
+        ("/ack 12345678", "takes a number as the line of the message shows it, such as ~12345678$"),
+    ):
+        with pytest.raises(MewError, match=sentence):
+            obey(lab, line)
 
     def acknowledged() -> list[tuple[str, str]]:
         return [(one["correlation_id"][0], one["payload"]["status"]) for one in sent(lab, "chat/acknowledge")]
 
     obey(lab, f"/ack {ids[0]} read")
     assert acknowledged() == [(ids[0], "read")]
+    number = next(row.seq for row in lab.rows.since(0, 100) if row.id == ids[4])
+    near = lab.join(f"x{number}", can="human")  # a name that a number is nearly
+    ids.append(near.chat("message 5").id)
+    eventually(lambda: len(lab.me.participant.chats.pending) == 5)
+    obey(lab, f"/ack #{number}")
+    assert acknowledged()[1:] == [(numbered := ids.pop(4), "received")]
     assert obey(lab, "/ack git") == "2 messages of git acknowledged"
-    assert acknowledged()[1:] == [(ids[2], "received"), (ids[3], "received")]
+    assert acknowledged()[2:] == [(ids[2], "received"), (ids[3], "received")]
     obey(lab, "/ack all")
-    assert [id for id, _ in acknowledged()] == [ids[0], ids[2], ids[3], ids[1], ids[4]]
+    assert [id for id, _ in acknowledged()] == [ids[0], numbered, ids[2], ids[3], ids[1], ids[4]]
     last = coder.chat("one more").id
     eventually(lambda: lab.me.participant.chats.pending)
     obey(lab, "/ack")

@@ -105,6 +105,7 @@ def plant(folder: Path, answer: bytes) -> Planted:
         "since": "2026-01-01T12:00:00Z",
         "person": "human",
         "token_file": ".mew/tokens/demo/human.token",
+        "place": "{0.st_dev}:{0.st_ino}".format((folder / ".mew").stat()),
     }
     planted = Planted(folder, trap, members)
     planted.write()
@@ -311,7 +312,7 @@ VALUES = st.one_of(
 
 
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
-@given(name=st.sampled_from(["url", "pid", "started", "run", "token_file"]), value=VALUES)
+@given(name=st.sampled_from(["url", "pid", "started", "run", "token_file", "place"]), value=VALUES)
 @example(name="url", value="ws://[")
 @example(name="token_file", value="a" * 5000)
 @example(name="token_file", value="a/" * 3000)

@@ -111,7 +111,7 @@ def test_no_way_into_a_space_shows_a_traceback_for_a_wrong_option(
     [
         (
             lambda lab: lab.send({"kind": "chat"}),
-            "Cannot send so: kind takes a text, and not a dict",
+            "Cannot call send() so: kind takes a text, and not a dict",
         ),
         (lambda lab: lab.send("chat", 7), "payload takes a mapping such as a dict or None, and not 7"),
         (lambda lab: lab.chat("hi", to=7), "to takes a text or a list, and not 7"),
@@ -129,11 +129,15 @@ def test_no_way_into_a_space_shows_a_traceback_for_a_wrong_option(
             "and not a list",
         ),
         (lambda lab: lab.me.ask("hi"), "missing a required argument: 'to'"),
+        (lambda lab: lab.invite(5), "name takes a text, and not 5"),
         (lambda lab: lab.bridge("b", ["echo"], results=5), "results takes ResultLimits or None, and not 5"),
-        (lambda _: up("other", results=5), "Cannot up so: results takes ResultLimits or None, and not 5"),
-        (lambda _: up("other", timeout=None), "Cannot up so: timeout takes a number, and not None"),
+        (
+            lambda _: up("other", results=5),
+            "Cannot call up() so: results takes ResultLimits or None, and not 5",
+        ),
+        (lambda _: up("other", timeout=None), "Cannot call up() so: timeout takes a number, and not None"),
         (lambda _: up("other", timeout=-1), "-1 is no number of seconds above 0"),
-        (lambda _: up(5), "Cannot up so: name takes a text or Path, and not 5"),
+        (lambda _: up(5), "Cannot call up() so: name takes a text or Path, and not 5"),
         (lambda _: connect("ws://127.0.0.1:9/ws", space="x", token=5), "token takes a text or None"),
     ],
 )

@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -170,6 +172,36 @@ def test_going_on_resumes_the_agents_that_the_stop_has_paused_and_no_others(room
     assert room.carol.participant.client.state == "ready" and str(lab.call("git/push"))
 
 
+@pytest.mark.parametrize("by", ["human", "carol"])
+def test_a_pause_that_was_there_has_no_end_while_the_lab_is_stopped_and_its_own_again_after(
+    room: Room, by: str
+) -> None:
+    lab = room.lab
+    lab.seat(by).run(lab.seat(by).participant.controls.pause("coder", timeout_seconds=300))
+    eventually(lambda: f"paused by {by} until " in repr(lab.of("coder")))
+    until = repr(lab.of("coder")).rpartition(" ")[2].rstrip(">")
+    assert dict(lab.stop())["agent coder"] == "coder is paused until it is resumed"
+    assert repr(lab.of("coder")).endswith("paused by human>")
+    assert dict(lab.stop())["agents"] == "none was running"
+    assert dict(lab.go())["agent coder"] == f"paused until {until}, as before"
+    assert dict(lab.go())["agent coder"].startswith("coder is paused until ")
+    ends = [one["payload"].get("timeout_seconds") for one in room.sent("participant/pause")]
+    assert ends[:2] == [300, None] and 280 < ends[2] <= 300
+    assert "paused by human until " in repr(lab.of("coder")) and not room.sent("participant/resume")
+
+
+def test_a_pause_that_would_have_ended_while_the_lab_was_stopped_is_lifted_after(room: Room) -> None:
+    lab = room.lab
+    end = time.time() + 0.5
+    lab.me.run(lab.me.participant.controls.pause("coder", timeout_seconds=0.5))
+    lab.stop()
+    eventually(lambda: time.time() > end)
+    assert repr(lab.of("coder")).endswith("paused by human>")
+    assert dict(lab.go())["agent coder"] == "resumed"
+    assert dict(lab.go())["agent coder"] == "coder may send again"
+    assert repr(lab.of("coder")).endswith("here>")
+
+
 def test_what_was_seen_of_many_alike_is_one_line_that_names_them(room: Room) -> None:
     lab = room.lab
     names = [lab.join(f"worker-{n:02}", can="agent").name for n in range(15)]
@@ -190,6 +222,48 @@ def test_a_second_stop_takes_what_has_come_since_and_keeps_when_it_began(room: R
     second = lab.stop()
     assert first.title == second.title and dict(second)["call git/push"].startswith("asked to stop by ")
     assert dict(lab.go())["calls"] == "1 cancelled call not made again"
+
+
+@pytest.mark.parametrize("stopped", ["before the break", "during it"])
+@pytest.mark.parametrize("first", ["the lab", "the agent"])
+def test_an_agent_of_a_gateway_that_was_started_anew_is_paused_while_the_lab_is_stopped(
+    tmp_path: Path, stopped: str, first: str
+) -> None:
+    """The new gateway knows nothing of the pause, and the agent may be there before the lab is, or after."""
+    everything = {"capabilities": [{"kind": "*"}]}
+    members = {"human": everything, "reviewer": everything}
+    file = tmp_path / "space.yaml"
+    file.write_text(json.dumps({"space": {"id": "desk", "owner": "human"}, "participants": members}))
+    lab = up(file, journal=None)
+    lab.join("coder", can="agent")
+    elsewhere = connect(lab.url, space="desk", token_file=lab.token_file("reviewer"), name="elsewhere")
+    client = elsewhere.me.participant.client
+    if stopped == "before the break":
+        assert dict(elsewhere.stop())["agent coder"] == "coder is paused until it is resumed"
+    port = urlsplit(lab.url).port
+    lab.down()
+    eventually(lambda: client.state == "connecting")
+    if stopped == "during it":
+        assert dict(elsewhere.stop())["agents"] == "not connected; those that are there then are paused"
+    again = up(file, journal=None, port=port)
+    if first == "the lab":
+        eventually(lambda: client.state == "ready", within=40)
+    again.join("coder", can="agent")
+    eventually(lambda: "paused by reviewer" in repr(again.of("coder")), within=40)
+    assert dict(elsewhere.go())["agent coder"] == "resumed"
+    assert dict(elsewhere.go())["agent coder"] == "coder may send again"
+    assert "paused" not in repr(again.of("coder"))
+
+
+def test_who_leaves_a_space_elsewhere_is_told_which_agents_stay_paused(room: Room) -> None:
+    lab = room.lab
+    lab.enrol("reviewer", can="human")
+    elsewhere = connect(lab.url, space=lab.space, token_file=lab.token_file("reviewer"), name="elsewhere")
+    elsewhere.stop()
+    assert "; still paused by you: coder: lab.of(NAME).resume()" in str(elsewhere.down())
+    assert "paused by reviewer" in repr(lab.of("coder"))
+    lab.of("coder").pause()
+    assert "still paused" not in str(lab.down()), "the space ends with it"
 
 
 def test_an_agent_that_joins_while_the_lab_is_stopped_is_paused_and_others_are_not(room: Room) -> None:

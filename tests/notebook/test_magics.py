@@ -284,10 +284,19 @@ def test_what_acts_on_a_participant_is_one_call_of_that(
         ("pause", "the following arguments are required: NAME"),
         ("pause coder --minutes five", "invalid float value: 'five'"),
         ("pause coder --seconds 5", "there is no option '--seconds'"),
+        ("pause coder 5", "'5' would be the reason; for a number write --minutes N"),
+        ("pause coder 90 too noisy", "'90 too noisy' would be the reason"),
+        ("pause coder 5m", "write --minutes N"),
+        ("compact coder 2000", "write --tokens N"),
+        ("invite ann observer", "'observer' would be the reason; for the profile write --can observer"),
+        (
+            'grant coder {"kind": "chat"} --minutes 5',
+            "'--minutes 5' stands behind the object; write %mew grant NAME [",
+        ),
         ("forget coder --direction last", "invalid choice: 'last'"),
         ("grant coder", "give a pattern, --can or --tool"),
         ('grant coder --can human {"kind": "chat"}', "give a pattern, --can or --tool"),
-        ("grant coder chat", "the payload must be a JSON object"),
+        ("grant coder chat", "the payload must be a JSON object, not 'chat'; write %mew grant NAME ["),
         ('revoke coder --grant g {"kind": "chat"}', "one of them"),
         ("kic coder", "did you mean 'kick'?"),
         ("stream", "the following arguments are required: ACT"),
@@ -307,6 +316,14 @@ def test_a_wrong_word_is_one_line_with_the_right_one(
     ran = loaded.run_cell(f"%mew {line}")
     assert words in str(ran.error_in_exec)
     assert lab.calls == []
+
+
+@pytest.mark.parametrize("behind", ["", " now!", " --now", " 'it", " coder --sure", "\neverything"])
+def test_nothing_that_is_typed_behind_it_keeps_stop_from_stopping(
+    loaded: InteractiveShell, lab: Recorder, behind: str
+) -> None:
+    assert loaded.run_cell(f"{'%' if behind[:1] == chr(10) else ''}%mew stop{behind}").success
+    assert lab.calls == [("stop", {})]
 
 
 @pytest.mark.parametrize(("line", "severity"), [("diagnose", "note"), ("diagnose warn", "warn")])

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mew_lab.errors import NoSuchName
+from mew_lab.lab.lab import Lab
 from mew_lab.lab.participant_verbs import ParticipantVerbs
 from mew_lab.notebook.commands import COMMANDS, method_of
 
@@ -59,6 +61,12 @@ VERBS: list[tuple[str, str, str, str]] = [
 ]  # fmt: skip
 
 
+def test_a_verb_of_a_participant_that_is_written_as_one_of_the_lab_says_where_it_is() -> None:
+    for verb in {name for name in vars(ParticipantVerbs) if not name.startswith("_")} - {*dir(Lab)}:
+        with pytest.raises(NoSuchName, match=rf"lab\.of\(NAME\)\.{verb}$"):
+            getattr(Lab, verb)
+
+
 def test_every_verb_of_a_participant_is_tried() -> None:
     tried = {call.partition("(")[0] for _, _, call, _ in VERBS}
     assert tried == {each for each in vars(ParticipantVerbs) if not each.startswith("_")}
@@ -91,8 +99,9 @@ def test_what_loses_something_is_typed_twice(notebook: Kernel, name: str, verb: 
     ("cell", "error"),
     [
         ("%mew pause codr99", "UsageError|NoSuchParticipant: .*nobody here is called 'codr99'"),
-        ("lab.of('NAME').pause(5)", "MewError: Cannot pause so: it takes nothing by place"),
+        ("lab.of('NAME').pause(5)", r"MewError: Cannot call pause\(\) so: it takes nothing by place"),
         ("lab.of('NAME').pause(seconds=5)", "did you mean 'minutes', which is in minutes"),
+        ("lab.of('NAME').status('tokens')", "takes nothing by place, and fields, timeout by name"),
         ("await lab.of('NAME').paus()", "did you mean 'pause'"),
         ("%mew pause NAME --minutes soon", "invalid float value"),
         ("%mew kickk NAME", "did you mean 'kick'"),

@@ -110,6 +110,7 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
         ),
         ("capability/revoke", {"recipient": "bot", "grant_id": "g-1"}, "Revokes permission g-1 from bot"),
         ("space/invite", {"participant_id": "new", "initial_capabilities": []}, "Invites new with nothing"),
+        ("space/invite", {"participant_id": "new", "reason": "help"}, "Invites new (help)"),
         ("space/kick", {"participant_id": "bad"}, "Removes bad"),
         ("system/presence", {"event": "join", "participant": {"id": "git"}}, "git joined"),
         ("mcp/reject", {"reason": list(range(21))}, "Rejected (21 items)"),

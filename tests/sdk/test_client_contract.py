@@ -362,6 +362,16 @@ async def test_a_frame_that_may_not_be_written_is_refused_by_the_gateway_and_hea
     assert heard == [StreamData(stream, b"end")]
 
 
+async def test_what_is_not_sent_says_whether_the_connection_comes_back_by_itself(house: House) -> None:
+    bot = await house.make("bot")
+    await house.lose("bot")
+    with pytest.raises(ConnectionLost, match=r"It was not sent; the connection is made again by itself$"):
+        bot.post(say("now"))
+    await bot.disconnect()
+    with pytest.raises(ConnectionLost, match=r"It was not sent; connect\(\) joins again$"):
+        bot.post(say("later"))
+
+
 @pytest.mark.req("S-L1-10")
 @pytest.mark.parametrize("while_down", ["refuse", "queue"])
 async def test_a_frame_is_never_kept_for_later(house: House, while_down: str) -> None:

@@ -318,6 +318,10 @@ def test_a_participant_and_an_agent_take_the_options_of_the_layers_below() -> No
         (lambda: MEWParticipant().call({"a": 1}, "a/b"), "target takes a text, and not a dict"),
         (lambda: MEWParticipant().register_tool(), "missing a required argument: 'tool'"),
         (lambda: MEWParticipant().chat("hi", correlationId="x"), "did you mean 'correlation_id'?"),
+        (
+            lambda: MEWParticipant().chat("hi", 5),
+            "Cannot call chat() so: to takes a text or a list, and not 5",
+        ),
     ],
 )
 async def test_a_wrong_name_unit_or_order_is_told_with_the_right_one(

@@ -47,17 +47,24 @@ if TYPE_CHECKING:
 __all__ = [
     "ENDS_HERE",
     "LOOKED_AT",
+    "MOST_MINUTES",
     "Example",
     "GivenGrant",
     "LimitedGrants",
     "Matches",
     "end_in_words",
+    "is_minutes",
 ]
 
 
 ENDS_HERE = (
-    "This permission ends only while this notebook runs: the gateway of this space may not end permissions."
+    "This permission ends only while this lab is up: the gateway of this space may not end permissions."
 )
+
+
+def is_minutes(value: float) -> bool:
+    """Whether it is a time that a permission or a pause may last."""
+    return not isinstance(value, bool) and math.isfinite(value) and 0 < value <= MOST_MINUTES
 
 
 def end_in_words(ends: float | None, uses: int | None, used: int) -> str:
@@ -237,7 +244,7 @@ class LimitedGrants:
             raise ConfigError(f"Cannot grant to {to[:80]!r}: {why}", key=fault.key) from None
         if not wanted:
             raise MewError(f"Cannot grant an empty list to {to[:80]!r}: give at least one pattern")
-        if minutes is not None and not (math.isfinite(minutes) and 0 < minutes <= MOST_MINUTES):
+        if minutes is not None and not is_minutes(minutes):
             raise MewError(f"Cannot grant for {minutes} minutes: give more than 0 and at most {MOST_MINUTES}")
         if uses is not None and (isinstance(uses, bool) or uses < 1):
             raise MewError(f"Cannot grant {uses} uses: give at least one, or leave it out for no limit")

@@ -469,9 +469,7 @@ async def cancel_sequence(me: MEWParticipant, sequence: ReasoningSequence, reaso
 
 def may_cancel_sequence(me: MEWParticipant, sequence: ReasoningSequence) -> bool:
     """Whether this participant may cancel that sequence, whatever the reason. Spec: §3.5.5, §4.1."""
-    return me.sender.permitted(
-        "reasoning/cancel", {"reason": "superseded"}, to=_owner_present(me, sequence)
-    )
+    return me.sender.permitted("reasoning/cancel", {"reason": "superseded"}, to=_owner_present(me, sequence))
 
 
 def _owner_present(me: MEWParticipant, sequence: ReasoningSequence) -> tuple[str, ...]:

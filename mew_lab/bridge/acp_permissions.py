@@ -166,10 +166,9 @@ class Permissions:
     ) -> PermissionDecision | None:
         """Proposes it once; returns None where an answer chose nothing, so that the proposal is used up."""
         me = self._participant.client.id
-        payload = {"method": "tools/call", "params": {"name": PERMISSION, "arguments": question.arguments}}
         try:
-            call = self._participant.mcp_request(
-                me, payload, propose=True, context=context, correlation_id=about
+            call = self._participant.call(
+                f"{me}/{PERMISSION}", question.arguments, propose=True, context=context, correlation_id=about
             )
         except MewError as fault:
             return PermissionDecision(None, reason=f"it could not be asked: {fault}")

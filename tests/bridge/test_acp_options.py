@@ -15,6 +15,7 @@ from mew_lab.errors import MewError
 from mew_lab.sdk.participant import MEWParticipant
 
 from ..room import Room
+from ..waiting import until
 
 KINDS = [
     "allow_once", "allow_always", "reject_once", "reject_always", "allow_once ", "ALLOW_ONCE", "allow", "",
@@ -87,9 +88,7 @@ async def race(rounds: int) -> None:
             arguments = {"question": f"round {at}", "options": options}
             asked = asyncio.ensure_future(permissions.ask(arguments))
             racing = people[: 2 + at % 2]
-            async with asyncio.timeout(20):
-                while not all(_open(person) for person in racing):
-                    await asyncio.sleep(0)
+            await until(lambda: all(_open(person) for person in racing))  # noqa: B023
             [id] = {one.id for person in racing for one in _open(person)}
 
             async def decide(person: MEWParticipant, option: str, id: str, arguments: dict[str, Any]) -> bool:
@@ -98,7 +97,7 @@ async def race(rounds: int) -> None:
                     sent = await person.approve(id, params=params)
                 except MewError:
                     return False
-                return person.proposals[id].fulfilment == sent.id
+                return person.proposals.get(id).fulfilment == sent.id
 
             chances = zip(racing, itertools.cycle(names[at % 3 :] + names[: at % 3]), strict=False)
             tried = [(option, person) for person, option in chances]
@@ -111,9 +110,7 @@ async def race(rounds: int) -> None:
         assert sum(won.values()) == rounds
         assert len(room.sent("mcp/proposal")) == rounds
         # the others were answered, too, by a refusal
-        async with asyncio.timeout(20):
-            while len(room.sent("mcp/response")) < len(room.sent("mcp/request")):
-                await asyncio.sleep(0)
+        await until(lambda: len(room.sent("mcp/response")) == len(room.sent("mcp/request")))
         late = [one for one in room.sent("mcp/response") if "error" in one.payload]
         assert {one.payload["error"]["data"]["code"] for one in late} <= {"already_fulfilled"}
     finally:

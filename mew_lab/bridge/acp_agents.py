@@ -45,7 +45,7 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
     {
         "claude": KnownAgent(
             ("claude-agent-acp",),
-            "npm install -g @zed-industries/claude-agent-acp",
+            "npm install -g @agentclientprotocol/claude-agent-acp",
             mode="default",
             passes=(
                 *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
@@ -55,7 +55,7 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
         ),
         "codex": KnownAgent(
             ("codex-acp",),
-            "npm install -g @zed-industries/codex-acp",
+            "npm install -g @agentclientprotocol/codex-acp",
             mode="read-only",
             passes=("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME", "OPENAI_BASE_URL"),
             remark="without bubblewrap its sandbox fails, and with it each command that was allowed",

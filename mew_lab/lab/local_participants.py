@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
+from mew_lab.bridge.acp import AcpBridge
 from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
@@ -24,6 +25,7 @@ from mew_lab.bridge.written_files import FileWrite, find_write
 from mew_lab.errors import MewError, ProtocolError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
+from mew_lab.lab.coding_agent_seat import CodingAgentSeat
 from mew_lab.lab.decisions.running_calls import fulfilled_by, may_cancel
 from mew_lab.lab.host import Host, capabilities_of, join_line
 from mew_lab.lab.mcp_access import McpSeat, open_mcp_seat, with_lists
@@ -299,6 +301,24 @@ class LocalParticipants:
         what = f"MCP server: {bridge.command_line}"
         return self._seat(Seat(self._session, participant, name=name, what=what))
 
+    async def coding_agent(
+        self, name: str, agent: str | Sequence[str], *, can: Can, **options: Any
+    ) -> CodingAgentSeat:
+        """Starts a coding agent that speaks ACP and seats it; `options` are those of `AcpBridge`."""
+        host, me = self._check_free(name, f"Cannot start {name[:80]!r}"), self._session.me
+        bridge = AcpBridge(
+            name,
+            agent,
+            starters=(me.name, me.participant.client.id, NOTEBOOK_SEAT),
+            state=self._find_state,
+            logical=self._name_participant,
+            on_end=lambda why: self._end_bridge(name, why),
+            **options,
+        )
+        host.enrol(name, can)
+        participant = await bridge.start(host.client_for(name))
+        return self._seat(CodingAgentSeat(self._session, participant, name=name, bridge=bridge))
+
     async def bridge_each(self, servers: Mapping[str, AdmittedServer], **options: Any) -> dict[str, str]:
         """Starts several servers at once and seats them; returns a sentence for each that does not start.
 
@@ -527,6 +547,8 @@ def _is_narrow(folder: Path) -> bool:
 async def _leave(seat: Seat) -> None:
     if isinstance(seat, AgentSeat):
         await seat.agent.aclose()
+    elif isinstance(seat, CodingAgentSeat):
+        await seat.bridge.stop()
     elif isinstance(seat, ToolsAgentSeat | McpSeat):
         await seat.aclose()
     else:

@@ -172,7 +172,6 @@ class Agent(acp.Agent):
                     task = asyncio.create_task(self.ask(session_id, json.loads(rest)))
                     self.later.add(task)
                 case "raw":
-                    await self.client._conn._transport._sender._writer.drain()
                     sys.stdout.buffer.write(rest.replace("SESSION", session_id).encode() + b"\n")
                     sys.stdout.buffer.flush()
                 case "usage":

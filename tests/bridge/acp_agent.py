@@ -6,6 +6,7 @@
     update JSON                     any update of the session
     ask JSON                        a permission request with these members; it then says the outcome
     big N                           a permission request with so many characters of input
+    asks N JSON                     the same N times; it then says the median of their milliseconds
     later JSON                      the same, after the turn
     raw JSON                        any line on its output
     usage USED SIZE, tokens N       what its context has taken; what the answer of the turn counts
@@ -23,7 +24,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import statistics
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +167,15 @@ class Agent(acp.Agent):
                     )
                 case "ask":
                     await self.ask(session_id, json.loads(rest))
+                case "asks":
+                    count, _, rest = rest.partition(" ")
+                    asked = {"sessionId": session_id, **json.loads(rest)}
+                    taken = []
+                    for _ in range(int(count)):
+                        began = time.perf_counter()
+                        await self.client._conn.send_request("session/request_permission", asked)
+                        taken.append(1000 * (time.perf_counter() - began))
+                    await self.say(session_id, str(statistics.median(taken)))
                 case "big":
                     call = {"toolCallId": "b", "title": "big", "rawInput": "x" * int(rest)}
                     options = [{"optionId": "once", "name": "Yes", "kind": "allow_once"}]

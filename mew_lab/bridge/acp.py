@@ -162,6 +162,7 @@ class AcpBridge:
             each participant that may call any tool itself.
         turns, minutes, tokens: what it may do before it asks whether to go on (`WorkLimits`).
         reasons: whether the reason of a rejection goes to the agent as its next prompt.
+        servers: the MCP servers that it is told of, as the protocol has them; one over HTTP only where it takes that.
         restarts: how often within a minute an agent that ends by itself is started again, before it leaves.
         start_timeout: seconds in which it must begin a session; None: 30, or 300 where its command may download it.
         on_end: called with a sentence when it ends without `stop()`; `on_start` as `McpBridge` has it.
@@ -186,6 +187,7 @@ class AcpBridge:
         minutes: float | None = None,
         tokens: int | None = None,
         reasons: bool = False,
+        servers: Sequence[Mapping[str, Any]] = (),
         restarts: int = 3,
         start_timeout: float | None = None,
         on_end: Callable[[str], object] | None = None,
@@ -213,6 +215,7 @@ class AcpBridge:
         self._wanted = mode if mode is not None else (self.known.mode if self.known else "")
         self._obeys, self._starters = obeys, tuple(starters)
         self._reasons = reasons
+        self._servers = tuple(servers)
         self._state, self._logical = state, logical
 
         def new_process() -> ServerProcess:
@@ -456,7 +459,7 @@ class AcpBridge:
         id = self.session
         told = await self._go_on(connection, id) if id else None
         if told is None:
-            told = await connection.new_session(str(self.cwd), ())
+            told = await connection.new_session(str(self.cwd), self._usable_servers())
             self.session = told["sessionId"]
         modes = mapping_of(told.get("modes"))
         self.mode = text_of(modes.get("currentModeId"))
@@ -475,11 +478,11 @@ class AcpBridge:
         cwd, is_restart = str(self.cwd), self._is_open.is_set()
         try:
             if self._can("resume") and (is_restart or not self._can("load")):
-                return await connection.resume_session(id, cwd, ())
+                return await connection.resume_session(id, cwd, self._usable_servers())
             if self._can("load"):
                 self._replaying, self.history = True, []
                 try:
-                    return await connection.load_session(id, cwd, ())
+                    return await connection.load_session(id, cwd, self._usable_servers())
                 finally:
                     self._replaying = False
         except RpcError:
@@ -488,6 +491,10 @@ class AcpBridge:
         if not is_restart:
             raise MewError("it can neither load nor resume an earlier session")
         return None
+
+    def _usable_servers(self) -> list[Mapping[str, Any]]:
+        takes = member(self._hello, "agentCapabilities", "mcpCapabilities", "http") is True
+        return [one for one in self._servers if takes or one.get("type") != "http"]
 
     async def _set_mode(self, mode: str) -> None:
         if mode in self._modes:

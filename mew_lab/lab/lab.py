@@ -527,6 +527,7 @@ class Lab(metaclass=_NamesOnly):
         minutes: float | None = None,
         tokens: int | None = None,
         reasons: bool = False,
+        tools: bool = False,
         restarts: int = 3,
         timeout: float | None = None,
     ) -> CodingAgentSeat:
@@ -546,6 +547,8 @@ class Lab(metaclass=_NamesOnly):
                 any tool itself.
             turns, minutes, tokens: What it may do before it asks whether to go on.
             reasons: Whether the reason of a rejection goes to it as its next prompt.
+            tools: Whether it gets the tools of the space, where it takes MCP servers over HTTP. It uses them as another
+                participant, `NAME-tools`, whose calls are proposals, and it may ask for its own permission besides.
             restarts: How often within a minute it is started again when it ends by itself, before it leaves.
             timeout: Seconds in which it must begin a session. Default: 30, or 300 where its command may download it.
 
@@ -568,6 +571,7 @@ class Lab(metaclass=_NamesOnly):
             minutes=minutes,
             tokens=tokens,
             reasons=reasons,
+            tools=tools,
             restarts=restarts,
             start_timeout=timeout,
             on_start=(told := StartLines()).add,

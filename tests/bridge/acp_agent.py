@@ -10,6 +10,7 @@
     later JSON                      the same, after the turn
     raw JSON                        any line on its output
     usage USED SIZE, tokens N       what its context has taken; what the answer of the turn counts
+    use TOOL                        calls a tool of its MCP server
     wait                            goes on until it is cancelled
     deaf                            goes on for ever
     flood N                         so many pieces, tool calls and updates of an unknown kind
@@ -51,6 +52,19 @@ def modes(current: str) -> Any:
     }
 
 
+async def use(server: Any, tool: str) -> str:
+    """What a tool of an MCP server answers, by the official client."""
+    import httpx2
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    headers = {header.name: header.value for header in server.headers}
+    async with httpx2.AsyncClient(headers=headers) as http:
+        async with Client(streamable_http_client(server.url, http_client=http)) as client:
+            names = [one.name for one in (await client.list_tools()).tools if one.name.endswith(tool)]
+            return str((await client.call_tool(names[0], {})).content[0].text)
+
+
 class Agent(acp.Agent):
     def __init__(self) -> None:
         self.client: Any = None
@@ -70,7 +84,11 @@ class Agent(acp.Agent):
             sys.stdout.flush()
         able = {"list": {}, "resume": {}, "close": {}} if "sessions" in WORDS else {}
         capabilities = AgentCapabilities.model_validate(
-            {"loadSession": "no-load" not in WORDS, "sessionCapabilities": able}
+            {
+                "loadSession": "no-load" not in WORDS,
+                "sessionCapabilities": able,
+                "mcpCapabilities": {"http": "http" in WORDS},
+            }
         )
         methods = [{"id": "browser", "name": "Sign in with a browser"}] if "login" in WORDS else []
         return acp.InitializeResponse.model_validate(
@@ -85,6 +103,7 @@ class Agent(acp.Agent):
         if "login" in WORDS:
             raise acp.RequestError.auth_required()
         self.made += 1
+        self.servers = mcp_servers or []
         return NewSessionResponse.model_validate(
             {"sessionId": f"s{os.getpid()}-{self.made}", "modes": modes(self.mode)}
         )
@@ -195,6 +214,8 @@ class Agent(acp.Agent):
                 case "wait":
                     await self.cancelled.wait()
                     return PromptResponse(stop_reason="cancelled")
+                case "use":
+                    await self.say(session_id, await use(self.servers[0], rest))
                 case "deaf":
                     await asyncio.Event().wait()
                 case "flood":

@@ -59,3 +59,22 @@ def test_a_name_that_is_taken_starts_nothing(lab: Lab) -> None:
     lab.join("coder")
     with pytest.raises(MewError, match="already exists"):
         lab.coding_agent(AGENT, "coder")
+
+
+def test_it_uses_the_tools_of_the_space_by_a_gate_that_ends_with_it(lab: Lab) -> None:
+    @lab.tool
+    def water() -> str:
+        "Waters the beans."
+        return "watered"
+
+    seat = lab.coding_agent([*AGENT, "http"], "coder", tools=True)
+    gate = seat.gate
+    assert gate is not None
+    asked = lab.ask("coder", "use water")
+    [proposal] = eventually(lambda: lab.proposals() or None)
+    lab.approve(proposal)
+    assert str(asked.result(timeout=40)) == "watered"
+    token = gate.token_file.read_text().strip()
+    lab.leave("coder")
+    assert "coder-tools" not in lab.seats and not gate.token_file.exists()
+    assert not any(token in str(record.raw) for record in lab.log.held)

@@ -12,11 +12,12 @@ import pytest
 
 from mew_lab.bridge.acp import AcpBridge
 from mew_lab.errors import MewError
+from mew_lab.lab.labs import up
 from mew_lab.sdk.participant import MEWParticipant
 
 from ..bridge.real_servers import npm_package
 from ..room import Room
-from ..waiting import until
+from ..waiting import eventually, until
 from .coding_agents import codex, gemini, opencode
 from .model_server import ModelServer
 from .space import environment
@@ -242,3 +243,43 @@ async def test_two_of_them_work_at_once(garden: Garden, which: str) -> None:
         await human.approve(card.id, params=option_of(card, "allow_once"))
         assert "all is done" in str(await answer)
         assert garden.made(f"of-{name}")
+
+
+@each
+async def test_it_uses_a_tool_of_the_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """The agent asks for its own permission, where its rules say so, and the call is a proposal besides."""
+    monkeypatch.chdir(tmp_path)
+    watered: list[str] = []
+    home, project, real = tmp_path / "home", tmp_path / "project", AGENTS[which]
+    home.mkdir()
+    project.mkdir()
+    program = npm_package(real.package, scripts=real.scripts) / ".bin" / real.words[0]
+
+    def work(model: str) -> str:
+        lab = up()
+        try:
+
+            @lab.tool
+            def water(bed: str) -> str:
+                "Waters a bed."
+                watered.append(bed)
+                return f"watered {bed}"
+
+            env = environment(home, **real.home(home, project, model))
+            command = [str(program), *real.words[1:]]
+            lab.coding_agent(command, "coder", cwd=project, env=env, tools=True, timeout=60)
+            asked = lab.ask("coder", 'CALL notebook_water {"bed": "north"}')
+            while not asked.done:
+                eventually(lambda: asked.done or lab.proposals())
+                for proposal in lab.proposals():
+                    lab.approve(proposal)
+            return str(asked.result(timeout=5))
+        finally:
+            lab.down()
+
+    async with ModelServer() as model:
+        answer = await asyncio.to_thread(work, model.root)
+    assert "all is done" in answer
+    assert watered == ["north"]

@@ -43,7 +43,7 @@ TOP = 9
 PLACES: dict[str, tuple[str, ...]] = {
     "pydantic": (
         "protocol.payloads.*", "gateway.config", "settings.faults", "gateway.space_file",
-        "sdk.tools", "sdk.signature", "tools_agent.schema",
+        "sdk.tools", "sdk.signature", "tools_agent.schema", "bridge.acp_connection",
     ),
     "re2": ("protocol.strings", "protocol.token", "log.filter.patterns"),
     "lark": ("log.filter.grammar",),
@@ -56,6 +56,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
+    "acp": ("bridge.acp_connection",),
     "httpx2": ("bridge.http_client", "bridge.session", "lab.notification"),  # mcp brings it
     "standardwebhooks": ("lab.notification",),
     "pydantic_ai": ("bridge.frameworks.pydantic_ai",),

@@ -602,7 +602,7 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.5.1-3",
         "thoughts may be absent",
         replaced(
-            f"{AGENT}.trace:Trace.conclude",
+            f"{SDK}.trace:Trace.conclude",
             lambda before: lambda self, message: (self.thought(message), before(self, message))[1],
         ),
     ),
@@ -611,7 +611,7 @@ REMOVALS: tuple[Removal, ...] = (
         "P-3.5.1-5",
         "a conclusion may be absent",
         replaced(
-            f"{AGENT}.trace:Trace.cancel", lambda before: lambda self, reason, **how: self.conclude(reason)
+            f"{SDK}.trace:Trace.cancel", lambda before: lambda self, reason, **how: self.conclude(reason)
         ),
     ),
     Removal("P-3.5.1-7", "reasoning begins without a question", mute("reasoning/start")),
@@ -756,7 +756,7 @@ REMOVALS: tuple[Removal, ...] = (
         blind("mew_lab.ledger.streams:StreamLedger", "stream/close"),
     ),
     Removal("S-L3-8", "thoughts go to the stream", gone(f"{SDK}.stream:Stream.write_json")),
-    Removal("S-L3-11", "the stream is closed", gone(f"{AGENT}.trace:Trace.close")),
+    Removal("S-L3-11", "the stream is closed", gone(f"{SDK}.trace:Trace.close")),
     # what is not taken, and not sent
     Removal(
         "P-4.1-2",
@@ -915,7 +915,7 @@ REMOVALS: tuple[Removal, ...] = (
             lambda specs: [spec for spec in specs if spec.name.startswith("git/")],
         ),
     ),
-    Removal("S-L3-29", "reasoning can be off", given(f"{AGENT}.trace:Trace.__init__", enabled=True)),
+    Removal("S-L3-29", "reasoning can be off", given(f"{SDK}.trace:Trace.__init__", enabled=True)),
     Removal(
         "S-SEC-5",
         "agents may not do what is dangerous",
@@ -942,7 +942,7 @@ REMOVALS: tuple[Removal, ...] = (
         "defaults",
         value(f"{AGENT}.attention:Habits.__new__.__defaults__", (True, True, True, True, 0.9, 3)),
     ),
-    Removal("S-CH-7", "answers a minute are limited", gone(f"{AGENT}.attention:Rate.take", True)),
+    Removal("S-CH-7", "answers a minute are limited", gone(f"{SDK}.askers:Rate.take", True)),
     Removal("S-CH-8", "answers to answers are counted", gone(f"{AGENT}.attention:AnswerDepths.depth", 0)),
     Removal("S-CH-9", "a model decides", gone(f"{AGENT}.attention:read_classification")),
     Removal(

@@ -22,16 +22,12 @@ from mew_lab.agent import prompts
 from mew_lab.agent.attention import (
     PROCESSING,
     AnswerDepths,
-    Askers,
     ChatTakers,
-    Rate,
     judge,
     read_classification,
-    tells_outcome,
 )
 from mew_lab.agent.contents import PeerContents
 from mew_lab.agent.context_window import ContextWindow, Freed, Memory, Remembered
-from mew_lab.agent.delivery import deliver
 from mew_lab.agent.model import Model, ToolCall, ToolSpec
 from mew_lab.agent.models import model_of, with_settings
 from mew_lab.agent.options import AgentOptions
@@ -43,7 +39,9 @@ from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.arguments import explains_arguments
+from mew_lab.sdk.askers import Askers, Rate, tells_outcome
 from mew_lab.sdk.delegates import SpecificationNames
+from mew_lab.sdk.delivery import deliver
 from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.participant import PARTICIPANT_OPTIONS, MEWParticipant
 from mew_lab.sdk.settings import Settings

@@ -34,14 +34,12 @@ from typing import Any, Literal, NamedTuple, Protocol
 from mew_lab.agent import prompts
 from mew_lab.agent.contents import Gate, PeerContents, content_request
 from mew_lab.agent.context_window import ContextWindow
-from mew_lab.agent.delivery import is_paused, ready_to_send
 from mew_lab.agent.model import Message, Model, Reply, ToolCall, ToolSpec, estimate_prompt, estimate_tokens
 from mew_lab.agent.models import with_settings
 from mew_lab.agent.options import AgentOptions
 from mew_lab.agent.quotes import MAX_QUOTES, ToolOutputs
 from mew_lab.agent.react import CallTools, FinalAnswer, GiveUp, Move, Observation, Think, Thought, next_move
 from mew_lab.agent.reply_text import is_quoted, split_calls
-from mew_lab.agent.trace import Trace
 from mew_lab.errors import MewError, ModelFailed, OutcomeUnknown, StillRunning
 from mew_lab.protocol.content import for_model, read_parts, size_text
 from mew_lab.protocol.envelope import Envelope
@@ -49,11 +47,13 @@ from mew_lab.protocol.text import abridge
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
+from mew_lab.sdk.delivery import is_paused, ready_to_send
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.kept_results import KeptAnswer, holds_more_values, parse_result
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.results import ToolResult
 from mew_lab.sdk.slices import in_slices
+from mew_lab.sdk.trace import Trace
 from mew_lab.settings.faults import kind_of
 
 __all__ = [

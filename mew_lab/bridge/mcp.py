@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from mew_lab.bridge.process import TOLD, TOLD_LINES, ServerProcess, may_fetch, start_seconds
+from mew_lab.bridge.process import TOLD, TOLD_LINES, RestartLimit, ServerProcess, start_seconds, tell_start
 from mew_lab.bridge.remote import RemoteServer, is_lost_answer
 from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
@@ -78,14 +78,9 @@ LOGGED = "notifications/message"
 UPDATED = "notifications/resources/updated"
 ENDED = -32000
 CLOSED = (-32000, "Connection closed")  # code and message of the library where the session ended
-TELL_AFTER = 3.0  # seconds of a start after which it is told of
-QUIET = 20.0  # seconds more before it is told again that it goes on
-TOLD_MOST = 100  # lines of a start that are told
 MAX_READINGS = 32  # lists of several pages of which the next page is awaited
 SETTLE = 1.0  # seconds for sending the last answers
-MINUTE = 60.0  # seconds
 ASK_AGAIN_AFTER = (1.0, 5.0, 30.0)  # seconds, each time that the server gave no list of its tools
-PAUSE = 0.5  # seconds before a second start within a minute; each further one waits so much longer
 
 
 class McpBridge:
@@ -183,8 +178,7 @@ class McpBridge:
 
         self._new_run = new_run
         self._run = new_run()
-        self._restarts = restarts
-        self._ends: list[float] = []  # the times of the ends within the last minute
+        self._restarts = RestartLimit(restarts)
         self._on_end = on_end
         words = () if isinstance(command, str) else command
         self._start_timeout = start_seconds(words) if start_timeout is None else start_timeout
@@ -293,7 +287,11 @@ class McpBridge:
     async def _open(self) -> None:
         """Starts the server, opens a session with it, and reads its tools; a failure ends it. Raises as `start`."""
         run = self._run
-        telling = asyncio.get_running_loop().create_task(self._tell_start(run.server))
+        telling = None
+        if self._on_start is not None and isinstance(run.server, ServerProcess):
+            telling = asyncio.get_running_loop().create_task(
+                tell_start(run.server, self.name, self._on_start, within=self._start_timeout)
+            )
         try:
             async with asyncio.timeout(self._start_timeout):
                 session = await run.start()
@@ -318,30 +316,8 @@ class McpBridge:
             await run.stop()
             raise
         finally:
-            telling.cancel()
-
-    async def _tell_start(self, server: ServerProcess | RemoteServer) -> None:
-        """Tells of a start that takes long: the stderr of the server, and where there is none, that it goes on."""
-        if self._on_start is None or not isinstance(server, ServerProcess):
-            return
-        loop, told, seen = asyncio.get_running_loop(), 0, 0
-        began, quiet_since = loop.time(), loop.time()
-        patience = TELL_AFTER if may_fetch(server.command) else 3 * TELL_AFTER
-        await asyncio.sleep(patience)
-        while told < TOLD_MOST:
-            lines, seen = server.stderr_since(seen)
-            for line in lines[: TOLD_MOST - told]:
-                self._on_start(f"{self.name}: {one_line(line.strip(), TOLD)}")
-                told, quiet_since = told + 1, loop.time()
-            if loop.time() - quiet_since >= patience:
-                quiet_since = loop.time() + QUIET
-                fetches = "; a first start may download it" if may_fetch(server.command) else ""
-                self._on_start(
-                    f"{self.name}: has been starting for {loop.time() - began:.0f} s, of {self._start_timeout:g} s "
-                    f"at most ({server.command_line}){fetches}"
-                )
-            await asyncio.sleep(0.2)  # nothing wakes this for a new line
-        self._on_start(f"{self.name}: more of its error output is not shown")
+            if telling is not None:
+                telling.cancel()
 
     # --- answering ---
 
@@ -556,15 +532,13 @@ class McpBridge:
 
     async def _start_again(self, why: str) -> str:
         """Starts the server again. Returns a sentence where the limit is reached, else an empty text."""
-        loop, reported = asyncio.get_running_loop(), why
+        reported = why
         while True:
-            self._ends = [*(at for at in self._ends if loop.time() - at < MINUTE), loop.time()]
-            if len(self._ends) > self._restarts:
-                times = f"; it ended {len(self._ends)} times within a minute, so it is not started again"
-                return why + (times if self._restarts else "")
+            if (remark := self._restarts.note_end()) is not None:
+                return why + remark
             await self._run.stop()
             self._run = self._new_run()
-            await asyncio.sleep(PAUSE * (len(self._ends) - 1))
+            await self._restarts.pause()
             try:
                 await self._open()
             except MewError as fault:

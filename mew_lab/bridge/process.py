@@ -22,7 +22,7 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -42,11 +42,13 @@ __all__ = [
     "Judgement",
     "LineJudge",
     "LongLine",
+    "RestartLimit",
     "ServerProcess",
     "Spool",
     "environment",
     "may_fetch",
     "start_seconds",
+    "tell_start",
 ]
 
 ENDLESS = 1 << 30  # bytes; a line that goes on for longer ends the session
@@ -61,6 +63,11 @@ TOLD = 200  # characters of each
 STARTS_WITHIN = 30.0  # seconds
 FETCHES_WITHIN = 300.0  # seconds for a program that may download the server first
 GRACE = 1.0  # seconds between the close of its input, SIGTERM, and SIGKILL
+TELL_AFTER = 3.0  # seconds of a start after which it is told of
+QUIET = 20.0  # seconds more before it is told again that it goes on
+TOLD_MOST = 100  # lines of a start that are told
+MINUTE = 60.0  # seconds
+PAUSE = 0.5  # seconds before a second start within a minute; each further one waits so much longer
 
 
 # Programs that download what they run.
@@ -79,6 +86,57 @@ def may_fetch(command: Sequence[str]) -> bool:
 def start_seconds(command: Sequence[str]) -> float:
     """The seconds that a server of this command may take for its first answer."""
     return FETCHES_WITHIN if may_fetch(command) else STARTS_WITHIN
+
+
+async def tell_start(
+    server: ServerProcess, name: str, tell: Callable[[str], object], *, within: float
+) -> None:
+    """Tells of a start that takes long: the stderr of the program, and where there is none, that it goes on.
+
+    It ends by itself only after `TOLD_MOST` lines. `within` are the seconds that the start may take.
+    """
+    loop, told, seen = asyncio.get_running_loop(), 0, 0
+    began, quiet_since = loop.time(), loop.time()
+    patience = TELL_AFTER if may_fetch(server.command) else 3 * TELL_AFTER
+    await asyncio.sleep(patience)
+    while told < TOLD_MOST:
+        lines, seen = server.stderr_since(seen)
+        for line in lines[: TOLD_MOST - told]:
+            tell(f"{name}: {one_line(line.strip(), TOLD)}")
+            told, quiet_since = told + 1, loop.time()
+        if loop.time() - quiet_since >= patience:
+            quiet_since = loop.time() + QUIET
+            fetches = "; a first start may download it" if may_fetch(server.command) else ""
+            tell(
+                f"{name}: has been starting for {loop.time() - began:.0f} s, of {within:g} s "
+                f"at most ({server.command_line}){fetches}"
+            )
+        await asyncio.sleep(0.2)  # nothing wakes this for a new line
+    tell(f"{name}: more of its error output is not shown")
+
+
+class RestartLimit:
+    """How often within a minute a program that ends by itself is started again."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._ends: list[float] = []  # the times of the ends within the last minute
+
+    def note_end(self) -> str | None:
+        """Records an end; returns None where it may be started again, else a remark, which may be empty."""
+        now = asyncio.get_running_loop().time()
+        self._ends = [*(at for at in self._ends if now - at < MINUTE), now]
+        if len(self._ends) <= self._most:
+            return None
+        return (
+            f"; it ended {len(self._ends)} times within a minute, so it is not started again"
+            if self._most
+            else ""
+        )
+
+    async def pause(self) -> None:
+        """Waits before the next start, the longer the more often it has ended."""
+        await asyncio.sleep(PAUSE * (len(self._ends) - 1))
 
 
 def environment(names: Sequence[str] | Mapping[str, str] = ()) -> dict[str, str]:
@@ -164,6 +222,17 @@ class LongLine(NamedTuple):
     def is_request(self) -> bool:
         """Whether it is a request or a notification, as its beginning says."""
         return _METHOD.match(self.head) is not None
+
+    @property
+    def request_id(self) -> int | str | None:
+        """The id of the request that it is; None where it is none, or does not say so at its ends."""
+        found = _METHOD.match(self.head)
+        if found is None:
+            return None
+        tail = _TAIL_ID.search(self.tail)
+        text = found[1] or (tail[1] if tail else None)
+        id = json_of(text) if text is not None else None
+        return id if isinstance(id, str | int) and not isinstance(id, bool) else None
 
 
 _BEGIN, _END = re.compile(rb"\s*(?:\[\s*)?\{"), re.compile(rb"\}(?:\s*\])?\s*$")

@@ -1,6 +1,7 @@
 """`mew-lab bridge`: connects MCP servers to a space of another process as participants, until a signal ends it.
 
-The server is a command or an address, or the servers are those of the file of an MCP client.
+The server is a command or an address, or the servers are those of the file of an MCP client. With `--acp` the command is
+a coding agent that speaks the Agent Client Protocol.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mew_lab.bridge.acp import AcpBridge
+from mew_lab.bridge.acp_agents import AGENTS
 from mew_lab.bridge.config_consents import AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.remote import is_url
@@ -27,6 +30,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.group import run_all
 from mew_lab.sdk.result_store import ResultLimits
+from mew_lab.settings.environment import state_folder
 
 __all__ = ["add_options", "bridge", "run"]
 
@@ -62,6 +66,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shell.add_mcp_config(parser)
     about = "with --mcp-config: a server of the file; default: all; may be repeated"
     parser.add_argument("--server", action="append", default=[], metavar="NAME", help=about)
+    about = "the command is a coding agent that speaks ACP, or the name of a known one, such as claude"
+    parser.add_argument("--acp", action="store_true", help=about)
+    about = "with --acp: its mode; default: the one that asks most, where that is known"
+    parser.add_argument("--mode", metavar="MODE", help=about)
+    about = "with --acp: the id of an earlier session to go on with"
+    parser.add_argument("--session", metavar="ID", help=about)
+    about = "with --acp: prompts after which it asks whether to go on"
+    parser.add_argument("--turns", type=int, metavar="N", help=about)
+    about = "with --acp: minutes of work after which it asks whether to go on"
+    parser.add_argument("--minutes", type=float, metavar="N", help=about)
+    about = "with --acp: tokens, as the agent counts them, after which it asks whether to go on"
+    parser.add_argument("--tokens", type=int, metavar="N", help=about)
     add_shared(parser, EXECUTOR)
     add_shared(parser, RESULTS)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
@@ -79,6 +95,12 @@ def run(options: argparse.Namespace) -> None:
         raise MewError(
             "Cannot bridge: give the command or the URL of a server behind --, or --mcp-config FILE"
         )
+    if options.acp:
+        _run_agent(options)
+        return
+    for name in ("mode", "session", "turns", "minutes", "tokens"):
+        if getattr(options, name) is not None:
+            raise MewError(f"Cannot bridge: --{name} is for a coding agent; add --acp")
     more = {
         "space": options.space,
         "start_timeout": options.init_timeout,
@@ -115,6 +137,58 @@ def run(options: argparse.Namespace) -> None:
             ended=shell.end_on_signal(),
             **more,
         )
+
+    with shell.new_runner() as runner:
+        runner.run(work())
+
+
+def _run_agent(options: argparse.Namespace) -> None:
+    """Runs a coding agent that speaks ACP as a participant."""
+    if not options.as_id or not options.words:
+        raise MewError(
+            "Cannot bridge: a coding agent needs --as ID, and behind -- its command or the name of a known one"
+        )
+    shell.check_address(options.url, options)
+    token = token_from(file=options.token_file, variable=options.token_env)
+    words = options.words
+    agent = words[0] if len(words) == 1 and words[0] in AGENTS else words
+
+    async def work() -> None:
+        ended, why = shell.end_on_signal(), list[str]()
+
+        def on_end(reason: str) -> None:
+            why.append(reason)
+            ended.set()
+
+        bridge = AcpBridge(
+            options.as_id,
+            agent,
+            env=tuple(options.env),
+            mode=options.mode,
+            session=options.session or "",
+            starters=(options.owner,) if options.owner else (),
+            turns=options.turns,
+            minutes=options.minutes,
+            tokens=options.tokens,
+            restarts=options.restarts,
+            start_timeout=options.init_timeout,
+            on_end=on_end,
+            on_start=shell.say,
+            state=state_folder,
+        )
+        shell.say(f"starting {bridge.command_line}")
+        try:
+            await bridge.start(
+                MEWClient(options.url, space=options.space, token=token, participant_id=options.as_id)
+            )
+            shell.say(
+                f"{options.as_id} has joined {options.space} at {Address(options.url)}; it {bridge.rule}"
+            )
+            await ended.wait()
+        finally:
+            await bridge.stop()
+        if why:
+            raise MewError(why[0])
 
     with shell.new_runner() as runner:
         runner.run(work())

@@ -44,6 +44,7 @@ from mew_lab.lab.actions import ParticipantActions
 from mew_lab.lab.agent_seat import AgentSeat, list_agents
 from mew_lab.lab.call_check import hint, listed, name_absent
 from mew_lab.lab.chat_acts import cancel_chat, find_chat
+from mew_lab.lab.coding_agent_seat import CodingAgentSeat
 from mew_lab.lab.config_bridges import (
     CardPerson,
     StartLines,
@@ -121,11 +122,11 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
-    "acknowledge agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat decide down end_ui "
-    "enrol faults go granting history invite join join_line leave load log me name of pause_all proposals propose "
-    "questions quorum reject report resolve resume_all save seat seats send serve_mcp serve_ui set_roots share_review "
-    "space status stop stream streams timeout token_file tool tool_approvals tools tools_agent undo url view who "
-    "withdraw"
+    "acknowledge agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat coding_agent "
+    "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of pause_all "
+    "proposals propose questions quorum reject report resolve resume_all save seat seats send serve_mcp serve_ui "
+    "set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools tools_agent "
+    "undo url view who withdraw"
 )
 
 
@@ -527,6 +528,73 @@ class Lab(metaclass=_NamesOnly):
             work = self.local.bridge(name, words, env=env, cwd=folder, **asks)
         within = (start_seconds(words) if timeout is None else timeout) + JOINED_WITHIN
         return self._run(work, f"bridging {name!r}", timeout=within, idle=told)
+
+    def coding_agent(
+        self,
+        agent: str | Sequence[str],
+        name: str = "",
+        *,
+        env: Sequence[str] | Mapping[str, str] = (),
+        cwd: str | Path | None = None,
+        can: Can = "agent",
+        mode: str | None = None,
+        session: str = "",
+        obeys: Sequence[str] | None = None,
+        turns: int | None = None,
+        minutes: float | None = None,
+        tokens: int | None = None,
+        reasons: bool = False,
+        tools: bool = False,
+        restarts: int = 3,
+        timeout: float | None = None,
+    ) -> CodingAgentSeat:
+        """Starts a coding agent that speaks the Agent Client Protocol, as a participant of the space.
+
+        What you write to it is its prompt. What it asks permission for is among the approvals, with its own options. It
+        asks by its own rules: what it does not ask about runs with your rights.
+
+        Args:
+            agent: `claude`, `codex`, `gemini`, `opencode` or `qwen`; or the program and arguments of another, as a list.
+            name: Its participant id. Default: the name of a known agent, or that of the program.
+            env: Names of environment variables to pass on, or names and values, besides those that a known agent gets.
+            cwd: The folder in which it works; default: that of this process.
+            mode: The mode to set. Default: the one that asks most, where that is known.
+            session: The id of an earlier session to go on with.
+            obeys: The participants whose chat is a prompt: ids, or `*`. Default: you, and each participant that may call
+                any tool itself.
+            turns, minutes, tokens: What it may do before it asks whether to go on.
+            reasons: Whether the reason of a rejection goes to it as its next prompt.
+            tools: Whether it gets the tools of the space, where it takes MCP servers over HTTP. It uses them as another
+                participant, `NAME-tools`, whose calls are proposals, and it may ask for its own permission besides.
+            restarts: How often within a minute it is started again when it ends by itself, before it leaves.
+            timeout: Seconds in which it must begin a session. Default: 30, or 300 where its command may download it.
+
+        Raises:
+            ConfigError: The agent is not known, a variable is not set, or a limit is none.
+            MewError: It does not start, with the end of its error output; or the name is taken.
+        """
+        words = agent if isinstance(agent, str) else list(map(str, agent))
+        id = name or (agent if isinstance(agent, str) else Path(words[0]).stem if words else "")
+        work = self.local.coding_agent(
+            id,
+            words,
+            can=can,
+            env=env,
+            cwd=Path(cwd) if cwd is not None else Path.cwd(),
+            mode=mode,
+            session=session,
+            obeys=obeys,
+            turns=turns,
+            minutes=minutes,
+            tokens=tokens,
+            reasons=reasons,
+            tools=tools,
+            restarts=restarts,
+            start_timeout=timeout,
+            on_start=(told := StartLines()).add,
+        )
+        patience = start_seconds(words if isinstance(words, list) else ()) if timeout is None else timeout
+        return self._run(work, f"starting {id!r}", timeout=patience + JOINED_WITHIN, idle=told)
 
     def bridge_all(
         self,

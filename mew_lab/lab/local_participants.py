@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
+from mew_lab.bridge.acp import AcpBridge
 from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
@@ -24,6 +25,7 @@ from mew_lab.bridge.written_files import FileWrite, find_write
 from mew_lab.errors import MewError, ProtocolError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
+from mew_lab.lab.coding_agent_seat import CodingAgentSeat
 from mew_lab.lab.decisions.running_calls import fulfilled_by, may_cancel
 from mew_lab.lab.host import Host, capabilities_of, join_line
 from mew_lab.lab.mcp_access import McpSeat, open_mcp_seat, with_lists
@@ -299,6 +301,40 @@ class LocalParticipants:
         what = f"MCP server: {bridge.command_line}"
         return self._seat(Seat(self._session, participant, name=name, what=what))
 
+    async def coding_agent(
+        self, name: str, agent: str | Sequence[str], *, can: Can, tools: bool = False, **options: Any
+    ) -> CodingAgentSeat:
+        """Starts a coding agent that speaks ACP and seats it; `options` are those of `AcpBridge`.
+
+        With `tools` it gets the tools of the space by a gate of its own, which ends with it, as its token does.
+        """
+        host, me = self._check_free(name, f"Cannot start {name[:80]!r}"), self._session.me
+        gate = await self.serve_mcp(f"{name}-tools", "proposer", port=0, bare_names="") if tools else None
+        try:
+            bridge = AcpBridge(
+                name,
+                agent,
+                starters=(me.name, me.participant.client.id, NOTEBOOK_SEAT),
+                servers=[] if gate is None else [gate.as_acp_server()],
+                state=self._find_state,
+                logical=self._name_participant,
+                on_end=lambda why: self._end_bridge(name, why),
+                **options,
+            )
+            host.enrol(name, can)
+            participant = await bridge.start(host.client_for(name))
+        except BaseException:
+            if gate is not None:
+                await self._leave_gate(gate)
+            raise
+        return self._seat(CodingAgentSeat(self._session, participant, name=name, bridge=bridge, gate=gate))
+
+    async def _leave_gate(self, gate: McpSeat) -> None:
+        """Ends the gate of a coding agent, and its token."""
+        if self.seats.pop(gate.name, None) is not None:
+            await gate.aclose()
+        gate.token_file.unlink(missing_ok=True)
+
     async def bridge_each(self, servers: Mapping[str, AdmittedServer], **options: Any) -> dict[str, str]:
         """Starts several servers at once and seats them; returns a sentence for each that does not start.
 
@@ -413,7 +449,10 @@ class LocalParticipants:
     def _end_bridge(self, name: str, why: str) -> None:
         self._bridges.pop(name, None)
         self._session.asked.models.pop(name, None)
-        if self.seats.pop(name, None) is not None and not self._session.closed:
+        seat = self.seats.pop(name, None)
+        if isinstance(seat, CodingAgentSeat) and seat.gate is not None:
+            self._session.loop.submit(self._leave_gate(seat.gate))
+        if seat is not None and not self._session.closed:
             self._fault(why)
 
     async def leave(self, name: str) -> None:
@@ -426,6 +465,8 @@ class LocalParticipants:
         self._session.asked.models.pop(name, None)
         bridge = self._bridges.pop(name, None)
         await (bridge.stop() if bridge else _leave(seat))
+        if isinstance(seat, CodingAgentSeat) and seat.gate is not None:
+            await self._leave_gate(seat.gate)
         for server in seat.servers if isinstance(seat, ToolsAgentSeat) else ():
             if server in self.seats:
                 await self.leave(server)
@@ -506,6 +547,8 @@ class LocalParticipants:
         for name, seat in reversed(self.seats.items()):
             if name not in bridges:
                 await self._quietly(_leave(seat))
+            if isinstance(seat, CodingAgentSeat) and seat.gate is not None:
+                seat.gate.token_file.unlink(missing_ok=True)
         if self.host is not None:
             await self._quietly(self.host.close())
             for key in () if self.keeps_tokens else self.host.minted.values():
@@ -527,6 +570,8 @@ def _is_narrow(folder: Path) -> bool:
 async def _leave(seat: Seat) -> None:
     if isinstance(seat, AgentSeat):
         await seat.agent.aclose()
+    elif isinstance(seat, CodingAgentSeat):
+        await seat.bridge.stop()
     elif isinstance(seat, ToolsAgentSeat | McpSeat):
         await seat.aclose()
     else:

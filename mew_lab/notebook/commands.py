@@ -214,6 +214,29 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ),
             note="A yes holds for that file and that entry, until the entry changes. A TOOL is SERVER/TOOL here.",
         ),
+        "code": Command(
+            "starts a coding agent, such as claude, as a participant",
+            "AGENT [--name NAME] [--mode MODE] [--session ID] [--turns N] [--minutes N] [--tokens N] [--env VARIABLE] "
+            "[--can PROFILE] [-- COMMAND…]",
+            (
+                CommandOption("AGENT", "claude, codex, gemini, opencode or qwen; of another, a name for it"),
+                CommandOption("--name", "its participant id; default: the name of the agent"),
+                CommandOption("--mode", "the mode to set; default: the one that asks most"),
+                CommandOption("--session", "the id of an earlier session to go on with"),
+                CommandOption("--turns", "prompts after which it asks whether to go on", "", {"type": int}),
+                CommandOption("--minutes", "minutes of work after which it asks", "", {"type": float}),
+                CommandOption(
+                    "--tokens", "tokens, as it counts them, after which it asks", "", {"type": int}
+                ),
+                CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
+                CommandOption(
+                    "--can", "its profile of permissions; default: agent", "profile", {"default": "agent"}
+                ),
+            ),
+            tail="command",
+            note="It asks by its own rules: what it does not ask about runs with your rights.",
+            method="lab.coding_agent",
+        ),
         "join": Command(
             "adds another participant to the space, which you control from here",
             "NAME [--can PROFILE]",
@@ -664,6 +687,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
                 "leave",
                 "bridge",
                 "bridge-all",
+                "code",
                 "agent",
                 "tools-agent",
                 "agents",

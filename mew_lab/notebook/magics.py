@@ -170,6 +170,18 @@ def bridge(options: Namespace, tail: Any) -> object:
     return lab.bridge(options.name, tail, env=options.env, can=options.can, **asks)
 
 
+def code(options: Namespace, tail: Any) -> object:
+    stated = {name: getattr(options, name) for name in ("mode", "session", "turns", "minutes", "tokens")}
+    more = {name: value for name, value in stated.items() if value is not None}
+    agent: Any = list(tail) if tail else options.agent
+    if tail:
+        # A foreign program will run with the user's rights, so its command is shown before it starts.
+        from mew_lab.bridge.process import ServerProcess
+
+        print(f"starting {ServerProcess(agent, cwd=Path.cwd()).command_line} in {Path.cwd()}", flush=True)
+    return _lab().coding_agent(agent, options.name or options.agent, env=options.env, can=options.can, **more)
+
+
 def bridge_all(options: Namespace, tail: Any) -> object:
     more: dict[str, Any] = {"writes": writes_by_server(options.writes)} if options.writes else {}
     more |= executor_arguments(options)
@@ -436,6 +448,7 @@ RULES: Mapping[str, Rule] = {
     "connect": connect,
     "bridge": bridge,
     "bridge-all": bridge_all,
+    "code": code,
     "join": lambda options, tail: _lab().join(options.name, can=options.can),
     "agent": agent,
     "tools-agent": tools_agent,

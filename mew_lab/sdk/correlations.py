@@ -743,7 +743,8 @@ class Correlations:
         client, what = self._client, what or f"{', '.join(to)}/{payload.get('method')}"
         if not to:
             raise LocalProtocolError(f"Cannot call {what}: name at least one participant", section="§3.2")
-        if client.id in to:  # its own echo is never handled as a request
+        # Its own echo is never handled as a request; what it proposes to itself, another requests of it (R41).
+        if client.id in to and kind != "mcp/proposal":
             raise LocalProtocolError(f"{client.id!r} cannot call itself over the space; call the function")
         self._last_id += 1
         request = {"jsonrpc": "2.0", "id": self._last_id, **payload}

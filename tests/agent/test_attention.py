@@ -13,16 +13,14 @@ from mew_lab.agent.attention import (
     MAX_EXCHANGE,
     AnswerDepths,
     Habits,
-    Rate,
     judge,
-    mentions,
     read_classification,
-    tells_outcome,
 )
 from mew_lab.agent.options import AgentOptions
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
 from mew_lab.protocol.permit import PROFILES
+from mew_lab.sdk.askers import Rate, mentions, tells_outcome
 from mew_lab.sdk.participant import MEWParticipant
 
 from ..ledger.book import Book

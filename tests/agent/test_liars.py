@@ -10,18 +10,19 @@ from typing import Any
 import pytest
 
 from mew_lab.agent.agent import MEWAgent
-from mew_lab.agent.attention import AnswerDepths, ChatTakers, mentions, read_classification
+from mew_lab.agent.attention import AnswerDepths, ChatTakers, read_classification
 from mew_lab.agent.completions import CompletionsModel
 from mew_lab.agent.model import Reply, ToolCall
 from mew_lab.agent.quotes import MAX_FEATURES, ToolOutputs
 from mew_lab.agent.run import list_callable_tools
-from mew_lab.agent.trace import Trace
 from mew_lab.errors import ConnectionLost, LocalProtocolError, ModelFailed, NoReply
 from mew_lab.gateway.local import attach
 from mew_lab.protocol.envelope import PROTOCOL, Envelope
 from mew_lab.protocol.token import Token
+from mew_lab.sdk.askers import mentions
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.trace import Trace
 from mew_lab.transport.link import Link
 
 from ..holding import most_held

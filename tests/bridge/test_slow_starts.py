@@ -20,8 +20,8 @@ CANARY = "canary-5ecret-0123456789"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mew_lab.bridge.mcp.TELL_AFTER", 0.1)
-    monkeypatch.setattr("mew_lab.bridge.mcp.QUIET", 0.1)
+    monkeypatch.setattr("mew_lab.bridge.process.TELL_AFTER", 0.1)
+    monkeypatch.setattr("mew_lab.bridge.process.QUIET", 0.1)
 
 
 def command(go: Path, lines: int, *more: str) -> list[str]:
@@ -48,7 +48,7 @@ async def test_a_long_start_shows_what_the_server_says_and_that_it_goes_on(
     assert not any(CANARY in line for line in told)
     (tmp_path / "go").touch()
     await starting
-    await until(lambda: not any("_tell_start" in repr(task.get_coro()) for task in asyncio.all_tasks()))
+    await until(lambda: not any("tell_start" in repr(task.get_coro()) for task in asyncio.all_tasks()))
 
 
 async def test_a_start_that_says_too_much_is_told_of_in_a_hundred_lines(site: Site, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_a_start_that_says_too_much_is_told_of_in_a_hundred_lines(site: Si
 
 
 async def test_a_quick_start_is_silent(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mew_lab.bridge.mcp.TELL_AFTER", 60.0)
+    monkeypatch.setattr("mew_lab.bridge.process.TELL_AFTER", 60.0)
     told: list[str] = []
     (tmp_path / "go").touch()
     await (await start(site, command(tmp_path / "go", 3), told))

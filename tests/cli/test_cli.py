@@ -433,6 +433,36 @@ def test_a_bridge_of_another_process_brings_its_tools(start: Any, tmp_path: Path
 
 
 @pytest.mark.slow
+def test_a_coding_agent_of_another_process_answers_its_owner(start: Any) -> None:
+    serve = start("serve", "--enrol", "coder=agent")
+    human, coder = (join_words(serve.until(f"^{name}: ")) for name in ("human", "coder"))
+    agent = Path(__file__).parents[1] / "bridge" / "acp_agent.py"
+    limits = ("--acp", "--owner", "human", "--mode", "default")
+    bridge = start("bridge", *coder[1:], *limits, "--as", "coder", "--", "python", str(agent))
+    assert "asks by its own rules: mode default" in bridge.until("coder has joined demo")
+    joined = start(*human)
+    joined.until("You are human")
+    joined.type("say hello from the shed of coder")
+    joined.until("coder.*hello from the shed of coder")
+    bridge.process.send_signal(signal.SIGTERM)
+    assert bridge.ends() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--acp", "--", "claude"], "a coding agent needs --as ID"),
+        (["--turns", "3", "--as", "x", "--", "prog"], "--turns is for a coding agent; add --acp"),
+    ],
+)
+def test_the_options_of_a_coding_agent_are_checked(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bridge", "ws://127.0.0.1:1", *words]) != 0
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_a_bridge_to_a_url_brings_its_tools_and_shows_no_header(start: Any) -> None:
     secret = {"MEW_TEST_SECRET": "full-secret-0123456789"}
     full = Path(__file__).parents[1] / "bridge" / "full_server.py"

@@ -77,7 +77,7 @@ def test_the_time_of_a_bridge_is_that_of_its_start(lab: Lab) -> None:
 def test_a_long_start_is_printed_by_the_thread_that_waits(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mew_lab.bridge.mcp.TELL_AFTER", 0.1)
+    monkeypatch.setattr("mew_lab.bridge.process.TELL_AFTER", 0.1)
     said: list[str] = []
 
     def go_on(line: str) -> None:

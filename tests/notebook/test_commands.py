@@ -51,7 +51,7 @@ def test_an_option_is_called_in_python_as_its_row_says() -> None:
 
 def test_the_sub_commands_are_the_verbs_and_the_parts_to_look_at() -> None:
     verbs = (
-        "up down use connect bridge bridge-all join agent tools-agent agents ask who invite enrol leave pause resume pause-all "
+        "up down use connect bridge bridge-all code join agent tools-agent agents ask who invite enrol leave pause resume pause-all "
         "resume-all forget compact clear restart shutdown kick cancel-reasoning grant revoke tools chat acknowledge stream send "
         "call propose proposals approve reject withdraw cancel stop go load resolve questions answer undo view history log "
         "diagnose save report ui status faults help"

@@ -104,6 +104,18 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("down", ("down", {})),
     ("bridge-all", ("bridge_all", ".mcp.json", {"can": "tool"})),
+    ("code claude", ("coding_agent", "claude", "claude", {"can": "agent"})),
+    (
+        "code own --mode plan --turns 5 --env KEY -- python -m x",
+        *[
+            (
+                "coding_agent",
+                ["python", "-m", "x"],
+                "own",
+                {"mode": "plan", "turns": 5, "env": ("KEY",), "can": "agent"},
+            )
+        ],
+    ),
     (
         "bridge-all a/mcp.json --only git --only fs --can agent --trust ab",
         ("bridge_all", "a/mcp.json", {"only": ("git", "fs"), "trust": ("ab",), "can": "agent"}),

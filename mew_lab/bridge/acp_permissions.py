@@ -1,0 +1,241 @@
+"""Has the people of a space answer the permission requests of an ACP agent: each is a proposal of the agent to itself.
+
+How it works
+------------
+`Permissions.ask` proposes the call `permission` from the participant to itself. Its arguments are all that the agent
+showed, and the options among which it lets choose. A participant that decides sends the request with one more argument,
+`option`. The ledger and the executor of the participant take the first such request alone (R17, R32), and it comes to
+`_take`, which gives the option to the agent, unchanged.
+
+    no option      the only one of kind `allow_once`; none or several of these: an error, and nothing is chosen
+    mcp/reject     the only one of kind `reject_once`; none or several of these: no option is sent
+    an edit        an error, and nothing is chosen: ACP cannot carry it
+
+After such an error the proposal is used up, so the agent's question is proposed anew.
+
+Spec: rulings R17, R32, R41.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mew_lab.errors import MewError, OutcomeUnknown, ProposalRejected, ToolFailed
+from mew_lab.protocol.coerce import mapping_of
+from mew_lab.protocol.difference import are_equal
+from mew_lab.protocol.visible import one_line
+from mew_lab.sdk.calls import Call
+from mew_lab.sdk.group import RunningTasks
+from mew_lab.sdk.participant import MEWParticipant
+from mew_lab.sdk.request_server import ASKED
+
+__all__ = ["PERMISSION", "PermissionDecision", "Permissions", "choose", "choose_rejection", "read_options"]
+
+PERMISSION = "permission"
+MAX_OPEN = 32  # questions of one agent that wait at once
+MAX_ANEW = 20  # times that one question is proposed again after an answer that chose nothing
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["question", "options"],
+    "properties": {
+        "question": {"type": "string"},
+        "options": {"type": "array", "items": {"type": "object", "required": ["id", "name", "kind"]}},
+        "option": {"type": "string", "description": "the id of the option that is chosen"},
+    },
+}
+DESCRIPTION = (
+    "Answers a permission request of this agent. Only the agent itself asks; a decision adds `option`, the id of one of "
+    "the options."
+)
+
+
+class PermissionDecision(NamedTuple):
+    """What became of a question.
+
+    Attributes:
+        option: The id that the agent is sent; None where it is sent none.
+        by: The participant that decided; empty where nobody did.
+        reason: Why it was rejected, or not asked for.
+        rejected: Whether a participant rejected it.
+    """
+
+    option: str | None
+    by: str = ""
+    reason: str = ""
+    rejected: bool = False
+
+
+def read_options(options: object) -> list[dict[str, str]]:
+    """The options of a permission request, in their order.
+
+    Raises:
+        ValueError: they are no list of options with a name and an id; the error says so.
+    """
+    read = []
+    for option in options if isinstance(options, list) else ():
+        id, name, kind = (mapping_of(option).get(key) for key in ("optionId", "name", "kind"))
+        if not isinstance(id, str) or not isinstance(name, str):
+            raise ValueError("an option of the permission request lacks its id or its name")
+        read.append({"id": id, "name": name, "kind": kind if isinstance(kind, str) else ""})
+    if not read:
+        raise ValueError("the permission request has no options")
+    return read
+
+
+def choose(options: Sequence[Mapping[str, str]], option: object = None) -> str:
+    """The id of the option that a fulfilment chooses; `option` is its argument, None where it has none.
+
+    Raises:
+        ValueError: it chooses none; the error says why.
+
+    Spec: ruling R41.
+    """
+    if option is None:
+        found = _only(options, "allow_once")
+        if found is None:
+            raise ValueError(
+                "nothing was chosen: name one of the options, because not exactly one of them is of the kind allow_once"
+            )
+        return found
+    count = sum(one["id"] == option for one in options)
+    if count == 1:
+        assert isinstance(option, str)
+        return option
+    what = one_line(option, 80) if isinstance(option, str) else "this"
+    is_what = f"the id of {count} options" if count else "the id of no option"
+    raise ValueError(f"nothing was chosen: {what!r} is {is_what}")
+
+
+def choose_rejection(options: Sequence[Mapping[str, str]]) -> str | None:
+    """The id of the option that an `mcp/reject` means; None where it means none. Spec: ruling R41."""
+    return _only(options, "reject_once")
+
+
+def _only(options: Sequence[Mapping[str, str]], kind: str) -> str | None:
+    ids = [one["id"] for one in options if one["kind"] == kind]
+    return ids[0] if len(ids) == 1 and sum(one["id"] == ids[0] for one in options) == 1 else None
+
+
+class _Question:
+    """A question that waits, its newest proposal and its decision."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.arguments = arguments
+        self.decision: asyncio.Future[PermissionDecision] = asyncio.get_running_loop().create_future()
+
+    def decide(self, decision: PermissionDecision) -> None:
+        if not self.decision.done():
+            self.decision.set_result(decision)
+
+
+class Permissions:
+    """The open questions of one agent. It offers the tool `permission` of the participant, which answers them."""
+
+    def __init__(self, participant: MEWParticipant) -> None:
+        self._participant = participant
+        self._open: dict[str, _Question] = {}  # by the id of the proposal
+        self._withdrawing = RunningTasks()
+        participant.register_tool(self._take, name=PERMISSION, description=DESCRIPTION, input_schema=SCHEMA)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def ask(
+        self, arguments: Mapping[str, Any], *, context: str | None = None, about: Sequence[str] = ()
+    ) -> PermissionDecision:
+        """Proposes a question and waits for the decision. A caller that is cancelled withdraws it.
+
+        Args:
+            arguments: what the agent showed, with `question` and `options` (`read_options`).
+            context: the reasoning that led to it, and `about` the messages that it refers to.
+        """
+        if len(self._open) >= MAX_OPEN:
+            return PermissionDecision(None, reason=f"{MAX_OPEN} questions of this agent wait already")
+        question = _Question(arguments)
+        for _ in range(MAX_ANEW):
+            decision = await self._propose(question, context, about)
+            if decision is not None:
+                return decision
+        return PermissionDecision(None, reason=f"{MAX_ANEW} answers chose no option")
+
+    async def _propose(
+        self, question: _Question, context: str | None, about: Sequence[str]
+    ) -> PermissionDecision | None:
+        """Proposes it once; returns None where an answer chose nothing, so that the proposal is used up."""
+        me = self._participant.client.id
+        try:
+            call = self._participant.call(
+                f"{me}/{PERMISSION}", question.arguments, propose=True, context=context, correlation_id=about
+            )
+        except MewError as fault:
+            return PermissionDecision(None, reason=f"it could not be asked: {fault}")
+        self._open[call.id] = question
+        ended = asyncio.ensure_future(call.outcome())
+        try:
+            await asyncio.wait({ended, question.decision}, return_when=asyncio.FIRST_COMPLETED)
+            if not question.decision.done():
+                return self._read_end(call, question, ended)
+            return question.decision.result()
+        finally:
+            _ = ended.cancel() or ended.cancelled() or ended.exception()  # nobody else reads it
+            del self._open[call.id]
+            if not call.done and call.state in ("open", "rejected"):
+                self._withdrawing.start(_withdraw(call))
+
+    @staticmethod
+    def _read_end(call: Call, question: _Question, ended: asyncio.Future[Any]) -> PermissionDecision | None:
+        try:
+            ended.result()
+        except ProposalRejected as fault:
+            option = choose_rejection(question.arguments["options"])
+            return PermissionDecision(option, fault.by, fault.reason, rejected=True)
+        except (ToolFailed, OutcomeUnknown):
+            return None
+        except MewError as fault:
+            return PermissionDecision(None, call.by, reason=str(fault))
+        return None
+
+    def cancel_all(self, reason: str) -> int:
+        """Ends all open questions without an option, and withdraws their proposals; returns how many."""
+        for question in tuple(self._open.values()):
+            question.decide(PermissionDecision(None, reason=reason))
+        return len(self._open)
+
+    async def close(self) -> None:
+        """Waits until the last proposals are withdrawn."""
+        self.cancel_all("the agent has ended")
+        if self._withdrawing:
+            await asyncio.wait(self._withdrawing, timeout=2.0)
+
+    async def _take(self, **arguments: Any) -> dict[str, Any]:
+        """Answers a request for `permission`: only as the fulfilment of an open question."""
+        request = ASKED.get()
+        question = None
+        for id in request.correlation_id if request is not None else ():
+            proposal = self._participant.proposals.get(id)
+            # Else it is a request by its sender's own right, which names the proposal beside.
+            if request is not None and proposal is not None and proposal.fulfilment == request.id:
+                question = self._open.get(id)
+        if question is None or question.decision.done():
+            raise PermissionError(
+                "no open question of this agent is answered by it: the agent asks, and a decision fulfils its proposal"
+            )
+        option = arguments.pop("option", None)
+        if not are_equal(arguments, question.arguments):
+            raise ValueError(
+                "nothing was chosen: only `option` can be added, the agent takes no changed call"
+            )
+        options = question.arguments["options"]
+        chosen = choose(options, option)
+        assert request is not None
+        question.decide(PermissionDecision(chosen, request.sender))
+        name = next(one["name"] for one in options if one["id"] == chosen)
+        return {"option": chosen, "name": name}
+
+
+async def _withdraw(call: Call) -> None:
+    with contextlib.suppress(MewError):
+        await call.withdraw("cancelled")

@@ -583,23 +583,32 @@ class Log:
         filter: str = "",
         redact: Sequence[str] = (),
         redact_where: str = "",
+        secrets: str = "mask",
         overwrite: bool = False,
     ) -> str:
         """Writes the session as one HTML page for a colleague, readable by its owner alone; returns a sentence.
 
-        The page needs no network and runs no script. It holds arguments and results, as the log does.
+        The page needs no network and runs no script. It holds arguments and results, as the log does, but for likely
+        secrets, which are masked and counted.
 
         Args:
             filter: The messages that the page holds, as `filter` takes it; empty for all.
             redact: Values that are replaced by `[redacted]` wherever they stand.
             redact_where: A filter of messages of which only kind, sender, addressees, method and tool stay.
+            secrets: `keep` leaves likely secrets as they are.
             overwrite: Whether an existing file may be replaced.
 
         Raises:
             ConfigError: The file exists, or cannot be written; or a value is none.
             FilterError: A filter is none.
         """
-        chosen = {"filter": filter, "redact": redact, "redact_where": redact_where, "overwrite": overwrite}
+        chosen: dict[str, Any] = {
+            "filter": filter,
+            "redact": redact,
+            "redact_where": redact_where,
+            "secrets": secrets,
+        }
+        chosen["overwrite"] = overwrite
         return str(find_above("report_log")(self, os.fspath(path), **chosen))
 
     def save(self, path: str | os.PathLike[str]) -> SavedLog:

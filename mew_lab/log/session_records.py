@@ -21,6 +21,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import IO, Any, Final, NamedTuple
 
@@ -41,6 +42,7 @@ __all__ = [
     "CallDecision",
     "SessionFacts",
     "SessionRecords",
+    "folder_in",
     "object_of",
     "text_of",
 ]
@@ -393,17 +395,17 @@ HEAD: Final = 1 << 20  # bytes in which the first time and the folder are looked
 
 def look_at_head(file: IO[bytes]) -> tuple[datetime, str]:
     """The first time in a session file, and the name of the folder in which the agent worked."""
-    data = first_lines(file, HEAD)
-    began = folder = None
-    if found := _TIMESTAMP.search(data):
-        began = parse_timestamp(found[1].decode("ascii", "replace"))
-    if found := _FOLDER.search(data):
-        try:
-            folder = json.loads(found[1])
-        except ValueError:
-            folder = None
-    name = re.split(r"[/\\]", folder.rstrip("/\\"))[-1] if isinstance(folder, str) else ""
-    return began or _EPOCH, name
+    found = _TIMESTAMP.search(first_lines(file, HEAD))
+    began = parse_timestamp(found[1].decode("ascii", "replace")) if found else None
+    return began or _EPOCH, re.split(r"[/\\]", folder_in(file).rstrip("/\\"))[-1]
+
+
+def folder_in(file: IO[bytes]) -> str:
+    """The path of the folder in which the agent worked, by the beginning of a session file; empty without one."""
+    if found := _FOLDER.search(first_lines(file, HEAD)):
+        with suppress(ValueError):
+            return str(json.loads(found[1]))
+    return ""
 
 
 def _read_leniently(data: bytes) -> dict[str, Any] | None:

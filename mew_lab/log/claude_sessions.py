@@ -38,11 +38,11 @@ CLAUDE: Final = "claude"
 MAX_LINKS: Final = 200_000  # lines of side chains, by which the next ones are found
 MAX_ABOUT: Final = 64 * 1024  # bytes of the file about a sub-agent
 _KNOWN = """
-    agent-color agent-name agent-setting ai-title api-request api-request-blob api-request-resumed api-
-    request-shape artifact-autoreact-ledger assistant atis-latch attachment attribution-snapshot bridge-
-    session content-replacement cost-state custom-title file-history-delta file-history-snapshot frame-
-    link history-suppression host-row hybrid-organization insert-after-uuid last-prompt mode permission-
-    mode pr-link progress queue-operation remove-by-uuid replace-by-uuid resume-head-vouch
+    agent-color agent-name agent-setting ai-title api-request api-request-blob api-request-resumed
+    api-request-shape artifact-autoreact-ledger assistant atis-latch attachment attribution-snapshot
+    bridge-session content-replacement cost-state custom-title file-history-delta file-history-snapshot
+    frame-link history-suppression host-row hybrid-organization insert-after-uuid last-prompt mode
+    permission-mode pr-link progress queue-operation remove-by-uuid replace-by-uuid resume-head-vouch
     saved_hook_context summary system tag task-summary tools-used user worktree-state
 """
 KNOWN: Final = frozenset(_KNOWN.split())

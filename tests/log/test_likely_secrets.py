@@ -82,7 +82,7 @@ LOOK_ALIKES = (
     "sk-learn and sk-SK are no keys; neither is task-driven-development-of-things",
     "a basic understanding of bearer tokens",
     "--secret-name",
-    "npm_config_registry=https://registry.example",
+    "npm_config_prefix=/usr/local/lib",
     "hf_hub_download('x')",
     "import pypi-simple",
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR42mNQmGCAFTEMLQkA3gM4AXTAU8oAAAAA",

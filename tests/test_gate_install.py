@@ -185,6 +185,8 @@ RUNS: dict[str, tuple[str, str]] = {
     "journal": ("verify RECORDS", "in one chain"),
     "diagnose": ("RECORDS", "failed-call"),
     "export": ("--as peers RECORDS", "wrote"),
+    "open": ("RECORDS", "mew_lab[lessons]"),
+    "cache": ("clear", "Deleted 0 files"),
     "report": ("RECORDS -o page.html", "Wrote the report"),
     "agent": ("agent.yaml --model a --base-url http://127.0.0.1:9/v1", "'models'"),
     "tools-agent": ("call tools.yaml last_change {} --base-url http://127.0.0.1:9/v1", "'models'"),

@@ -34,8 +34,10 @@ COMMANDS: Mapping[str, str] = {  # each with what its help says, in the order of
     "verify": "checks that a journal is unchanged and that somebody decided each call that was executed for a proposal",
     "diagnose": "reports the faults and oddities of a log, the worst first",
     "report": "writes a recorded session as one HTML page for a colleague",
+    "open": "opens a log, or the newest session of a coding agent in this folder, in a notebook",
     "export": "writes the log files of a TypeScript gateway from a journal",
     "journal": "verifies a journal, or deletes its older files",
+    "cache": "deletes the indexes of large logs, which are made again when they are needed",
     "bridge": "connects an MCP server to a running space as a participant",
     "mcp": "offers a running space to an MCP client as one server, with a person's approval of its calls",
     "tap": "relays between an MCP client and an MCP server, unchanged, and records both in a journal",
@@ -139,6 +141,10 @@ def _load_program(name: str, command: argparse.ArgumentParser) -> None:
             from mew_lab.cli.journal import add_program as add_journal_program
 
             return add_journal_program(name, command)
+        case "open":
+            from mew_lab.cli.open import add_options, run
+        case "cache":
+            from mew_lab.cli.cache import add_options, run
         case "journal":
             from mew_lab.cli.journal import add_options, run
         case "bridge":

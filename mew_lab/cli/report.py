@@ -40,6 +40,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="of the messages that pass this filter only kind, sender, addressees, method and tool stay",
     )
+    parser.add_argument(
+        "--secrets",
+        choices=("mask", "keep"),
+        default="mask",
+        help="keep leaves likely secrets, such as keys and tokens, as they are; default: mask",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -61,6 +67,7 @@ def run(options: argparse.Namespace) -> None:
         filter=options.filter,
         redact=values,
         redact_where=options.redact_where,
+        secrets=options.secrets,
         overwrite=options.overwrite,
         again="--overwrite",
     )

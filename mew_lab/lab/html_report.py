@@ -151,7 +151,7 @@ class _Redacted(NamedTuple):
     space: str
     vantage: Vantage
     sign: str
-    records: Sequence[Record]
+    records: Iterable[Record]
 
 
 class _Session:
@@ -519,28 +519,31 @@ def session_page(
     """
     if redaction is None or redaction.is_nothing:
         return _page(log, cards, me, roles or {}, "")
-    kept = _Redacted(redaction.text(log.space), log.vantage, log.sign, tuple(redaction.records(log)))
-    said = str(redaction)
+    kept = _Redacted(redaction.text(log.space), log.vantage, log.sign, redaction.records(log))
     cards = [
         replace(
             card,
             id=redaction.text(card.id),
             by=redaction.text(card.by),
-            file=None,  # what it says of a file is not in the log, and no filter selects it
+            file=None
+            if redaction.leaves_out
+            else card.file,  # what it says of a file is not in the log, and no filter selects it
         )
         for card in cards
     ]
     roles = {redaction.text(name): redaction.text(role) for name, role in (roles or {}).items()}
-    return _page(kept, cards, redaction.text(me), roles, said)
+    return _page(kept, cards, redaction.text(me), roles, redaction)
 
 
-def _page(log: ReportedLog, cards: Iterable[Card], me: str, roles: Mapping[str, str], redacted: str) -> str:
-    session = _Session(log)
+def _page(
+    log: ReportedLog, cards: Iterable[Card], me: str, roles: Mapping[str, str], redacted: object
+) -> str:
+    session = _Session(log)  # after it the redaction knows what it did
     title = f"Session of {one_line(log.space or 'a space', 80)}"
     body = _tag(
         "main",
         _tag("h1", title),
-        _facts(log, session, me, redacted),
+        _facts(log, session, me, str(redacted)),
         _participants(session, roles),
         _decisions(session, {card.id: card for card in cards}),
         _calls(session),
@@ -570,6 +573,7 @@ def report_log(
     filter: str = "",
     redact: Sequence[str] = (),
     redact_where: str = "",
+    secrets: str = "mask",
     overwrite: bool = False,
     again: str = "log.report({path!r}, overwrite=True)",
     **about: Any,
@@ -580,6 +584,7 @@ def report_log(
         filter: The messages that it holds, as `log.filter` takes it; empty for all.
         redact: Values that are replaced wherever they stand.
         redact_where: A filter of messages of which only kind, sender, addressees, method and tool stay.
+        secrets: `mask`, or `keep`: what becomes of likely secrets.
         again: What replaces an existing file.
         about: As `session_page` has it.
 
@@ -587,12 +592,12 @@ def report_log(
         ConfigError: The file exists, or cannot be written; or a value is none.
         FilterError: A filter is none.
     """
-    redaction = LogRedaction(filter=filter, values=redact, contents=redact_where)
+    redaction = LogRedaction(filter=filter, values=redact, contents=redact_where, secrets=secrets)
     page = session_page(log, redaction=redaction, **about)
     target = write_report(page, path, overwrite=overwrite, again=again)
     size = f"{len(page.encode('utf-8', 'replace')) / 1000:.0f} kB"
     messages = count_of(len(log) - redaction.left_out, "message")
-    said = "" if redaction.is_nothing else f" {redaction}."
+    said = f" {told}." if (told := str(redaction)) else ""
     return f"Wrote the report of {messages} to {target} ({size}).{said}"
 
 

@@ -1294,6 +1294,7 @@ class Lab(metaclass=_NamesOnly):
         filter: str = "",
         redact: Sequence[str] = (),
         redact_where: str = "",
+        secrets: str = "mask",
     ) -> Note:
         """Writes the session so far as one HTML page: decisions, calls, chat, reasoning, messages.
 
@@ -1306,6 +1307,7 @@ class Lab(metaclass=_NamesOnly):
             filter: The messages that the page holds, such as `kind ~ "mcp/*"`; empty for all.
             redact: Values that are replaced by `[redacted]` wherever they stand.
             redact_where: A filter of messages of which only kind, sender, addressees, method and tool stay.
+            secrets: Likely secrets are masked and counted; `keep` leaves them.
 
         Raises:
             ConfigError: The file exists, or cannot be written; or a value is none.
@@ -1324,6 +1326,7 @@ class Lab(metaclass=_NamesOnly):
             filter=filter,
             redact=redact,
             redact_where=redact_where,
+            secrets=secrets,
             overwrite=overwrite,
             again="lab.report({path!r}, overwrite=True)",
             cards=cards,

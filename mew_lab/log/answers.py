@@ -200,9 +200,13 @@ class IndexedAnswers:
     Args:
         index: The index of the files, which adds what was appended to them since.
         faults: Sentences on files that the index knows nothing of.
+        copied: Whether the index is of a copy of the files, of whose lines `faults` tell.
     """
 
-    def __init__(self, index: LogIndex, origin: LogOrigin, faults: tuple[str, ...]) -> None:
+    def __init__(
+        self, index: LogIndex, origin: LogOrigin, faults: tuple[str, ...], *, copied: bool = False
+    ) -> None:
+        self._copied = copied
         self._index = index
         self._origin = origin
         self._faults = faults
@@ -214,7 +218,8 @@ class IndexedAnswers:
         """The number of messages, and the faults."""
         index = self._index.build()
         unknown = sum(count for detail, count in index.query(_OUTLINED) if _is_outline(detail))
-        return LogCounts(index.count_messages(), unknown, (*self._faults, *index.faults))
+        of_lines = () if self._copied else index.faults
+        return LogCounts(index.count_messages(), unknown, (*self._faults, *of_lines))
 
     def last_time(self) -> datetime | None:
         """The time of the last record; None where there is none."""

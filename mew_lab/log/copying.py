@@ -16,9 +16,11 @@ from typing import Any, Final, Self
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.numbering import NumberedEntry, numbered
+from mew_lab.log.redaction import secrets_mask
 from mew_lab.protocol.content import without_bytes
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
+from mew_lab.protocol.likely_secrets import SecretMask
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible, visible_json
 from mew_lab.space.events import Record
@@ -44,10 +46,14 @@ class CopiedMessages:
         """One record a line, as `log.save` writes them; `open_log` reads it from a file."""
         return "".join(write_line(entry.record).decode() for entry in self.entries)
 
-    def to_markdown(self, *, most: int = MOST_CHARACTERS) -> str:
-        """Markdown for a reader or a language model, of about `most` characters at most."""
+    def to_markdown(self, *, most: int = MOST_CHARACTERS, secrets: str = "mask") -> str:
+        """Markdown for a reader or a language model, of about `most` characters at most.
+
+        Likely secrets are masked and counted, unless `secrets` is `keep`.
+        """
         entries = self.entries
-        return markdown_of(entries, title=f"Log of {count_of(len(entries), 'message')}", most=most)
+        title = f"Log of {count_of(len(entries), 'message')}"
+        return markdown_of(entries, title=title, most=most, secrets=secrets)
 
     def to_mermaid(self) -> str:
         """A sequence diagram as Mermaid text."""
@@ -93,8 +99,10 @@ def markdown_of(
     parents: Mapping[int, int] = MappingProxyType({}),
     left_out: int = 0,
     most: int = MOST_CHARACTERS,
+    secrets: str = "mask",
 ) -> str:
-    """The messages as Markdown: each with its facts, and its payload in a fence."""
+    """The messages as Markdown: each with its facts, and its payload in a fence, without likely secrets."""
+    mask = secrets_mask(secrets)
     began = entries[0].t if entries else 0.0
     parts = [
         f"# {title}",
@@ -102,7 +110,7 @@ def markdown_of(
     ]
     size = sum(map(len, parts))
     for n, entry in enumerate(entries):
-        part = _section(entry, began, parents.get(entry.seq))
+        part = _section(entry, began, parents.get(entry.seq), mask)
         size += len(part)
         if size > most:
             parts.append(f"{count_of(len(entries) - n, 'more message')} left out for the length.")
@@ -110,10 +118,12 @@ def markdown_of(
         parts.append(part)
     if left_out:
         parts.append(f"{count_of(left_out, 'more distant message')} not in this exchange.")
+    if mask is not None and mask.found:
+        parts.append(f"{mask}.")
     return "\n\n".join(parts) + "\n"
 
 
-def _section(entry: Entry, began: float, parent: int | None) -> str:
+def _section(entry: Entry, began: float, parent: int | None, mask: SecretMask | None) -> str:
     whom = ", ".join(_span(name) for name in entry.to[:12]) or "everybody"
     if len(entry.to) > 12:
         whom += f" and {len(entry.to) - 12} more"
@@ -134,11 +144,12 @@ def _section(entry: Entry, began: float, parent: int | None) -> str:
         lines.append(" · ".join(facts))
     if not (entry.payload if entry.kind else entry.raw):
         return "\n\n".join(lines)
-    body = (
-        visible_json(json.dumps(without_bytes(entry.payload), ensure_ascii=False, indent=1))
-        if entry.kind
-        else visible(entry.raw)
-    )
+    if entry.kind:
+        payload = without_bytes(entry.payload)
+        payload = payload if mask is None else mask.value(payload)
+        body = visible_json(json.dumps(payload, ensure_ascii=False, indent=1))
+    else:
+        body = visible(entry.raw if mask is None else mask.text(entry.raw))
     lines.append(fence(body, "json" if entry.kind else "text"))
     return "\n\n".join(lines)
 

@@ -17,6 +17,7 @@ __all__ = [
     "GRANT",
     "PAYLOAD",
     "SOURCE",
+    "TIME",
     "RecordedEntry",
     "author",
     "entries_of",
@@ -25,6 +26,7 @@ __all__ = [
     "lacking",
     "lacks",
     "number_after",
+    "seconds_between",
 ]
 
 GRANT = "grant"
@@ -33,6 +35,8 @@ SOURCE = "source"
 """The log does not say whether the permission was configured or granted."""
 PAYLOAD = "payload"
 """The log has the message without its payload."""
+TIME = "time"
+"""The log has the message without its time; that of its record is the time of an earlier or a later message."""
 _LACKING = '{"not_recorded":'  # begins the detail of such a record, and no other detail of a message
 
 
@@ -100,6 +104,14 @@ def lacks(record: Record, part: str) -> bool:
         return False
     parts = (read_members(record.detail) or {}).get("not_recorded")
     return isinstance(parts, list) and part in parts
+
+
+def seconds_between(began: Entry, ended: Entry) -> float | None:
+    """The seconds from one message to another; None where the log does not hold the time of one of them."""
+    for entry in (began, ended):
+        if isinstance(entry, RecordedEntry) and lacks(entry.record, TIME):
+            return None
+    return max(0.0, ended.t - began.t)
 
 
 def is_message(record: Record) -> bool:

@@ -1,8 +1,8 @@
 """Finds the files of a log, and reads them in order.
 
-A log is a journal with the files that continue it, the log files of the peers, a Parquet file of `Log.to_parquet`, or
-any of them compressed by gzip or zstd. Several of them are one log: by a list of paths, by a pattern such as
-`runs/*.jsonl.gz`, or as a folder with its folders.
+A log is a journal with the files that continue it, the log files of the peers, the session of a coding agent with those
+of its sub-agents, a Parquet file of `Log.to_parquet`, or any of them compressed by gzip or zstd. Several of them are one
+log: by a list of paths, by a pattern such as `runs/*.jsonl.gz`, or as a folder with its folders.
 
 Spec: §3.6.8.
 """
@@ -10,6 +10,8 @@ Spec: §3.6.8.
 from __future__ import annotations
 
 import glob
+import heapq
+import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from mew_lab.errors import JournalError
+from mew_lab.log.claude_sessions import companions_of
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.peers import DECISIONS, HISTORY, merge_decisions
 from mew_lab.log.reading import list_files, names_no_grants, read_journal
@@ -86,12 +89,27 @@ class Files(NamedTuple):
                 faults += (*history.faults, *decisions.faults)
                 continue
             reading = read_journal(path, after=after)
-            yield from reading
-            faults += reading.faults
+            readings = (
+                [reading, *map(read_journal, companions_of(path))]
+                if reading.format == "claude"
+                else [reading]
+            )
+            yield from _merged(readings) if len(readings) > 1 else reading
+            for each in readings:
+                faults += each.faults
             if reading.format == "decisions":
                 faults.append(
                     f"{visible(path.name)} holds the checks of messages, and no message; open it with its {HISTORY}"
                 )
+
+
+def _merged(readings: Sequence[Iterable[Record]]) -> Iterator[Record]:
+    """The records of a session and of its sub-agents, by time, numbered anew: `seq` is then their place."""
+    main, *others = readings
+    below = [(record for record in other if record.event != "opened") for other in others]
+    records = heapq.merge(main, *below, key=operator.attrgetter("now"))
+    for seq, record in enumerate(records, 1):
+        yield record._replace(seq=seq)
 
 
 class RecentRecords(NamedTuple):
@@ -103,7 +121,7 @@ class RecentRecords(NamedTuple):
 
 def is_large(paths: Iterable[Path]) -> bool:
     """Whether these files have `LARGE` bytes; one that is gone counts as empty, until it is read."""
-    return sum(map(_size_of, paths)) >= LARGE
+    return sum(_size_of(one) for path in paths for one in (path, *companions_of(path))) >= LARGE
 
 
 def _size_of(path: Path) -> int:
@@ -149,6 +167,11 @@ class CopiedLines:
         with self.paths[0].open("ab") as file:
             file.writelines(map(write_line, new))
         self._upto = recent.dropped + len(recent.records)
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Writes all records of a log."""
+        with self.paths[0].open("wb") as file:
+            file.writelines(map(write_line, records))
 
 
 def files_of(
@@ -229,6 +252,8 @@ def _in_folder(folder: Path) -> list[Path]:
         below.sort()
         paths = [parent / name for name in names if name.endswith(ENDINGS)]
         found += _in_order([path for path in paths if _is_journal(path)])
+    below_others = {companion for path in found for companion in companions_of(path)}
+    found = [path for path in found if path not in below_others]
     if not found:
         raise JournalError(
             f"There is no journal in {folder}. Name a folder that holds .jsonl files.", path=str(folder)

@@ -92,11 +92,18 @@ class FollowedExchange(MessageSelection):
             lines.append(f"{self.left_out} more related messages are not shown.")
         return "\n".join(lines)
 
-    def to_markdown(self, *, most: int = MOST_CHARACTERS) -> str:
-        """Markdown for a reader or a language model, of about `most` characters at most."""
+    def to_markdown(self, *, most: int = MOST_CHARACTERS, secrets: str = "mask") -> str:
+        """Markdown for a reader or a language model, of about `most` characters at most, without likely secrets."""
         count = count_of(len(self.entries), "message")
         title = f"Exchange of {count} around {self.selected.name}"
-        return markdown_of(self.entries, title=title, parents=self.parents, left_out=self.left_out, most=most)
+        return markdown_of(
+            self.entries,
+            title=title,
+            parents=self.parents,
+            left_out=self.left_out,
+            most=most,
+            secrets=secrets,
+        )
 
     def __str__(self) -> str:
         return self.text

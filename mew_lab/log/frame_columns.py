@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from mew_lab.ledger.calls import Proposal, Request, error_text, is_failure, method_of, tool_of
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.options import PermissionOption, chosen_option
-from mew_lab.log.entries import GRANT, SOURCE, lacks
+from mew_lab.log.entries import GRANT, SOURCE, lacks, seconds_between
 from mew_lab.log.ledger_rows import (
     ChatMessageRow,
     DecisionRow,
@@ -203,7 +203,7 @@ def _latency(began: str, call: str) -> Callable[[Any], float | None]:
 
     def lasted(row: Any) -> float | None:
         first, answer = opened(row), _answered(settled(row))
-        return None if first is None or answer is None else max(0.0, answer.t - first.t)
+        return None if first is None or answer is None else seconds_between(first, answer)
 
     return lasted
 
@@ -458,7 +458,7 @@ def _called(row: DecisionRow) -> Entry:
 
 
 def _decision_latency(row: DecisionRow) -> float | None:
-    return max(0.0, row.entry.t - row.proposals[0].opened.t) if row.proposals else None
+    return seconds_between(row.proposals[0].opened, row.entry) if row.proposals else None
 
 
 DECISIONS = FrameSpec(

@@ -29,11 +29,22 @@ if TYPE_CHECKING:
 
     from mew_lab.log.index import LogIndex
 
-__all__ = ["UNSEEN_CONTENTS", "UNSEEN_IN_FRAMES", "FrameCatalog", "FrameMaker", "FrameSource", "stored_frame"]
+__all__ = [
+    "UNSEEN_BY_AGENTS",
+    "UNSEEN_CONTENTS",
+    "UNSEEN_IN_FRAMES",
+    "FrameCatalog",
+    "FrameMaker",
+    "FrameSource",
+    "stored_frame",
+]
 
 UNSEEN_IN_FRAMES = (
     "Seen as a participant: verdicts, refused messages and the permissions that let messages pass could not be seen. "
     "Calls between others are in it only as far as this participant received them."
+)
+UNSEEN_BY_AGENTS = (
+    "Recorded by a coding agent: what let a call pass is not in it, nor who decided one without a proposal."
 )
 UNSEEN_CONTENTS = (
     "The contents of messages are not recorded, so calls, grants and chats are missing in its frames."

@@ -17,8 +17,10 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from mew_lab.log.claude_sessions import companions_of
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import Files, JournalSource, RecentRecords, SessionStart, begin_session, is_large
+from mew_lab.log.rare_collection import rare_collection
 from mew_lab.space.events import Record, outline
 
 __all__ = ["MAX_CHARACTERS", "MAX_RECORDS", "FileRecords", "LiveRecords", "LogCounts", "excess"]
@@ -60,12 +62,13 @@ class FileRecords:
 
     def state(self) -> tuple[tuple[int, ...], ...]:
         """What is other when a file was changed, or has grown; a file that is gone is as it was."""
-        for path in self.source.paths:
+        watched = [one for path in self.source.paths for one in (path, *companions_of(path))]
+        for path in watched:
             # What was read of a file that is gone still answers; a read anew says that it is gone.
             with suppress(OSError, ValueError):
                 found = path.stat()
                 self._seen[path] = (found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino)
-        return tuple(self._seen.get(path, ()) for path in self.source.paths)
+        return tuple(self._seen.get(path, ()) for path in watched)
 
     @property
     def recent(self) -> RecentRecords:
@@ -78,7 +81,8 @@ class FileRecords:
         if state != self._state:
             self._state, self._kept, self.counts = state, None, None
         if self._kept is None and not is_large(self.source.paths):
-            self._kept = list(self._read())
+            with rare_collection:
+                self._kept = list(self._read())
         return self._read() if self._kept is None else iter(self._kept)
 
     def after(self, done: int) -> Iterable[Record]:

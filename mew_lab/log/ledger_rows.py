@@ -42,7 +42,7 @@ from mew_lab.ledger.members import GATEWAYS, MemberChange, Membership
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.ledger.streams import StreamChange, StreamFacts
 from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
-from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks
+from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks, seconds_between
 from mew_lab.log.line import read_members
 from mew_lab.log.pairs import Pair, pair_of
 from mew_lab.log.rare_collection import rare_collection
@@ -774,13 +774,13 @@ class MessageStates:
             if call.rejections:
                 latency = self._rejected.get(call.seq)
             elif call.request is not None:
-                latency = max(0.0, call.request.t - call.entry.t)
+                latency = seconds_between(call.entry, call.request)
             else:
                 latency = None if pair is None else pair.seconds
             self._set(call.seq, call.state, latency, by)
         else:
             response = call.response if call.state == "answered" else None
-            latency = None if response is None else max(0.0, response.t - call.entry.t)
+            latency = None if response is None else seconds_between(call.entry, response)
             self._set(call.seq, call.state, latency)
 
     def _set(self, place: int, state: str, latency: float | None = None, by: str = "") -> None:

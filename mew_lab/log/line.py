@@ -33,6 +33,7 @@ __all__ = [
     "MARK",
     "NO_CHAIN",
     "chain_line",
+    "is_deep",
     "members_of",
     "read_line",
     "read_members",
@@ -95,9 +96,20 @@ def read_members(text: str | bytes, *, exact: bool = False) -> dict[str, Any] | 
     return whole
 
 
-def _too_deep(value: Any) -> bool:
+def is_deep(value: Any, levels: int = MAX_DEPTH - 8) -> bool:
+    """Whether a value is nested deeper than in a payload of a message that can be read."""
+    if type(value) is dict:
+        return any(map(_is_container, value.values())) and _too_deep(value, levels)
+    return type(value) is list and any(map(_is_container, value)) and _too_deep(value, levels)
+
+
+def _is_container(value: Any) -> bool:
+    return type(value) is dict or type(value) is list
+
+
+def _too_deep(value: Any, levels: int = MAX_DEPTH) -> bool:
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(levels):
         level = [
             part
             for whole in level

@@ -79,10 +79,10 @@ class SavedLog(NamedTuple):
 class Log:
     """The records of a space, in the order received.
 
-    `vantage` is `gateway` (with verdicts and refusals), `participant` (with what one participant receives), or `tap`
-    (between an MCP client and its server). Iteration yields the members of each message, `log[0]` gives those of the
-    first, and `len` counts messages. `records` are all records, `df` is the table.
-    `open_log` and `Log.live` return one.
+    `vantage` is `gateway` (with verdicts and refusals), `participant` (with what one participant receives), `tap`
+    (between an MCP client and its server), or `agent` (the session of a coding agent). Iteration yields the members of
+    each message, `log[0]` gives those of the first, and `len` counts messages. `records` are all records, `df` is the
+    table. `open_log` and `Log.live` return one.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class Log:
         self._indexed: IndexedAnswers | None = None
         self._index: LogIndex | None = None
         self._copied: CopiedLines | None = None  # what the index is of, where no journal is there
+        self._by_copy: tuple[object, IndexedAnswers, CopiedLines] | None = None  # with the state of the files
         self._moments: Moments | None = None
         self._views: Any = None  # made at first use
         self._sign: str | None = None
@@ -159,7 +160,7 @@ class Log:
     def sign(self) -> str:
         """`#` where a number is that of a record in a journal, `~` where it is a place in this log alone (R37)."""
         if self._sign is None:
-            own = self.vantage == "participant" or self._is_of_peers()
+            own = self.vantage in ("participant", "agent") or self._is_of_peers()
             self._sign = "~" if own else "#"
         return self._sign
 
@@ -226,7 +227,23 @@ class Log:
             and are_journals(records.source.paths)
         ):
             self._indexed = IndexedAnswers(self._opened_index(), self._origin(), records.source.faults)
+        if self.vantage == "agent" and isinstance(records, FileRecords) and is_large(records.source.paths):
+            return self._indexed or self._answer_by_copy(records)
         return self._indexed or self._answer_directly()
+
+    def _answer_by_copy(self, records: FileRecords) -> IndexedAnswers:
+        """The answers from the index of a private copy as a journal, which is made anew where a file has grown."""
+        from mew_lab.log.answers import IndexedAnswers
+        from mew_lab.log.index import LogIndex
+
+        state = records.state()
+        if self._by_copy is None or self._by_copy[0] != state:
+            copied = CopiedLines()
+            copied.write(records.all())
+            faults = records.count().faults
+            index = LogIndex(copied, keep=False, progress=self._progress)
+            self._by_copy = state, IndexedAnswers(index, self._origin(), faults, copied=True), copied
+        return self._by_copy[1]
 
     def _answer_directly(self) -> DirectAnswers:
         """The answers from records, which begin anew where a file was changed since, or has grown."""
@@ -239,9 +256,9 @@ class Log:
 
     def _origin(self) -> LogOrigin:
         from mew_lab.log.answers import LogOrigin
-        from mew_lab.log.frames import UNSEEN_CONTENTS, UNSEEN_IN_FRAMES
+        from mew_lab.log.frames import UNSEEN_BY_AGENTS, UNSEEN_CONTENTS, UNSEEN_IN_FRAMES
 
-        unseen = UNSEEN_IN_FRAMES if self.vantage == "participant" else ""
+        unseen = {"participant": UNSEEN_IN_FRAMES, "agent": UNSEEN_BY_AGENTS}.get(self.vantage, "")
         unseen = unseen if self._contents else f"{UNSEEN_CONTENTS} {unseen}".rstrip()
         return LogOrigin("peers" if self._is_of_peers() else self.vantage, self.sign, unseen)
 
@@ -557,7 +574,8 @@ class Log:
     def __repr__(self) -> str:
         known = self._records.counts
         count = "not read yet" if known is None else count_of(known.messages, "message")
-        return f"<Log of {one_line(self.space) or 'a space'}: {count}, seen as a {self.vantage}>"
+        article = "an" if self.vantage == "agent" else "a"
+        return f"<Log of {one_line(self.space) or 'a space'}: {count}, seen as {article} {self.vantage}>"
 
     def report(
         self,
@@ -566,23 +584,32 @@ class Log:
         filter: str = "",
         redact: Sequence[str] = (),
         redact_where: str = "",
+        secrets: str = "mask",
         overwrite: bool = False,
     ) -> str:
         """Writes the session as one HTML page for a colleague, readable by its owner alone; returns a sentence.
 
-        The page needs no network and runs no script. It holds arguments and results, as the log does.
+        The page needs no network and runs no script. It holds arguments and results, as the log does, but for likely
+        secrets, which are masked and counted.
 
         Args:
             filter: The messages that the page holds, as `filter` takes it; empty for all.
             redact: Values that are replaced by `[redacted]` wherever they stand.
             redact_where: A filter of messages of which only kind, sender, addressees, method and tool stay.
+            secrets: `keep` leaves likely secrets as they are.
             overwrite: Whether an existing file may be replaced.
 
         Raises:
             ConfigError: The file exists, or cannot be written; or a value is none.
             FilterError: A filter is none.
         """
-        chosen = {"filter": filter, "redact": redact, "redact_where": redact_where, "overwrite": overwrite}
+        chosen: dict[str, Any] = {
+            "filter": filter,
+            "redact": redact,
+            "redact_where": redact_where,
+            "secrets": secrets,
+        }
+        chosen["overwrite"] = overwrite
         return str(find_above("report_log")(self, os.fspath(path), **chosen))
 
     def save(self, path: str | os.PathLike[str]) -> SavedLog:
@@ -675,9 +702,10 @@ def open_log(
 ) -> Log:
     """The log in a file, in a folder with its folders, in the files of a pattern, or in a list of them.
 
-    A file is a journal of mew_lab (with the files that continue it), one of the peers' log files, or a Parquet file of
-    `Log.to_parquet`; each may be compressed by gzip or zstd. Only the first line of each file is read at once; a packed
-    file is unpacked into a private temporary folder. Lines that cannot be read are left out and reported by `faults`.
+    A file is a journal of mew_lab (with the files that continue it), one of the peers' log files, a session of Claude
+    Code (with those of its sub-agents), a rollout of Codex, or a Parquet file of `Log.to_parquet`; each may be
+    compressed by gzip or zstd. Only the first line of each file is read at once; a packed file is unpacked into a
+    private temporary folder. Lines that cannot be read are reported by `faults`.
 
     A smaller log answers from its records, which are kept. For journals of 16 MiB or more, the first question builds an
     index. It is kept in the user's cache folder (`~/.cache/mew-lab`, `XDG_CACHE_HOME`), readable by its owner alone; it

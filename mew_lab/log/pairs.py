@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from mew_lab.ledger.calls import CALL_KINDS, CallLedger, Change, Proposal
 from mew_lab.ledger.entry import Entry
+from mew_lab.log.entries import seconds_between
 
 __all__ = ["MOST_OPEN", "WEIGHT", "How", "Pair", "Spread", "Strip", "pair_of", "pairs_of", "spread"]
 
@@ -71,7 +72,9 @@ def pair_of(change: Change) -> Pair | None:
         if change.what != "answered" or call.state != "answered":
             return None
     began = call.entry
-    seconds = max(0.0, entry.t - began.t)
+    seconds = seconds_between(began, entry)
+    if seconds is None:
+        return None
     return Pair(strip, began.seq, began.sender, entry.seq, entry.t, seconds, how, entry.sender)
 
 

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, get_args
 
 from mew_lab.errors import JournalError
+from mew_lab.log.claude_sessions import ClaudeSession, is_claude_line, look_at_claude
+from mew_lab.log.codex_sessions import CodexSession, is_codex_line, look_at_codex
 from mew_lab.log.line import read_line, read_members, split_chain
 from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
@@ -59,13 +61,15 @@ __all__ = [
     "stored_length",
     "successor",
     "torn_line",
+    "unknown_lines",
     "unread_lines",
     "vantage_of",
 ]
 
-Vantage = Literal["gateway", "peers", "participant", "tap"]
+Vantage = Literal["gateway", "peers", "participant", "tap", "agent"]
 """Who recorded a log: a gateway of ours (with verdicts and refusals), another gateway, a participant (what it received),
-or a tap (the messages between an MCP client and its server). An export has the vantage of what was exported."""
+a tap (the messages between an MCP client and its server), or a coding agent (its own session). An export has the vantage
+of what was exported."""
 VANTAGES: tuple[Vantage, ...] = get_args(Vantage)
 
 MOST_HOLES = 16 * 1024 * 1024
@@ -145,7 +149,8 @@ class JournalReader(Iterator[Record]):
 
     A line that cannot be read becomes a record of event `unreadable` whose `detail` names the line. After the last
     record, `torn` states whether the file ended within a line, `unreadable` is the number of reported lines, and
-    `faults` are sentences on both. `format` is `own`, `history`, `decisions` or `otlp`.
+    `faults` are sentences on both, and on lines whose type is not known. `format` is `own`, `history`, `decisions`,
+    `otlp`, `claude` or `codex`.
     """
 
     def __init__(self, path: Path, *, after: int = -1) -> None:
@@ -154,6 +159,7 @@ class JournalReader(Iterator[Record]):
         self.torn = False
         self.unreadable = 0
         self._first_unreadable = ""
+        self._unknown: Mapping[str, int] = {}  # lines of the session of an agent whose type is not known
         self._file = _open(path)
         try:
             self.format = self._recognise()
@@ -177,6 +183,8 @@ class JournalReader(Iterator[Record]):
         faults = list[str]()
         if self.unreadable:
             faults.append(unread_lines(self.path.name, self.unreadable, self._first_unreadable))
+        if self._unknown:
+            faults.append(unknown_lines(self.path.name, self._unknown))
         if self.torn:
             faults.append(torn_line(self.path.name))
         return tuple(faults)
@@ -206,6 +214,13 @@ class JournalReader(Iterator[Record]):
         )
 
     def _read(self) -> Iterator[Record]:
+        if self.format in SESSIONS:
+            session = SESSIONS[self.format](self.path, self._file)
+            self._unknown = session.unknown
+            yield from session.read(self._lines())  # it counts itself, which saves a look at each record
+            self.unreadable = len(session.unreadable)
+            self._first_unreadable = next(iter(session.unreadable), "")
+            return
         for record in READERS[self.format](self._lines()):
             if record.event == "unreadable":
                 self.unreadable += 1
@@ -234,7 +249,9 @@ def _format_of(line: bytes) -> str:
         return "history"
     if line.startswith(b'{"seq":') and not line.endswith(b"\n"):
         return "own"  # it ended within its very first line
-    return "otlp" if "resourceSpans" in members else ""
+    if "resourceSpans" in members:
+        return "otlp"
+    return "claude" if is_claude_line(members) else "codex" if is_codex_line(members) else ""
 
 
 def _read_own(lines: Iterable[PeerLine]) -> Iterator[Record]:
@@ -253,6 +270,11 @@ READERS: dict[str, Callable[[Iterable[PeerLine]], Iterator[Record]]] = {
     "decisions": read_decisions,
     "otlp": read_otlp,
 }
+SESSIONS: dict[str, Callable[[Path, IO[bytes]], ClaudeSession | CodexSession]] = {
+    "claude": lambda path, file: ClaudeSession(look_at_claude(path, file)),
+    "codex": lambda _, file: CodexSession(look_at_codex(file)),
+}
+"""By format, the reader of the session of a coding agent, after a look at its beginning."""
 
 
 def open_regular(path: Path, *, buffering: int = 1 << 18) -> IO[bytes]:
@@ -319,6 +341,14 @@ def unread_lines(name: str, count: int, first: str) -> str:
     """The sentence on lines of a file that could not be read; `first` says which is the first and why."""
     where = f": {first}" if count == 1 else f"; the first: {first}"
     return f"{visible(name)}: {count_of(count, 'line')} could not be read{where}"
+
+
+def unknown_lines(name: str, types: Mapping[str, int]) -> str:
+    """The sentence on lines of a session whose types are not known; they are kept as they are."""
+    named = ", ".join(f"{visible(type)} ({count})" for type, count in [*types.items()][:5])
+    more = f" and {len(types) - 5} more types" if len(types) > 5 else ""
+    count = count_of(sum(types.values()), "line")
+    return f"{visible(name)}: {count} of types that are not known here, kept as they are: {named}{more}"
 
 
 def torn_line(name: str) -> str:
@@ -497,6 +527,8 @@ def vantage_of(about: Mapping[str, Any]) -> Vantage:
             return "gateway"
         case "tap":
             return "tap"
+        case "agent":
+            return "agent"
     return "participant"
 
 

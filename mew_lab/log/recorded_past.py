@@ -38,7 +38,7 @@ MAX_SENDERS = 2000  # participants of which only messages are known
 def lacks_opening(first: Record) -> bool:
     """Whether a log that begins with this record has only what its messages tell."""
     if first.event == "opened":
-        return vantage_of(read_members(first.detail) or {}) == "participant"
+        return vantage_of(read_members(first.detail) or {}) in ("participant", "agent")
     return first.event in (
         "received",
         "sent",

@@ -4,7 +4,7 @@ A filter selects the messages that stay. Of the messages that pass another filte
 addressees, the method and the tool; everything else in their payload is `[redacted]`. A value is replaced wherever it
 stands in a text, a key, a number or a name, in any spelling of JSON too, and where it overlaps itself or another one. It
 is not found where it was encoded otherwise, such as in Base64, or split over several texts. A text that is no JSON may
-end within a value, so it is left out as a whole.
+end within a value, so it is left out as a whole. Likely secrets are masked besides, unless they are to be kept.
 
 The copy is for reading. Its texts are others than those that the gateway saw, so nothing can be verified by it.
 
@@ -23,10 +23,11 @@ from typing import Any, Protocol
 from mew_lab.errors import ConfigError
 from mew_lab.log.line import read_members
 from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.likely_secrets import SecretMask
 from mew_lab.protocol.text import count_of
 from mew_lab.space.events import Record
 
-__all__ = ["REDACTED", "LogRedaction"]
+__all__ = ["REDACTED", "LogRedaction", "secrets_mask"]
 
 REDACTED = "[redacted]"
 MOST_VALUES = 100
@@ -55,6 +56,7 @@ class LogRedaction:
         filter: The messages that stay; empty for all.
         values: The texts that are replaced wherever they stand.
         contents: A filter of messages of which only the frame stays; empty for none.
+        secrets: `mask` or `keep`: what becomes of likely secrets (`protocol.likely_secrets`).
 
     Attributes:
         left_out: How many messages the filter left out, after `records` was read.
@@ -64,7 +66,9 @@ class LogRedaction:
         ConfigError: a value is empty, or there are more than 100.
     """
 
-    def __init__(self, *, filter: str = "", values: Sequence[str] = (), contents: str = "") -> None:
+    def __init__(
+        self, *, filter: str = "", values: Sequence[str] = (), contents: str = "", secrets: str = "keep"
+    ) -> None:
         if isinstance(values, str):
             values = (values,)
         if not all(isinstance(value, str) and value.strip() for value in values):
@@ -76,12 +80,18 @@ class LogRedaction:
         self.filter = filter
         self.contents = contents
         self._values = {one for value in values for one in (value, _as_utf16(value))}
+        self._mask = secrets_mask(secrets)
         self.left_out = self.replaced = self.emptied = 0
 
     @property
     def is_nothing(self) -> bool:
         """Whether everything stays as it is."""
-        return not (self.filter or self.contents or self._values)
+        return not (self.leaves_out or self._mask)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether messages, contents or values are left out."""
+        return bool(self.filter or self.contents or self._values)
 
     def records(self, log: FilterableLog) -> Iterator[Record]:
         """The records that stay, as they stay.
@@ -100,6 +110,13 @@ class LogRedaction:
 
     def apply(self, record: Record, *, empties: bool) -> Record:
         """One record as it stays."""
+        mask = self._mask
+        if mask is not None and record.raw is not None and mask.may_hold(record.raw):
+            members = read_members(record.raw)
+            masked = mask.text(record.raw) if members is None else compact(mask.value(members))
+            record = record._replace(raw=masked, received=None)
+        if not (empties or self._values):
+            return record
         raw = record.raw
         if raw is not None:
             members = read_members(raw)
@@ -179,6 +196,8 @@ class LogRedaction:
             parts.append(f"the contents of {count_of(self.emptied, 'message')} left out")
         if self._values:
             parts.append(f"{count_of(self.replaced, 'text')} replaced by {REDACTED}")
+        if self._mask is not None and self._mask.found:
+            parts.append(str(self._mask))
         return "; ".join(parts)
 
 
@@ -237,6 +256,17 @@ def _as_utf16(value: str) -> str:
     """The value with two characters, as JSON escapes them, for each that is beyond 16 bits."""
     units = value.encode("utf-16-be", "surrogatepass")
     return "".join(chr(int.from_bytes(units[at : at + 2])) for at in range(0, len(units), 2))
+
+
+def secrets_mask(secrets: str) -> SecretMask | None:
+    """What masks likely secrets, by a word of the user; None where they are kept.
+
+    Raises:
+        ConfigError: it is neither `mask` nor `keep`.
+    """
+    if secrets not in ("mask", "keep"):
+        raise ConfigError(f"secrets is 'mask' or 'keep', not {str(secrets)[:40]!r}", key="secrets")
+    return SecretMask() if secrets == "mask" else None
 
 
 _Key = tuple[int, datetime, str | None]

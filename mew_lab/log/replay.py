@@ -228,11 +228,10 @@ class Player:
         """Takes an `opened`: a space begins, or a file continues another one."""
         about = read_members(record.detail) or {}
         if (vantage := vantage_of(about)) != "gateway":
-            who = (
-                "a tap, which decides nothing"
-                if vantage == "tap"
-                else ("a participant, which receives no refused or private messages")
-            )
+            who = {
+                "tap": "a tap, which decides nothing",
+                "agent": "a coding agent, which is in no space",
+            }.get(vantage, "a participant, which receives no refused or private messages")
             raise self._impossible(record, f"it was recorded by {who}; replay the journal of the gateway")
         if "previous" in about:
             if self._space is None:

@@ -29,6 +29,7 @@ from mew_lab.transport.scratch import path_beside, start_of_name
 __all__ = [
     "FileState",
     "are_indexed",
+    "clear_indexes",
     "digest_blocks",
     "digest_first",
     "digest_last",
@@ -70,6 +71,25 @@ def make_place(index: Path) -> None:
         cache.parent.mkdir(parents=True, exist_ok=True)
         for folder in (cache, index.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def clear_indexes() -> tuple[int, int]:
+    """Deletes the files of all indexes in the user's cache folder; returns their number and their bytes.
+
+    An index that a process uses stays readable for it until it ends.
+
+    Raises:
+        OSError: when one cannot be deleted.
+    """
+    cache = cache_folder()
+    folder = cache / "logs" if cache is not None else None
+    files = size = 0
+    for path in [*folder.iterdir()] if folder is not None and folder.is_dir() else ():
+        found = path.lstat()
+        if stat.S_ISREG(found.st_mode):
+            path.unlink()
+            files, size = files + 1, size + found.st_size
+    return files, size
 
 
 def old_index(journal: Path) -> Path | None:

@@ -26,7 +26,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mew_lab.errors import ConfigError
-from mew_lab.log.diagnose import calls, chats, messages, participants, permissions, reasoning, streams, taps
+from mew_lab.log.diagnose import (
+    agents,
+    calls,
+    chats,
+    messages,
+    participants,
+    permissions,
+    reasoning,
+    streams,
+    taps,
+)
 from mew_lab.log.diagnose.findings import (
     OF_ALL,
     SEVERITIES,
@@ -73,7 +83,7 @@ SHOWN_HTML = 200
 NOT_WHOLE = "an earlier record may show it, and this log does not hold all of them"
 UNREADABLE = Rule("unreadable-lines", "error", "the log is not complete: {fault}", holds=OF_ALL)
 
-_MODULES = (calls, reasoning, streams, participants, permissions, messages, chats, taps)
+_MODULES = (calls, reasoning, streams, participants, permissions, messages, chats, taps, agents)
 RULES: Final[Mapping[str, Rule]] = {
     rule.id: rule for rule in (*(rule for module in _MODULES for rule in rules_of(vars(module))), UNREADABLE)
 }
@@ -81,7 +91,7 @@ RULES: Final[Mapping[str, Rule]] = {
 
 FAMILIES: Final[tuple[Callable[[RuleContext], RuleFamily], ...]] = (
     *(calls.CallRules, reasoning.ReasoningRules, streams.StreamRules, participants.ParticipantRules),
-    *(permissions.PermissionRules, chats.ChatRules, taps.TapRules),
+    *(permissions.PermissionRules, chats.ChatRules, taps.TapRules, agents.AgentRules),
     messages.MessageRules,  # the last: it remembers the ids, and the others ask for earlier ones
 )
 

@@ -25,6 +25,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
 __all__ = [
+    "OF_AGENTS",
     "OF_ALL",
     "OF_GATEWAYS",
     "OF_OUR_GATEWAY",
@@ -57,7 +58,9 @@ OF_SPACES: Final[Vantages] = OF_GATEWAYS | {"participant"}
 """Of messages in a space."""
 OF_TAPS: Final[Vantages] = frozenset({"tap"})
 """Of a session between an MCP client and its server, which has no space."""
-OF_ALL: Final[Vantages] = OF_SPACES | OF_TAPS
+OF_AGENTS: Final[Vantages] = frozenset({"agent"})
+"""Of the session of a coding agent, which has no space."""
+OF_ALL: Final[Vantages] = OF_SPACES | OF_TAPS | OF_AGENTS
 """Of JSON-RPC as such, and of the file."""
 
 MAX_WORD = 64  # characters of a name or an id in a sentence

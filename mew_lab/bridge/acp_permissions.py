@@ -24,17 +24,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError, OutcomeUnknown, ProposalRejected, ToolFailed
+from mew_lab.ledger.options import OPTION, TOOL, find_choice_fault, read_arguments
 from mew_lab.protocol.coerce import mapping_of
 from mew_lab.protocol.difference import are_equal
-from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 
-__all__ = ["PERMISSION", "PermissionDecision", "Permissions", "choose", "choose_rejection", "read_options"]
+__all__ = ["PERMISSION", "PermissionDecision", "Permissions", "read_options"]
 
-PERMISSION = "permission"
+PERMISSION = TOOL
 MAX_OPEN = 32  # questions of one agent that wait at once
 MAX_ANEW = 20  # times that one question is proposed again after an answer that chose nothing
 SCHEMA: Mapping[str, Any] = {
@@ -85,45 +85,12 @@ def read_options(options: object) -> list[dict[str, str]]:
     return read
 
 
-def choose(options: Sequence[Mapping[str, str]], option: object = None) -> str:
-    """The id of the option that a fulfilment chooses; `option` is its argument, None where it has none.
-
-    Raises:
-        ValueError: it chooses none; the error says why.
-
-    Spec: ruling R41.
-    """
-    if option is None:
-        found = _only(options, "allow_once")
-        if found is None:
-            raise ValueError(
-                "nothing was chosen: name one of the options, because not exactly one of them is of the kind allow_once"
-            )
-        return found
-    count = sum(one["id"] == option for one in options)
-    if count == 1:
-        assert isinstance(option, str)
-        return option
-    what = one_line(option, 80) if isinstance(option, str) else "this"
-    is_what = f"the id of {count} options" if count else "the id of no option"
-    raise ValueError(f"nothing was chosen: {what!r} is {is_what}")
-
-
-def choose_rejection(options: Sequence[Mapping[str, str]]) -> str | None:
-    """The id of the option that an `mcp/reject` means; None where it means none. Spec: ruling R41."""
-    return _only(options, "reject_once")
-
-
-def _only(options: Sequence[Mapping[str, str]], kind: str) -> str | None:
-    ids = [one["id"] for one in options if one["kind"] == kind]
-    return ids[0] if len(ids) == 1 and sum(one["id"] == ids[0] for one in options) == 1 else None
-
-
 class _Question:
     """A question that waits, its newest proposal and its decision."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.arguments = arguments
+        self.asked = read_arguments(arguments)
         self.decision: asyncio.Future[PermissionDecision] = asyncio.get_running_loop().create_future()
 
     def decide(self, decision: PermissionDecision) -> None:
@@ -190,8 +157,8 @@ class Permissions:
         try:
             ended.result()
         except ProposalRejected as fault:
-            option = choose_rejection(question.arguments["options"])
-            return PermissionDecision(option, fault.by, fault.reason, rejected=True)
+            option = question.asked.rejection
+            return PermissionDecision(option.id if option else None, fault.by, fault.reason, rejected=True)
         except (ToolFailed, OutcomeUnknown):
             return None
         except MewError as fault:
@@ -223,17 +190,18 @@ class Permissions:
             raise PermissionError(
                 "no open question of this agent is answered by it: the agent asks, and a decision fulfils its proposal"
             )
-        option = arguments.pop("option", None)
+        option = arguments.pop(OPTION, None)
         if not are_equal(arguments, question.arguments):
             raise ValueError(
                 "nothing was chosen: only `option` can be added, the agent takes no changed call"
             )
-        options = question.arguments["options"]
-        chosen = choose(options, option)
+        chosen = question.asked.default if option is None else question.asked.find(option)
+        if chosen is None:
+            named = option if isinstance(option, str) else ""
+            raise ValueError(f"nothing was chosen, because {find_choice_fault(question.asked, named)}")
         assert request is not None
-        question.decide(PermissionDecision(chosen, request.sender))
-        name = next(one["name"] for one in options if one["id"] == chosen)
-        return {"option": chosen, "name": name}
+        question.decide(PermissionDecision(chosen.id, request.sender))
+        return {"option": chosen.id, "name": chosen.name}
 
 
 async def _withdraw(call: Call) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "PermissionRequest",
     "chosen_option",
     "find_choice_fault",
+    "read_arguments",
     "read_permission",
     "without_choice",
 ]
@@ -135,9 +136,12 @@ def read_permission(sender: str, to: Collection[str], payload: Mapping[str, Any]
         return None
     params = mapping_of(payload.get("params"))
     arguments = mapping_of(params.get("arguments"))
-    if params.get("name") != TOOL or "options" not in arguments:
-        return None
-    options, fault = _read_options(arguments["options"])
+    return read_arguments(arguments) if params.get("name") == TOOL and "options" in arguments else None
+
+
+def read_arguments(arguments: Mapping[str, Any]) -> PermissionRequest:
+    """The permission that the arguments of a proposed call `permission` ask for."""
+    options, fault = _read_options(arguments.get("options"))
     if OPTION in arguments:
         fault = fault or "its proposer has named an option already, where a person has to choose"
     plain = not fault and all(

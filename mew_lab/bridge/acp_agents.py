@@ -58,7 +58,7 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
             "npm install -g @agentclientprotocol/codex-acp",
             mode="read-only",
             passes=("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME", "OPENAI_BASE_URL"),
-            remark="without bubblewrap its sandbox fails, and with it each command that was allowed",
+            remark="what its sandbox forbids fails without a question, unless the model asks to leave the sandbox",
         ),
         "gemini": KnownAgent(
             ("gemini", "--acp", "--skip-trust"),

@@ -308,12 +308,13 @@ class ParticipantConfig(Section):
     """One participant of a space: its capabilities, its tokens, and the program that runs as it.
 
     `command`, `args` and `env` are a program that is started if `auto_start` is true; `mcp_server` is the server that
-    a participant of type `mcp-bridge` connects. `output_log` names a file that gets every message to it, from the start
-    (`auto_connect`) or from its first HTTP message. Only other programs use `fifo`, `io` and `default_to`.
+    a participant of type `mcp-bridge` connects. One of type `acp` is a coding agent: `command` and `args` start it, or
+    `command` is the name of a known one, such as `claude`. `output_log` names a file that gets every message to it, from
+    the start (`auto_connect`) or from its first HTTP message. Only other programs use `fifo`, `io` and `default_to`.
     """
 
     capabilities: Capabilities = Field(default_factory=list)
-    type: Literal["local", "mcp-bridge", "key"] = "local"
+    type: Literal["local", "mcp-bridge", "acp", "key"] = "local"
     tokens: list[Secret] = Field(default_factory=list)
     auto_start: bool | None = None
     command: Word = ""
@@ -331,8 +332,9 @@ class ParticipantConfig(Section):
 
     @property
     def starts(self) -> bool:
-        """Whether its program is started: a bridge unless `auto_start` is false, any other if it is true."""
-        if self.type == "mcp-bridge":
+        """Whether its program is started: a bridge or a coding agent unless `auto_start` is false, any other if it is
+        true."""
+        if self.type in ("mcp-bridge", "acp"):
             return self.auto_start is not False
         return bool(self.auto_start)
 

@@ -59,7 +59,7 @@ def programs_of(
     environ: Mapping[str, str] = os.environ,
     logs: str = "",
 ) -> list[Program]:
-    """The programs of a space.yaml: the agents that it starts, and its MCP bridges.
+    """The programs of a space.yaml: the agents that it starts, coding agents among them, and its MCP bridges.
 
     Args:
         keys: each participant's own token.
@@ -87,8 +87,13 @@ def programs_of(
             restart=participant.restart_policy or "never",
             secrets=(token, *participant.tokens),
         )
-        if participant.type == "mcp-bridge":
-            words = (*bridge, url, "--space", file.config.name, "--as", name, "--token-env", variable(name))
+        words = (*bridge, url, "--space", file.config.name, "--as", name, "--token-env", variable(name))
+        if participant.type == "acp":
+            owner = file.config.owner or file.config.default_participant
+            programs.append(
+                _coding_agent(program, participant, words=words, owner=owner, more=bridge_env or {})
+            )
+        elif participant.type == "mcp-bridge":
             programs.append(
                 _bridge(program, participant, words=words, more=bridge_env or {}, environ=environ)
             )
@@ -106,6 +111,21 @@ def _agent(
         *(_replace_once(word, values) for word in participant.args),
     )
     return replace(program, command=words, env={**program.env, **values})
+
+
+def _coding_agent(
+    program: Program,
+    participant: ParticipantConfig,
+    *,
+    words: Sequence[str],
+    owner: str | None,
+    more: Mapping[str, str],
+) -> Program:
+    """The program of a coding agent that speaks ACP; the owner of the space is the one that it obeys."""
+    options = [word for name in participant.env for word in ("--env", name)]
+    options += ["--owner", owner] if owner else []
+    command = (*words, "--acp", *options, "--", participant.command, *participant.args)
+    return replace(program, command=command, env={**program.env, **more})
 
 
 def _bridge(

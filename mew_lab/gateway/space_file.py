@@ -282,6 +282,9 @@ def _unstartable(name: str, participant: dict[str, Any]) -> Iterator[Fault]:
         if server is None and participant.get("auto_start") is not False:
             problem = "an mcp-bridge needs it: a mapping with command and args of the MCP server"
             yield Fault(place("participants", name, "mcp_server"), problem)
+    elif participant.get("type") == "acp" and not participant.get("command"):
+        problem = "an acp needs it: the program of a coding agent, or the name of a known one, such as claude"
+        yield Fault(place("participants", name, "command"), problem)
     elif participant.get("auto_start") is True and not participant.get("command"):
         yield Fault(
             place("participants", name, "command"), "auto_start needs it: the program that is to be started"

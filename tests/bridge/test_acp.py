@@ -475,6 +475,17 @@ async def test_a_session_that_is_loaded_is_history_and_nothing_else(shed: Shed) 
     assert not any("rm -rf" in one.payload["message"] for one in shed.told("reasoning/thought"))
 
 
+async def test_a_clear_of_its_context_is_a_new_session(shed: Shed) -> None:
+    await shed.open()
+    before = shed.bridge.session
+    await shed.human.chat("wait", "coder")
+    await until(lambda: shed.bridge.busy)
+    await shed.human.controls.clear("coder")
+    await until(lambda: not shed.bridge.busy)
+    assert await shed.ask("say anew") == "anew"
+    assert shed.bridge.session != before
+
+
 async def test_its_sessions_are_listed(shed: Shed) -> None:
     await shed.open("sessions")
     assert await shed.bridge.sessions() == [{"id": "old", "title": "The garden", "updated": ""}]

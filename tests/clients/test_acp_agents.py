@@ -34,6 +34,7 @@ class Real(NamedTuple):
     home: Callable[[Path, Path, str], dict[str, str]]
     more: str = ""
     scripts: bool = True
+    argument: str = "command"
 
 
 def _claude(home: Path, project: Path, model: str) -> dict[str, str]:
@@ -65,6 +66,11 @@ AGENTS = {
     "gemini": Real(
         "@google/gemini-cli@0.61.0", ("gemini", "--acp", "--skip-trust", "--model", "gemini-2.5-pro"),
         "run_shell_command", _gemini, scripts=False,
+    ),
+    "codex": Real(
+        "@agentclientprotocol/codex-acp@2.6.0", ("codex-acp",), "exec_command", _codex,
+        # else it runs in the sandbox of Codex, and nobody is asked
+        '"sandbox_permissions": "require_escalated", "justification": "make", ', argument="cmd",
     ),
     "opencode": Real("opencode-ai@1.18.33", ("opencode", "acp"), "bash", _opencode, '"description": "make", '),
 }  # fmt: skip
@@ -102,7 +108,7 @@ class Garden(Room):
 
     def call(self, which: str, folder: str) -> str:
         real = AGENTS[which]
-        return f'CALL {real.tool} {{{real.more}"command": "mkdir {folder}"}}'
+        return f'CALL {real.tool} {{{real.more}"{real.argument}": "mkdir {folder}"}}'
 
     def made(self, folder: str) -> bool:
         return (self.folder / "project" / folder).is_dir()
@@ -165,7 +171,9 @@ async def test_allowed_once_it_runs_and_is_asked_again(garden: Garden, which: st
     assert any("[completed]" in one for one in thoughts), thoughts
 
 
-@pytest.mark.parametrize("which", ["gemini", "opencode"])  # Claude offers no such option for this command
+@pytest.mark.parametrize(
+    "which", ["gemini", "opencode"]
+)  # Claude offers no such option, Codex for this one command
 async def test_allowed_always_it_asks_no_more_and_that_is_told(garden: Garden, which: str) -> None:
     human = garden.people[0]
     await garden.start(which)

@@ -38,6 +38,16 @@ def test_only_those_with_auto_start_and_bridges_are_run() -> None:
     assert list(found) == ["agent", "files"]
 
 
+def test_a_coding_agent_is_started_by_the_bridge_and_obeys_the_owner() -> None:
+    coder = programs(
+        "  human: {type: key}\n  coder: {type: acp, command: claude, args: [x], env: {KEY: y}}\n"
+    )["coder"]
+    words = " ".join(coder.command)
+    assert words.endswith("--as coder --token-env MEW_TOKEN_CODER --acp --env KEY -- claude x")
+    assert coder.env["KEY"] == "y"
+    assert programs("  coder: {type: acp, command: claude, auto_start: false}\n") == {}
+
+
 def test_the_first_of_each_variable_in_an_argument_is_filled_in() -> None:
     agent = programs(
         '  agent: {command: run, auto_start: true, args: ["--at=${PORT}/${SPACE}?${TOKEN}", "${PORT}${PORT}", "${HOME}"]}'

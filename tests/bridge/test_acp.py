@@ -183,15 +183,28 @@ async def test_a_permission_is_a_proposal_of_the_agent_to_itself_that_shows_it_w
     assert {name: arguments[name] for name in MKDIR if name != "toolCallId"} == {
         name: value for name, value in MKDIR.items() if name != "toolCallId"
     }
-    sent = await shed.human.approve(card.id, params=chosen(card, "always"))
+    sent = await shed.human.approve(card.id, option="always")
     assert json.loads(str(await asked)) == {"outcome": "selected", "optionId": "always"}
     [response] = shed.told("mcp/response")
     assert response.correlation_id == (sent.id,) and response.payload["result"]["isError"] is False
 
 
-def chosen(card: Any, option: object, **more: Any) -> dict[str, Any]:
+async def fulfil(shed: Shed, card: Any, **added: Any) -> None:
+    """Sends the request of a participant that judges nothing by itself, with these arguments added."""
     params = card.payload["params"]
-    return {**params, "arguments": {**params["arguments"], "option": option, **more}}
+    params = {**params, "arguments": {**params["arguments"], **added}}
+    payload = {**card.payload, "jsonrpc": "2.0", "id": 1, "params": params}
+    await shed.human.send_accepted(
+        {"kind": "mcp/request", "to": ["coder"], "correlation_id": [card.id], "payload": payload}
+    )
+
+
+async def asked_anew(shed: Shed, card: Any) -> Any:
+    [again] = await until(
+        lambda: [one for one in shed.human.proposals.open() if one.id != card.id and one.state == "open"]
+    )
+    assert shed.outcomes() == []
+    return again
 
 
 async def test_without_an_option_it_means_the_only_allow_once(shed: Shed) -> None:
@@ -206,10 +219,9 @@ async def test_without_an_option_it_means_the_only_allow_once(shed: Shed) -> Non
     [
         [OPTIONS[0], OPTIONS[2]],
         [*OPTIONS, {"optionId": "once2", "name": "Yes, too", "kind": "allow_once"}],
-        [*OPTIONS, {"optionId": "once", "name": "Something else", "kind": "allow_always"}],
         [{"optionId": "x", "name": "Do it", "kind": "allow_everything"}, OPTIONS[2]],
     ],
-    ids=["none", "two", "the same id twice", "unknown kind"],
+    ids=["none", "two", "unknown kind"],
 )
 async def test_nothing_is_chosen_where_no_option_is_the_only_allow_once_and_the_agent_asks_anew(
     shed: Shed, options: list[dict[str, str]]
@@ -217,13 +229,10 @@ async def test_nothing_is_chosen_where_no_option_is_the_only_allow_once_and_the_
     await shed.open()
     asked = shed.human.ask(ask(options), "coder")
     card = await shed.card()
-    await shed.human.approve(card.id)
-    again = await until(
-        lambda: [one for one in shed.human.proposals.open() if one.id != card.id and one.state == "open"]
-    )
-    assert shed.outcomes() == []
+    await fulfil(shed, card)
+    again = await asked_anew(shed, card)
     assert shed.human.proposals.get(card.id).failed
-    await shed.human.approve(again[0].id, params=chosen(again[0], options[0]["optionId"]))
+    await shed.human.approve(again.id, option=options[0]["optionId"])
     assert json.loads(str(await asked)) == {"outcome": "selected", "optionId": options[0]["optionId"]}
 
 
@@ -236,13 +245,19 @@ async def test_a_changed_call_or_an_unknown_option_chooses_nothing(
     await shed.open()
     asked = shed.human.ask(ask(), "coder")
     card = await shed.card()
-    await shed.human.approve(card.id, params=chosen(card, **{"option": "once", **change}))
-    again = await until(
-        lambda: [one for one in shed.human.proposals.open() if one.id != card.id and one.state == "open"]
-    )
-    assert shed.outcomes() == []
-    await shed.human.reject(again[0].id, "no")
+    await fulfil(shed, card, **{"option": "once", **change})
+    await shed.human.reject((await asked_anew(shed, card)).id, "no")
     assert json.loads(str(await asked))["optionId"] == "no"
+
+
+async def test_of_options_with_one_id_twice_none_is_chosen_by_anybody(shed: Shed) -> None:
+    await shed.open()
+    twice = [*OPTIONS, {"optionId": "once", "name": "Something else", "kind": "allow_always"}]
+    asked = shed.human.ask(ask(twice), "coder")
+    card = await shed.card()
+    await fulfil(shed, card, option="always")
+    await shed.human.reject((await asked_anew(shed, card)).id, "no")
+    assert json.loads(str(await asked)) == {"outcome": "cancelled"}
 
 
 async def test_a_rejection_means_the_only_reject_once(shed: Shed) -> None:
@@ -284,10 +299,15 @@ async def test_a_request_by_own_right_answers_no_question(shed: Shed) -> None:
     card = await shed.card()
     from mew_lab.errors import ToolFailed
 
-    arguments = chosen(card, "always")["arguments"]
+    arguments = {**card.payload["params"]["arguments"], "option": "always"}
     with pytest.raises(ToolFailed, match="no open question"):
         await other.call("coder/permission", arguments)
-    payload = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": chosen(card, "always")}
+    payload = {
+        "jsonrpc": "2.0",
+        "id": 7,
+        "method": "tools/call",
+        "params": {"name": "permission", "arguments": arguments},
+    }
     request = await other.send_accepted(
         {"kind": "mcp/request", "to": ["coder", "human"], "correlation_id": [card.id], "payload": payload}
     )
@@ -310,7 +330,7 @@ async def test_the_first_decision_wins_and_the_loser_is_told(shed: Shed) -> None
 
     async def decide(who: MEWParticipant, option: str) -> str:
         try:
-            await who.approve(card.id, params=chosen(card, option))
+            await who.approve(card.id, option=option)
         except ProposalEnded as fault:
             return str(fault)
         return option
@@ -683,7 +703,7 @@ async def test_two_agents_have_two_sessions(shed: Shed) -> None:
     for card in cards:
         assert card.payload["params"]["arguments"]["title"] == card.proposer
         option = "once" if card.proposer == "coder" else "always"
-        await shed.human.approve(card.id, params=chosen(card, option))
+        await shed.human.approve(card.id, option=option)
     assert [json.loads(str(await one))["optionId"] for one in asked] == ["once", "always"]
     assert first.session != second.session
 

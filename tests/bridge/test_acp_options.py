@@ -42,17 +42,16 @@ async def race(rounds: int) -> None:
             await until(lambda: all(_open(person) for person in racing))  # noqa: B023
             [id] = {one.id for person in racing for one in _open(person)}
 
-            async def decide(person: MEWParticipant, option: str, id: str, arguments: dict[str, Any]) -> bool:
-                params = {"name": "permission", "arguments": {**arguments, "option": option}}
+            async def decide(person: MEWParticipant, option: str, id: str) -> bool:
                 try:
-                    sent = await person.approve(id, params=params)
+                    sent = await person.approve(id, option=option)
                 except MewError:
                     return False
                 return person.proposals.get(id).fulfilment == sent.id
 
             chances = zip(racing, itertools.cycle(names[at % 3 :] + names[: at % 3]), strict=False)
             tried = [(option, person) for person, option in chances]
-            told = await asyncio.gather(*(decide(person, option, id, arguments) for option, person in tried))
+            told = await asyncio.gather(*(decide(person, option, id) for option, person in tried))
             decision = await asked
             assert told.count(True) == 1
             winner = tried[told.index(True)]

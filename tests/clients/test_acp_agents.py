@@ -140,11 +140,11 @@ async def garden(tmp_path: Path) -> AsyncIterator[Garden]:
         await made.close()
 
 
-def option_of(card: Any, kind: str) -> dict[str, Any]:
-    params = card.payload["params"]
-    ids = [one["id"] for one in params["arguments"]["options"] if one["kind"] == kind]
-    assert ids, params["arguments"]["options"]
-    return {**params, "arguments": {**params["arguments"], "option": ids[0]}}
+def option_of(card: Any, kind: str) -> str:
+    options = card.payload["params"]["arguments"]["options"]
+    ids = [one["id"] for one in options if one["kind"] == kind]
+    assert ids, options
+    return str(ids[0])
 
 
 each = pytest.mark.parametrize("which", AGENTS)
@@ -157,7 +157,7 @@ async def test_allowed_once_it_runs_and_is_asked_again(garden: Garden, which: st
     asked = human.ask("\n".join(garden.call(which, one) for one in ("one", "two")), "coder")
     card = await garden.card(human)
     assert "mkdir one" in str(card.payload["params"]["arguments"])
-    await human.approve(card.id, params=option_of(card, "allow_once"))
+    await human.approve(card.id, option=option_of(card, "allow_once"))
     await until(lambda: garden.made("one"))
     second = await garden.card(human)
     assert second.id != card.id
@@ -179,7 +179,7 @@ async def test_allowed_always_it_asks_no_more_and_that_is_told(garden: Garden, w
     await garden.start(which)
     asked = human.ask("\n".join(garden.call(which, one) for one in ("one", "two")), "coder")
     card = await garden.card(human)
-    await human.approve(card.id, params=option_of(card, "allow_always"))
+    await human.approve(card.id, option=option_of(card, "allow_always"))
     assert "all is done" in str(await asked)
     assert garden.made("one") and garden.made("two")
     assert len(garden.sent("mcp/proposal", sender="coder")) == 1
@@ -215,7 +215,7 @@ async def test_of_two_people_one_decides(garden: Garden, which: str) -> None:
 
     async def decide(person: MEWParticipant) -> bool:
         try:
-            await person.approve(card.id, params=option_of(card, "allow_once"))
+            await person.approve(card.id, option=option_of(card, "allow_once"))
         except MewError:
             return False
         return True
@@ -235,7 +235,7 @@ async def test_killed_it_comes_back_and_works(garden: Garden, which: str) -> Non
     await until(lambda: bridge.pid not in (0, first) and bridge.session)
     asked = human.ask(garden.call(which, "one"), "coder")
     card = await garden.card(human)
-    await human.approve(card.id, params=option_of(card, "allow_once"))
+    await human.approve(card.id, option=option_of(card, "allow_once"))
     assert "all is done" in str(await asked)
     assert garden.made("one")
 
@@ -248,7 +248,7 @@ async def test_two_of_them_work_at_once(garden: Garden, which: str) -> None:
     asked = {name: human.ask(garden.call(which, f"of-{name}"), name) for name in ("coder", "other")}
     for name, answer in asked.items():
         card = await garden.card(human, name)
-        await human.approve(card.id, params=option_of(card, "allow_once"))
+        await human.approve(card.id, option=option_of(card, "allow_once"))
         assert "all is done" in str(await answer)
         assert garden.made(f"of-{name}")
 

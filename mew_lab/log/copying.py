@@ -18,6 +18,7 @@ from mew_lab.log.line import read_members, write_line
 from mew_lab.log.numbering import NumberedEntry, numbered
 from mew_lab.log.redaction import secrets_mask
 from mew_lab.protocol.content import without_bytes
+from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.likely_secrets import SecretMask
@@ -55,13 +56,16 @@ class CopiedMessages:
         title = f"Log of {count_of(len(entries), 'message')}"
         return markdown_of(entries, title=title, most=most, secrets=secrets)
 
-    def to_mermaid(self) -> str:
-        """A sequence diagram as Mermaid text."""
-        return mermaid_of(self.entries)
+    def to_mermaid(self, *, secrets: str = "mask") -> str:
+        """A sequence diagram as Mermaid text, without likely secrets unless `secrets` is `keep`."""
+        return mermaid_of(self.entries, secrets=secrets)
 
-    def to_python(self) -> str:
-        """Python code that sends the same messages again, with new ids; it needs a `lab` with a seat for each sender."""
-        return python_of(self.entries)
+    def to_python(self, *, secrets: str = "mask") -> str:
+        """Python code that sends the same messages again, with new ids; it needs a `lab` with a seat for each sender.
+
+        Likely secrets are masked unless `secrets` is `keep`.
+        """
+        return python_of(self.entries, secrets=secrets)
 
 
 class MessageSelection(CopiedMessages):
@@ -174,8 +178,9 @@ def _span(text: str) -> str:
 # --- Mermaid ---
 
 
-def mermaid_of(entries: Sequence[Entry]) -> str:
+def mermaid_of(entries: Sequence[Entry], *, secrets: str = "mask") -> str:
     """The messages as the text of a Mermaid sequence diagram."""
+    mask = secrets_mask(secrets)
     names = dict.fromkeys(name for entry in entries for name in (entry.sender, *entry.to))
     places = {name: f"p{n}" for n, name in enumerate(names, 1)}
     lines = ["sequenceDiagram"]
@@ -184,7 +189,10 @@ def mermaid_of(entries: Sequence[Entry]) -> str:
         for name, place in places.items()
     ]
     for entry in entries:
-        said = _entities(one_line(f"{entry.name} {entry.kind or 'unreadable'} {entry.what}", 120))
+        what = (
+            entry.what if mask is None or not entry.kind else describe(entry.kind, mask.value(entry.payload))
+        )
+        said = _entities(one_line(f"{entry.name} {entry.kind or 'unreadable'} {what}", 120))
         start = places[entry.sender]
         if not entry.to:
             refused = _entities(f"refused {entry.code}, ") if entry.refused else ""
@@ -203,8 +211,9 @@ def _entities(text: str) -> str:
 # --- Python ---
 
 
-def python_of(entries: Sequence[Entry]) -> str:
+def python_of(entries: Sequence[Entry], *, secrets: str = "mask") -> str:
     """Python code that sends the messages again; those of the gateway, and refused ones, are not sent."""
+    mask = secrets_mask(secrets)
     sendable = [
         entry
         for entry in entries
@@ -217,10 +226,12 @@ def python_of(entries: Sequence[Entry]) -> str:
     ]
     if left_out:
         lines.append(f"# {count_of(left_out, 'message')} left out: refused, unreadable, or of the gateway.")
+    begin = len(lines)
     lines += ["sent = {}"]
     ids = {entry.id for entry in sendable}
     for entry in sendable:
-        words = [_literal(entry.kind), _literal(_plain(entry.payload)), f"as_id={_literal(entry.sender)}"]
+        payload = _plain(entry.payload if mask is None else mask.value(entry.payload))
+        words = [_literal(entry.kind), _literal(payload), f"as_id={_literal(entry.sender)}"]
         if entry.to:
             words.append(f"to={_literal(list(entry.to))}")
         if entry.correlation_id:
@@ -230,6 +241,8 @@ def python_of(entries: Sequence[Entry]) -> str:
             name = _literal(entry.context)
             words.append(f"context=sent.get({name}, {name})" if entry.context in ids else f"context={name}")
         lines.append(f"sent[{_literal(entry.id)}] = lab.send({', '.join(words)}).id")
+    if mask is not None and mask.found:
+        lines.insert(begin, f"# {mask}.")
     return "\n".join(lines) + "\n"
 
 

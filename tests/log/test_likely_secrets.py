@@ -127,12 +127,14 @@ def test_a_report_and_markdown_hold_no_likely_secret_unless_they_are_to_be_kept(
     said = log.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     markdown = log.select().to_markdown(most=10_000_000)
+    elsewhere = log.select().to_python() + log.select().to_mermaid()
     followed = log.follow("t0", most=1000).to_markdown(most=10_000_000)
     lines = [secret.split("\n")[1] if "\n" in secret else secret for secret, _ in texts]
-    assert [line for line in lines for text in (page, markdown, followed) if line in text] == []
+    assert [line for line in lines for text in (page, markdown, followed, elsewhere) if line in text] == []
     assert "400 likely secrets masked" in said
     assert "400 likely secrets masked" in page
     assert "400 likely secrets masked" in markdown
+    assert "# 400 likely secrets masked." in elsewhere
     kept = log.select("t1").to_markdown(secrets="keep")
     assert texts[1][0] in kept
     log.report(tmp_path / "kept.html", secrets="keep")

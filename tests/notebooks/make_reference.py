@@ -32,13 +32,19 @@ INTRO = """# The log
 | a page for a colleague | `log.report("x.html", filter="…", redact=["DE00 1234"], redact_where='kind == "chat"')`, `mew-lab report` |
 | all of it in a file | `log.save("x.jsonl")`, `log.to_parquet("x.parquet")`, `log.export_otlp("x.otlp.json")` |
 | the messages between an MCP client and its server | `mew-lab tap -- COMMAND`, then `open_log` |
+| what a coding agent did | `open_log` of its session, or `mew-lab open --latest claude` (or `codex`) in its folder |
 
 A *record* is a line of the log: a message with what the gateway said of it, or an event such as a join. A *receipt* says who
 decided a request, when and how, and what was shown to them. A log is *seen as* a gateway, which sees all, or as a
 participant, which sees what it received; one of another gateway has a past as far as its messages tell it, and `log.at` says
 `unknown` elsewhere.
 
-A report calls everybody by name. A redacted value is replaced wherever it stands, in the spelling of JSON too; encoded
+The session of Claude Code (with its sub-agents) and a rollout of Codex are logs that the agent itself recorded: calls go to
+`tools` or to an MCP server, denials and answers that the file has are decisions, and what let any other call pass is not
+known. Lines that are no messages are events; each record has the exact line in `received`.
+
+A report calls everybody by name. Likely secrets are masked in it and in Markdown, and counted; `secrets="keep"` leaves them,
+and a form that is not known is not found. A redacted value is replaced wherever it stands, in the spelling of JSON too; encoded
 otherwise, as in Base64, it is not found. Read the page before you pass it on.
 
 The frames say what became of the messages. `log.requests()` and the others are read in one pass; `print(log.frames)` lists

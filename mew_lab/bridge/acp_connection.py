@@ -64,6 +64,7 @@ logger = logging.getLogger(__name__)
 UPDATE = "session/update"
 TOO_LONG = "mew_lab/too_long"  # the method of a request that was not read
 INVALID_REQUEST = -32600
+DOUBLED = "Ended: another request came under the same id"
 MAX_RUNNING = 256  # requests of the agent at once
 MAX_PAGES = 100  # of a list of sessions
 
@@ -103,6 +104,7 @@ class AgentConnection:
         self._transport = _LineTransport(server, self.ended, on_unread, self._end_both)
         self._connection: Connection | None = None
         self._answers: dict[object, asyncio.Future[Any]] = {}
+        self._doubled: set[object] = set()
 
     async def open(self) -> dict[str, Any]:
         """Starts the agent; returns its answer to `initialize`.
@@ -227,6 +229,9 @@ class AgentConnection:
         if len(self._answers) >= MAX_RUNNING:
             raise RequestError(INTERNAL_ERROR, f"Busy: {MAX_RUNNING} requests are being answered")
         key = _request.get()
+        if key in self._doubled:
+            self._doubled.discard(key)
+            raise RequestError(INVALID_REQUEST, DOUBLED)
         answer = asyncio.ensure_future(self._on_request(method, mapping_of(params)))
         self._answers[key] = answer
         try:
@@ -235,7 +240,7 @@ class AgentConnection:
             answer.cancel()
             if self.ended.is_set():
                 raise
-            raise RequestError(INVALID_REQUEST, "Ended: another request came under the same id") from None
+            raise RequestError(INVALID_REQUEST, DOUBLED) from None
         except RpcError as refusal:
             raise RequestError(refusal.code, refusal.message, refusal.data) from None
         except Exception as fault:
@@ -259,6 +264,8 @@ class AgentConnection:
         """Ends a request under whose id another one came."""
         if (answer := self._answers.get(id)) is not None:
             answer.cancel()
+        else:  # both came at once, before the work on the first one has begun
+            self._doubled.add(id)
 
 
 class _LineTransport:

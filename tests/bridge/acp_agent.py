@@ -203,7 +203,8 @@ class Agent(acp.Agent):
                     task = asyncio.create_task(self.ask(session_id, json.loads(rest)))
                     self.later.add(task)
                 case "raw":
-                    sys.stdout.buffer.write(rest.replace("SESSION", session_id).encode() + b"\n")
+                    text = rest.replace("SESSION", session_id).replace("\\n", "\n")  # several lines at once
+                    sys.stdout.buffer.write(text.encode() + b"\n")
                     sys.stdout.buffer.flush()
                 case "usage":
                     used, size = map(int, rest.split())

@@ -365,9 +365,9 @@ async def test_a_cancelled_turn_ends_at_the_agent_and_withdraws_its_question(she
     await until(lambda: shed.human.proposals.get(card.id).state == "withdrawn")
     await until(lambda: not shed.bridge.busy)
     assert shed.outcomes() == [{"outcome": "cancelled"}]
-    assert len(shed.told("reasoning/cancel")) == (kind == "chat/cancel")
     assert shed.told("chat") == []
     assert await shed.ask("say still here") == "still here"
+    assert len(shed.told("reasoning/cancel")) == (kind == "chat/cancel")
 
 
 async def test_what_comes_in_the_middle_of_a_turn_waits_and_is_told_so(shed: Shed) -> None:
@@ -592,7 +592,8 @@ async def test_a_flood_is_cut_and_the_space_goes_on(shed: Shed) -> None:
     assert await shed.ask("say on") == "on"
 
 
-async def test_two_questions_under_one_id_are_both_ended(shed: Shed) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_two_questions_under_one_id_are_both_ended(shed: Shed, at_once: bool) -> None:
     """An answer under that id could be taken for either."""
     await shed.open()
     one, two = (
@@ -604,7 +605,8 @@ async def test_two_questions_under_one_id_are_both_ended(shed: Shed) -> None:
         )
         for title in ("ls", "rm -rf /")
     )  # fmt: skip
-    asked = shed.human.ask(f"raw {one}\nraw {two}\nwait", "coder")
+    lines = [f"raw {one}\\n{two}"] if at_once else [f"raw {one}", f"raw {two}"]
+    asked = shed.human.ask("\n".join([*lines, "wait"]), "coder")
     await until(
         lambda: any(
             "asked twice under one id" in o.payload["message"] for o in shed.told("reasoning/thought")

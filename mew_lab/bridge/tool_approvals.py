@@ -166,8 +166,11 @@ class ToolApprovals:
 
     def _note_approval(self, name: str, arguments: dict[str, Any]) -> str:
         request = ASKED.get()
-        for proposal in request.correlation_id if request else ():
-            if self._open.get(proposal) == (name, None):
-                self._open[proposal] = (name, arguments)
+        for id in request.correlation_id if request is not None else ():
+            proposal = self._host.proposals.get(id)
+            # Else it is a request by its sender's own right, which names the proposal beside (R17).
+            fulfils = request is not None and proposal is not None and proposal.fulfilment == request.id
+            if fulfils and self._open.get(id) == (name, None):
+                self._open[id] = (name, arguments)
                 return f"Approved. {self._proposer.client.id} executes the call itself."
         raise PermissionError(f"No open proposal of {self._proposer.client.id} asks for this call of {name}.")

@@ -104,6 +104,25 @@ async def test_a_call_that_was_not_proposed_is_refused_and_changes_no_decision(t
     second.cancel()
 
 
+@pytest.mark.ruling("R17")
+async def test_a_request_beside_the_proposal_decides_nothing(trio: Trio) -> None:
+    """It goes to others, too, so the ledger takes it for a request by its sender's own right."""
+    approvals, person = trio
+    deciding = asyncio.create_task(approvals.decide("write", WRITE))
+    (proposal,) = await open_proposals(person, 1)
+    params = {"name": "write", "arguments": {"path": "evil", "text": "hello"}}
+    payload = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+    answers: list[Any] = []
+    person.client.on_message(answers.append, kinds=("mcp/response",))
+    beside = {"kind": "mcp/request", "to": ["agent-tools", "agent"], "correlation_id": [proposal.id]}
+    sent = await person.send_accepted({**beside, "payload": payload})
+    await until(lambda: any(one.sender == "agent-tools" and sent.id in one.correlation_id for one in answers))
+    assert not deciding.done()
+    await person.approve(proposal.id)
+    decision = await asyncio.wait_for(deciding, 10)
+    assert (decision.approved, decision.arguments, decision.edited) == (True, WRITE, False)
+
+
 async def test_calls_of_one_tool_are_decided_each_for_itself(trio: Trio) -> None:
     approvals, person = trio
     asked = [asyncio.create_task(approvals.decide("write", {"n": n})) for n in range(8)]

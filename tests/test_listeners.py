@@ -60,7 +60,7 @@ LISTENS = {
 }
 OURS = {"Listener", "HttpServer"}
 # Methods of our own, or of the MCP library, that have such a name and listen on no port.
-OTHERS = {("agent/agent.py", "accept"), ("bridge/session.py", "listen")}
+OTHERS = {("agent/agent.py", "accept"), ("bridge/acp.py", "accept"), ("bridge/session.py", "listen")}
 
 
 def calls_of(path: Path) -> Iterator[tuple[str, str]]:

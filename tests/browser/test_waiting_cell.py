@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -195,6 +197,18 @@ def test_the_cell_that_waits_cancels_the_reasoning_for_which_it_waits(
     book.page.until(lambda: "✓ helper answered, 0:" in book.area(1).inner_text(), "the end of the story")
     assert not button.count()
     assert book.page.errors == []
+
+
+@pytest.mark.slow
+def test_after_the_end_of_its_kernel_a_cell_offers_no_cancel(notebook: Callable[..., Notebook]) -> None:
+    cells = [THINKS, "import os; print('pid', os.getpid())", "await lab.ask('helper', 'Please add up.')"]
+    book = notebook(cells).run(0).run(1)
+    book.run(2, wait=False)
+    button = book.area(2).get_by_role("button", name="Cancel reasoning")
+    button.wait_for()
+    os.kill(int(book.text(1).split()[-1]), signal.SIGKILL)
+    book.area(2).locator(".mew-gone").first.wait_for()
+    book.page.until(lambda: not button.is_visible(), "no button that would do nothing")
 
 
 RUNS = """%load_ext mew_lab

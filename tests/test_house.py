@@ -29,7 +29,7 @@ PACKAGE = ROOT / "mew_lab"
 FLOORS = {
     "errors": 1, "version": 1,
     "protocol": 2, "transport": 2, "settings": 2,
-    "space": 3, "ledger": 3,
+    "space": 3, "ledger": 3, "rules": 3,
     "sdk": 4, "gateway": 4, "log": 4,
     "agent": 5, "bridge": 5,
     "conformance": 6, "tools_agent": 6,

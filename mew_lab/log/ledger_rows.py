@@ -385,7 +385,7 @@ class LedgerPass:
                 del index[id]
         for proposer, rows in [*self._undecided.items()]:
             for id in [id for id, row in rows.items() if row.settled]:
-                self._drop_undecided(proposer, id)
+                self._drop_open_row(proposer, id)
         return dropped
 
     # --- records without a message ---
@@ -480,7 +480,7 @@ class LedgerPass:
             if change.what == "proposed":
                 self._proposals[call.id] = row
                 row.listed = self._target_of(entry)[1]
-                self._open_undecided(row)
+                self._add_open_row(row)
             return
         known = self._proposals.get(call.id)
         if known is not None and known.opened is call.entry:
@@ -504,7 +504,7 @@ class LedgerPass:
             request = self._requests[fulfilment.id]
         assert request.opened is fulfilment
         request.proposals.append(proposal)
-        self._end_undecided(proposal)
+        self._end_open_row(proposal)
         if request.note is not None and request.note.proposal == proposal.opened.id:
             proposal.note = request.note
 
@@ -517,28 +517,28 @@ class LedgerPass:
             if proposal.note is row.note:
                 proposal.note = None
         if proposal.call is not None and not proposal.call.rejections:
-            self._open_undecided(proposal)
+            self._add_open_row(proposal)
 
-    def _open_undecided(self, proposal: ProposalRow) -> None:
+    def _add_open_row(self, proposal: ProposalRow) -> None:
         entry = proposal.opened
         target, listed = self._target_of(entry)[0], proposal.listed
         row = DecisionRow(entry, self._origin_of(entry.record), [proposal], target=target, listed=listed)
         self._add("decisions", row, len(entry.raw))
         self._undecided.setdefault(owner_of(entry), {})[entry.id] = row
 
-    def _end_undecided(self, proposal: ProposalRow) -> None:
+    def _end_open_row(self, proposal: ProposalRow) -> None:
         """Drops the row of a proposal that is decided now."""
         owner, id = owner_of(proposal.opened), proposal.opened.id
         row = self._undecided.get(owner, {}).get(id)
         if row is None or row.proposals[0] is not proposal:
             return
-        self._drop_undecided(owner, id)
+        self._drop_open_row(owner, id)
         rows = self.rows["decisions"]  # in the order of their places
         at = bisect_left(rows, row.place, key=_place)
         if at < len(rows) and rows[at] is row:
             del rows[at]
 
-    def _drop_undecided(self, owner: str, id: str) -> None:
+    def _drop_open_row(self, owner: str, id: str) -> None:
         rows = self._undecided[owner]
         del rows[id]
         if not rows:
@@ -561,7 +561,7 @@ class LedgerPass:
         rejection = Rejection(entry.sender, reason if isinstance(reason, str) else "")
         target, listed = self._target_of(proposal.opened)[0], proposal.listed
         row = DecisionRow(entry, origin, [proposal], note, rejection=rejection, target=target, listed=listed)
-        self._end_undecided(proposal)
+        self._end_open_row(proposal)
         self._add("decisions", row, len(entry.raw))
         self._rejections[entry.record.participant, call.id] = row
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from mew_lab.rules.backtests import BackTest, Frontier
     from mew_lab.rules.decided_calls import AskedCall, DecidedCall
     from mew_lab.rules.learner import Candidate
-    from mew_lab.rules.rule import Rule
+    from mew_lab.rules.rule import ApprovalRule
 
 __all__ = ["Log", "SavedLog", "open_log"]
 
@@ -415,7 +415,7 @@ class Log:
             )
         return learn(self.decided_calls())
 
-    def back_test(self, rules: Sequence[Rule]) -> BackTest:
+    def back_test(self, rules: Sequence[ApprovalRule]) -> BackTest:
         """What these rules together would have decided in this log; decisions without a receipt are replayed, too."""
         from mew_lab.rules.backtests import back_test
 
@@ -591,7 +591,9 @@ class Log:
         return verify_log(self, heads)
 
     @overload
-    def what_if(self, *, rules: Iterable[Rule | Candidate | str] | Literal["learned"]) -> Frontier: ...
+    def what_if(
+        self, *, rules: Iterable[ApprovalRule | Candidate | str] | Literal["learned"]
+    ) -> Frontier: ...
     @overload
     def what_if(
         self,
@@ -608,7 +610,7 @@ class Log:
         more: Mapping[str, Sequence[Mapping[str, Any]] | str] | None = None,
         grants: Mapping[str, Sequence[Mapping[str, Any]] | str | None] | None = None,
         exact: bool = False,
-        rules: Iterable[Rule | Candidate | str] | Literal["learned"] | None = None,
+        rules: Iterable[ApprovalRule | Candidate | str] | Literal["learned"] | None = None,
     ) -> WhatIf | Frontier:
         """The messages that other rights would have allowed or denied instead, or what rules would have decided.
 
@@ -637,7 +639,7 @@ class Log:
         rights = OtherRights(capabilities=capabilities, more=more, grants=grants)
         return self._states().what_if(rights, exact=exact)
 
-    def _rules_what_if(self, rules: Iterable[Rule | Candidate | str]) -> Frontier:
+    def _rules_what_if(self, rules: Iterable[ApprovalRule | Candidate | str]) -> Frontier:
         from mew_lab.rules.backtests import draw_frontier, learned_frontier, read_rules
 
         decided = self.decided_calls()

@@ -15,7 +15,7 @@ from mew_lab.rules.approvals import Approvals
 from mew_lab.rules.decided_calls import AskedCall, DecidedCall
 from mew_lab.rules.judgements import HOUR, judge
 from mew_lab.rules.learner import Candidate, learn
-from mew_lab.rules.rule import Rule, parse_rule
+from mew_lab.rules.rule import ApprovalRule, parse_rule
 from mew_lab.rules.statistics import upper_bound
 
 __all__ = [
@@ -58,7 +58,7 @@ class BackTest:
         decided: How many decisions were replayed.
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[ApprovalRule, ...]
     right: tuple[DecidedCall, ...]
     wrong: tuple[DecidedCall, ...]
     missed: tuple[DecidedCall, ...]
@@ -106,7 +106,7 @@ def _is_yes(decided: DecidedCall) -> bool:
 
 
 def back_test(
-    rules: Iterable[Rule],
+    rules: Iterable[ApprovalRule],
     decisions: Iterable[DecidedCall],
     *,
     known: Iterable[DecidedCall] = (),
@@ -165,7 +165,7 @@ class FrontierPoint:
     """Coverage against wrong approvals, with the rules up to `rule` in force."""
 
     rules: int
-    rule: Rule
+    rule: ApprovalRule
     coverage: float
     wrong: int
     covered: int
@@ -197,7 +197,9 @@ class Frontier:
         return "\n".join(lines)
 
 
-def read_rules(rules: Iterable[Rule | Candidate | str], decisions: Sequence[DecidedCall]) -> list[Rule]:
+def read_rules(
+    rules: Iterable[ApprovalRule | Candidate | str], decisions: Sequence[DecidedCall]
+) -> list[ApprovalRule]:
     """The rules that are given as rules, candidates or sentences.
 
     One that names no description of its tool gets that of the newest decision on a call of its tool.
@@ -215,7 +217,7 @@ def read_rules(rules: Iterable[Rule | Candidate | str], decisions: Sequence[Deci
             if isinstance(given, str)
             else given
         )
-        if not isinstance(rule, Rule):
+        if not isinstance(rule, ApprovalRule):
             raise ConfigError(
                 f"{type(given).__name__} is no rule; give a sentence, a rule, or a candidate", key="rules"
             )
@@ -225,7 +227,7 @@ def read_rules(rules: Iterable[Rule | Candidate | str], decisions: Sequence[Deci
 
 
 def draw_frontier(
-    rules: Sequence[Rule],
+    rules: Sequence[ApprovalRule],
     decisions: Sequence[DecidedCall],
     *,
     known: Sequence[DecidedCall] = (),

@@ -14,14 +14,14 @@ from typing import Literal, NamedTuple
 from mew_lab.rules.approvals import Approvals
 from mew_lab.rules.decided_calls import AskedCall
 from mew_lab.rules.never import find_never
-from mew_lab.rules.rule import Rule
+from mew_lab.rules.rule import ApprovalRule
 
-__all__ = ["HOUR", "Judgement", "judge"]
+__all__ = ["HOUR", "RuleJudgement", "judge"]
 
 HOUR = 3600.0  # seconds
 
 
-class Judgement(NamedTuple):
+class RuleJudgement(NamedTuple):
     """`approve`, `silent` where the rule is not about the call, or `never`; and the reason."""
 
     says: Literal["approve", "silent", "never"]
@@ -32,8 +32,8 @@ class Judgement(NamedTuple):
 
 
 def judge(
-    rule: Rule, call: AskedCall, approvals: Approvals, *, now: float, used: Sequence[float] = ()
-) -> Judgement:
+    rule: ApprovalRule, call: AskedCall, approvals: Approvals, *, now: float, used: Sequence[float] = ()
+) -> RuleJudgement:
     """What a rule says to a call.
 
     Args:
@@ -41,17 +41,17 @@ def judge(
         now: The present time, in seconds; `used` are the times at which the rule approved calls.
     """
     if (rule.proposer, rule.target, rule.tool) != (call.proposer, call.target, call.tool):
-        return Judgement("silent", "the rule is about other calls")
+        return RuleJudgement("silent", "the rule is about other calls")
     if call.method == "tools/call" and (why := rule.uncovered(call.arguments)):
-        return Judgement("silent", why)
+        return RuleJudgement("silent", why)
     if why := find_never(call):
-        return Judgement("never", why)
+        return RuleJudgement("never", why)
     if not rule.tool_hash:
-        return Judgement("never", "the rule names no description of its tool")
+        return RuleJudgement("never", "the rule names no description of its tool")
     if call.tool_hash != rule.tool_hash:
-        return Judgement("never", "the description of the tool is not the one of the rule")
+        return RuleJudgement("never", "the description of the tool is not the one of the rule")
     if why := approvals.find_new(call):
-        return Judgement("never", why)
+        return RuleJudgement("never", why)
     if sum(now - HOUR < t for t in used) >= rule.an_hour:
-        return Judgement("never", f"the rule has approved {rule.an_hour} calls in an hour")
-    return Judgement("approve", rule.text)
+        return RuleJudgement("never", f"the rule has approved {rule.an_hour} calls in an hour")
+    return RuleJudgement("approve", rule.text)

@@ -60,7 +60,7 @@ from mew_lab.rules.conditions import (
 )
 from mew_lab.rules.decided_calls import DecidedCall
 from mew_lab.rules.judgements import HOUR
-from mew_lab.rules.rule import AN_HOUR, Rule
+from mew_lab.rules.rule import AN_HOUR, ApprovalRule
 from mew_lab.rules.statistics import at_least, upper_bound
 
 __all__ = ["Candidate", "learn"]
@@ -96,7 +96,7 @@ class Candidate:
         read_only: Whether the tool says that it only reads.
     """
 
-    rule: Rule
+    rule: ApprovalRule
     approved: tuple[DecidedCall, ...]
     rejected: tuple[DecidedCall, ...]
     read_only: bool = False
@@ -299,7 +299,7 @@ class _Group:
         approved = tuple(one.decided for one in told if one.approved)
         times = sorted(one.t for one in approved)
         busiest = max((_within(times, at, HOUR) for at in range(len(times))), default=0)
-        rule = Rule(
+        rule = ApprovalRule(
             first.proposer,
             first.target,
             first.tool,
@@ -548,7 +548,7 @@ class _Column:
 
 def _rounded(length: int) -> int:
     """A length rounded up to two digits at most, and to at least 10."""
-    step = 10 ** max(1, len(str(length)) - 2)
+    step = int(10 ** max(1, len(str(length)) - 2))
     return max(10, -(-length // step) * step)
 
 

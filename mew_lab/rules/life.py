@@ -8,13 +8,13 @@ How it works
 
 `advance(life, event, rule)` gives the next life, and raises where the event makes no sense. A rule acts only while it
 is active. A rejection, an edit or a stop of a covered call by its owner suspends it at once, and so do a changed tool,
-an unknown outcome and the stop of the lab. A rejection by another person pauses it until the owner looks. It expires after
-its days or uses. Only the owner adopts, and each adoption begins anew with days and uses.
+an unknown outcome and the stop of the lab. A rejection by another person pauses it until the owner looks. It expires
+after its days or uses. Only the owner adopts, and each adoption begins anew with days and uses.
 
 Some covered calls wait for the person as if there were no rule: `is_review` chooses them, by a secret of the process.
-One call at a random place of each block of 3 is one. After two adoptions that ended by their uses alone, blocks are of 4,
-after four of 5, and never longer. The place depends on the secret, on what calls the rule covers and on how many came,
-and on nothing else: whether the rule is active or suspended changes no choice.
+One call at a random place of each block of 3 is one. After two adoptions that ended by their uses alone, blocks are of
+4, after four of 5, and never longer. The place depends on the secret, on what calls the rule covers and on how many
+came, and on nothing else: whether the rule is active or suspended changes no choice.
 
 Spec: §2.1, §9.4.
 """
@@ -28,7 +28,7 @@ from typing import Final, Literal
 
 from mew_lab.errors import ConfigError
 from mew_lab.rules.judgements import HOUR
-from mew_lab.rules.rule import Rule
+from mew_lab.rules.rule import ApprovalRule
 
 __all__ = ["BLOCKS", "LONGEST_BLOCK", "Happened", "Life", "State", "advance", "block_of", "is_review"]
 
@@ -102,7 +102,7 @@ class Life:
         return self.state == "active"
 
 
-def advance(life: Life, event: Happened, rule: Rule) -> Life:
+def advance(life: Life, event: Happened, rule: ApprovalRule) -> Life:
     """The life of a rule after an event.
 
     Raises:
@@ -151,7 +151,7 @@ def _moved(life: Life, to: State, why: str, t: float, *, among: tuple[State, ...
     return replace(life, state=to, why=why, since=t)
 
 
-def _counted(life: Life, event: Happened, rule: Rule) -> Life:
+def _counted(life: Life, event: Happened, rule: ApprovalRule) -> Life:
     if life.state != "active":
         if event.what == "used":
             raise ConfigError(f"a rule that is {life.state} approves nothing")
@@ -162,7 +162,7 @@ def _counted(life: Life, event: Happened, rule: Rule) -> Life:
     return _expire(replace(life, uses=life.uses + 1, recent=recent), event.t, rule)
 
 
-def _expire(life: Life, t: float, rule: Rule) -> Life:
+def _expire(life: Life, t: float, rule: ApprovalRule) -> Life:
     if life.state not in ("active", "paused") or life.adopted is None:
         return life
     if life.uses >= rule.uses:
@@ -181,7 +181,7 @@ def block_of(number: int, size: int) -> tuple[int, int]:
     return divmod(number, size)
 
 
-def is_review(secret: bytes, rule: Rule, number: int, *, size: int = BLOCKS[0]) -> bool:
+def is_review(secret: bytes, rule: ApprovalRule, number: int, *, size: int = BLOCKS[0]) -> bool:
     """Whether a covered call waits for the person as if there were no rule: one of each block does.
 
     Args:

@@ -28,7 +28,7 @@ from mew_lab.protocol.envelope import canonical, digest
 from mew_lab.protocol.visible import one_line
 from mew_lab.rules.conditions import Condition, NoCondition, quoted, read_condition, read_word
 
-__all__ = ["AN_HOUR", "DAYS", "USES", "Rule", "parse_rule"]
+__all__ = ["AN_HOUR", "DAYS", "USES", "ApprovalRule", "parse_rule"]
 
 AN_HOUR: Final = 30  # approvals, at most
 DAYS: Final = 30
@@ -43,12 +43,12 @@ _TAIL: Final = ": approve"
 class BackTester(Protocol[T]):
     """A log that tells what rules would have decided in it."""
 
-    def back_test(self, rules: Sequence[Rule]) -> T:
+    def back_test(self, rules: Sequence[ApprovalRule]) -> T:
         """What these rules would have decided."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class ApprovalRule:
     """One rule. `arguments` are the conditions by the names of the arguments; a call has these arguments and no others.
 
     `tool_hash` is the SHA-256 of the entry of the tool that it is for, empty where that is not known yet: then it covers
@@ -80,7 +80,7 @@ class Rule:
         object.__setattr__(self, "arguments", MappingProxyType(ordered))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rule) and self.sha256 == other.sha256
+        return isinstance(other, ApprovalRule) and self.sha256 == other.sha256
 
     def __hash__(self) -> int:
         return hash(self.sha256)
@@ -157,7 +157,7 @@ class Rule:
                 return f"{one_line(name, 60)} is not {one_line(condition.text, 200)}"
         return ""
 
-    def bound(self, tool_hash: str) -> Rule:
+    def bound(self, tool_hash: str) -> ApprovalRule:
         """The same rule for the tool with this SHA-256; another rule."""
         return replace(self, tool_hash=tool_hash)
 
@@ -175,7 +175,7 @@ _HEAD: Final = (
 
 def parse_rule(
     text: str, *, tool_hash: str = "", an_hour: int = AN_HOUR, days: int = DAYS, uses: int = USES
-) -> Rule:
+) -> ApprovalRule:
     """The rule that a sentence states.
 
     Raises:
@@ -197,7 +197,7 @@ def parse_rule(
             f"this is no rule: {fault}; read up to “{one_line(before)}”, before “{one_line(behind)}”"
         ) from None
     proposer, target, tool = names
-    return Rule(proposer, target, tool, arguments, tool_hash, an_hour, days, uses)
+    return ApprovalRule(proposer, target, tool, arguments, tool_hash, an_hour, days, uses)
 
 
 def _skip(sentence: str, word: str, at: int) -> int:

@@ -6,6 +6,7 @@ an active rule approves and that are no review run; all others are decided by th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -18,7 +19,7 @@ from mew_lab.rules.learner import learn
 from mew_lab.rules.life import Happened, Life, advance, is_review
 from mew_lab.rules.rule import ApprovalRule
 
-from .policies import Policy, Proposed, proposals
+from .policies import ENDINGS, EXPRESSIBLE, FOLDERS, KINDS, WORDS, Policy, Proposed, proposals
 
 SLIPS = 0.02
 OWNER = "ada"
@@ -156,3 +157,84 @@ def live(policy: Policy, seed: int, calls: int, *, slips: float = SLIPS, **how: 
     source = proposals(policy, Random(seed + 1))
     told = "".join(person.take(next(source)) for _ in range(calls))
     return Outcome(policy.kind, told, person.adopted, person.suspended)
+
+
+# --- a change of policy ---
+
+
+def drift(seed: int, *, affected: int = 1, calls: int = 500, slips: float = SLIPS) -> int | None:
+    """The wrong approvals after a planted change of policy at call 400, where rules of that many folders are in force.
+
+    Files below some folders deserve a yes; then one folder, or two, become forbidden. None where no rule covered them.
+    """
+    dice = Random(seed)
+    folders = dice.sample(FOLDERS, 4)
+    forbidden: set[str] = set()
+
+    def make(dice: Random) -> dict[str, object]:
+        return {
+            "path": f"{dice.choice(folders)}/{dice.choice(WORDS)}{dice.randrange(40)}{dice.choice(ENDINGS)}"
+        }
+
+    good = folders[: 1 + affected]
+    policy = Policy(
+        "drift",
+        "edit_file",
+        (),
+        make,
+        lambda a: a["path"].split("/")[0] in good and a["path"].split("/")[0] not in forbidden,
+    )
+    person = Person(Random(seed), slips=slips)
+    source = proposals(policy, Random(seed + 1))
+    for _ in range(400):
+        person.take(next(source))
+    forbidden.update(good[:affected])
+    covering = {
+        folder: any(
+            held.life.acts and held.rule.covers({"path": f"{folder}/x.md"}) for held in person.held.values()
+        )
+        for folder in forbidden
+    }
+    if not any(covering.values()):
+        return None
+    return "".join(person.take(next(source)) for _ in range(calls)).count("W")
+
+
+# --- what the person catches ---
+
+
+ATTENTION = {"weak": 3.0, "medium": 1.0, "strong": 0.3}
+"""The written model of attention: a card is misread with P(miss) = 1 - exp(-k · cards an hour / 100), for k of these."""
+
+
+def catch_rates(
+    seed: int, strength: float, *, calls: int = 800, planted: int = 20, every: float = 60.0
+) -> tuple[int, int, int]:
+    """How many planted bad proposals a person catches without rules and with them, of how many: a simulation alone.
+
+    A planted proposal is one that the policy forbids, made at a random time in the second half. A person who misreads a
+    card approves it. With rules the person sees fewer cards an hour, and misreads fewer; what a rule approves is missed.
+    """
+    caught = [0, 0]
+    kind = EXPRESSIBLE[seed % len(EXPRESSIBLE)]
+    for with_rules in (False, True):
+        policy = KINDS[kind](Random(seed))
+        offer = (lambda decided: (one.rule for one in learn(decided))) if with_rules else (lambda decided: ())
+        person = Person(Random(seed), offer=offer)
+        source = proposals(policy, Random(seed + 1), every=every)
+        bad = {*Random(seed + 3).sample(range(calls // 2, calls), planted)}
+        seen: list[float] = []
+        for n in range(calls):
+            proposed = next(source)
+            if n in bad:
+                while proposed.deserves:
+                    again = next(source)
+                    proposed = Proposed(proposed.t, again.call, again.deserves)
+            an_hour = sum(proposed.t - 3600 < t for t in seen[-200:])
+            person.slips = 1 - math.exp(-strength * an_hour / 100)
+            told = person.take(proposed)
+            if told in "RW":
+                continue
+            seen.append(proposed.t)
+            caught[with_rules] += n in bad and person.decided[-1].verdict == "rejected"
+    return caught[0], caught[1], planted

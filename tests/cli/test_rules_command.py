@@ -30,8 +30,8 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
-    assert main(["rules", *words]) == status
-    told = capsys.readouterr()
+    found, told = main(["rules", *words]), capsys.readouterr()
+    assert found == status, told.err
     return told.out if not status else told.err
 
 
@@ -62,7 +62,7 @@ def test_a_file_of_rules_is_tried_and_its_faults_are_told(
 ) -> None:
     path = tmp_path / "mew-rules.yaml"
     gone = RULE.replace("read_file", "drop_all")
-    path.write_text(f"rules:\n  - {RULE}\n  - {gone}\n  - rule: '{RULE}'\n    tool: {'0' * 64}\n")
+    path.write_text(f"rules:\n  - {RULE}\n  - {gone}\n  - rule: '{RULE}'\n    tool: {'ab' * 32}\n")
     text = printed(capsys, str(journal), "--rules", str(path))
     assert "of 60 decisions it would have made 39, 0 of them wrong" in text
     assert "no call of files/drop_all by coder is in this log" in text

@@ -61,7 +61,7 @@ from mew_lab.rules.conditions import (
 )
 from mew_lab.rules.decided_calls import DecidedCall
 from mew_lab.rules.judgements import HOUR
-from mew_lab.rules.rule import AN_HOUR, MAX_ARGUMENTS, ApprovalRule
+from mew_lab.rules.rule import AN_HOUR, MAX_ARGUMENTS, MAX_TEXT, ApprovalRule
 from mew_lab.rules.statistics import at_least, upper_bound
 
 __all__ = ["Candidate", "learn"]
@@ -175,7 +175,8 @@ def _examples(decisions: Iterable[DecidedCall]) -> Iterator[_Example]:
     for decided in decisions:
         if not decided.teaches or decided.verdict == "undecided" or decided.method != "tools/call":
             continue
-        if not decided.tool_hash or decided.arguments is None:
+        names = decided.proposer, decided.target, decided.tool
+        if not (decided.tool_hash and all(names)) or decided.arguments is None or not _is_json(names):
             continue
         proposed = decided.proposed if decided.verdict == "approved" and decided.edited else None
         if proposed is not None and _is_json(proposed):
@@ -184,8 +185,8 @@ def _examples(decisions: Iterable[DecidedCall]) -> Iterator[_Example]:
             yield _Example(decided, decided.arguments, decided.verdict == "approved")
 
 
-def _is_json(arguments: Mapping[str, Any]) -> bool:
-    """Whether arguments can be written as JSON, and are few; a journal of others may hold any."""
+def _is_json(arguments: Mapping[str, Any] | Sequence[str]) -> bool:
+    """Whether arguments or names can be written as JSON, and are few; a journal of others may hold any."""
     try:
         return len(arguments) <= MAX_ARGUMENTS and len(compact(arguments)) <= MAX_CHARACTERS
     except ProtocolError:
@@ -258,7 +259,9 @@ class _Group:
                 return
             left &= ~best.mask
             made += 1
-            yield self._candidate(names, columns, best)
+            candidate = self._candidate(names, columns, best)
+            if len(candidate.rule.text) <= MAX_TEXT:  # a longer one could not be read back
+                yield candidate
 
     def _is_diverse(self, mask: int) -> bool:
         """Whether enough different calls are among the approvals."""

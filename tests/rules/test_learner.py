@@ -208,6 +208,20 @@ def test_a_rule_for_a_tool_that_left_gets_a_sentence_and_approves_nothing() -> N
     assert not back_test([rule], [replace(one, tool_hash="1" * 64) for one in made]).covered
 
 
+def test_a_log_that_tells_of_no_tool_and_no_receipt_is_replayed_all_the_same() -> None:
+    made = [
+        replace(one, tool_hash="", teaches=False, hints=())
+        for one in history(paths("docs/"), lambda a: True, 40)
+    ]
+    taught = [replace(one, teaches=True) for one in made]
+    [rule] = read_rules(
+        ["When coder asks files to run edit with path below docs/, and nothing else: approve"], made
+    )
+    assert not back_test([rule], taught).covered, "a rule that acts needs to know its tool"
+    assert back_test([rule], taught, any_how=True).covered == 39
+    assert back_test([rule.bound("a" * 64)], taught, any_how=True).covered == 39
+
+
 # --- marks, small; `python -m tests.rules` prints them whole ---
 
 

@@ -16,7 +16,7 @@ from mew_lab.rules.decided_calls import AskedCall, DecidedCall
 from mew_lab.rules.judgements import judge
 from mew_lab.rules.learner import learn
 from mew_lab.rules.never import names_protected
-from mew_lab.rules.rule import ApprovalRule
+from mew_lab.rules.rule import ApprovalRule, parse_rule
 
 from ..conftest import examples
 
@@ -342,7 +342,10 @@ def test_a_history_of_hostile_values_is_learned_from_without_a_fault() -> None:
     for n in range(400):
         arguments = {name: dice.choice(odd) for name in dice.sample(names, 2)}
         calls.append(decided(n, call(arguments=arguments), yes=dice.random() < 0.9))
+    for names in ({"target": ""}, {"tool": "\ud800"}, {"proposer": ""}, {"tool": "x" * 5000}):
+        calls += [decided(n, call(**names)) for n in range(40)]
     for candidate in learn(calls):
+        assert parse_rule(candidate.rule.text).arguments == candidate.rule.arguments
         assert candidate.rule.text and candidate.rule.sha256
         covered = [one for one in calls if one.arguments is not None and candidate.rule.covers(one.arguments)]
         assert covered and {id(one) for one in (*candidate.approved, *candidate.rejected)} <= {

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.visible import one_line
 from mew_lab.rules.approvals import Approvals
 from mew_lab.rules.decided_calls import AskedCall, DecidedCall
 from mew_lab.rules.judgements import HOUR, judge
@@ -199,7 +200,7 @@ class Frontier:
         lines = [f"{head}{self.tested}"]
         for point in self.points:
             told = f"{point.coverage * 100:5.1f} % covered, {point.wrong} of {point.covered} wrong"
-            lines.append(f"{point.rules:3}  {told}  {point.rule.text}")
+            lines.append(f"{point.rules:3}  {told}  {point.rule}")
         return "\n".join(lines)
 
 
@@ -234,17 +235,18 @@ def read_rules(
 
 def find_remark(rule: ApprovalRule, decisions: Sequence[DecidedCall]) -> str:
     """Why a rule would cover no call of now, as far as these decisions tell; empty where nothing stands against it."""
+    target, tool = one_line(rule.target, 60), one_line(rule.tool, 60)
     known = [
         one
         for one in decisions
         if (one.proposer, one.target, one.tool) == (rule.proposer, rule.target, rule.tool)
     ]
     if not known:
-        return f"no call of {rule.target}/{rule.tool} by {rule.proposer} is in this log"
+        return f"no call of {target}/{tool} by {one_line(rule.proposer, 60)} is in this log"
     newest = next((one.tool_hash for one in reversed(known) if one.tool_hash), "")
     if not newest:
-        return f"what {rule.target} says of {rule.tool} is not in this log"
-    return "" if rule.tool_hash in ("", newest) else f"{rule.target} describes {rule.tool} otherwise by now"
+        return f"what {target} says of {tool} is not in this log"
+    return "" if rule.tool_hash in ("", newest) else f"{target} describes {tool} otherwise by now"
 
 
 def draw_frontier(

@@ -135,7 +135,7 @@ class Candidate:
         return tuple(told)
 
     def __str__(self) -> str:
-        return f"{self.rule.text} ({self.evidence})"
+        return f"{self.rule} ({self.evidence})"
 
 
 def _within(times: Sequence[float], first: int, seconds: float) -> int:

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.envelope import canonical, digest
-from mew_lab.protocol.visible import one_line
+from mew_lab.protocol.visible import one_line, visible
 from mew_lab.rules.conditions import Condition, NoCondition, quoted, read_condition, read_word
 
 __all__ = [
@@ -103,7 +103,7 @@ class ApprovalRule:
         return "When {} asks {} to run {} with {}{}".format(*names, given, _TAIL)
 
     def __str__(self) -> str:
-        return self.text
+        return visible(self.text)
 
     @cached_property
     def data(self) -> dict[str, Any]:

@@ -375,7 +375,11 @@ def reachable(value: object, depth: int = 4) -> Iterator[object]:
 CALLED: dict[str, Callable[[Log], Any]] = {
     "at": lambda log: [log.at(seq) for seq in (3, 20, 60)],
     "audit": lambda log: [log.audit(id) for id in log.df.id[::7]],
-    "charts": lambda log: [log.charts.rate(), log.charts.talk(), log.charts.latency(), log.charts.decisions()],
+    "charts": lambda log: [log.charts.rate(), log.charts.talk(), log.charts.latency(), log.charts.decisions(), log.charts.rules()],
+    "back_test": lambda log: [log.back_test([]), log.what_if(rules=[f"When {json.dumps(UGLY, ensure_ascii=False)} asks a to run b with nothing: approve"])],
+    "decided_calls": lambda log: log.decided_calls(),
+    "history_of": lambda log: [log.history_of(one.proposal) for one in log.decided_calls()],
+    "learn_rules": lambda log: [*log.learn_rules(unverified=True), log.what_if(rules="learned")],
     "diagnose": lambda log: [log.diagnose(), *log.diagnose(), *log.diagnose().lines()],
     "filter": lambda log: log.filter("kind == chat"),
     "follow": lambda log: [log.follow(id) for id in log.df.id[::9]],

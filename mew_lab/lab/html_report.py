@@ -391,8 +391,8 @@ def _diagram(session: _Session, call: Proposal) -> Html | None:
     """The exchange of a proposal as a picture; None where it is not held any more."""
     if session.chains.find(call.entry.seq) is None:
         return None
-    picture = sequence(session.chains.exchange(call.entry.seq, most=40))
-    return _tag("details", _tag("summary", picture.title), Html(picture.svg()))
+    picture = sequence(session.chains.exchange(call.entry.seq, most=40), masks=False)
+    return _tag("details", _tag("summary", picture.title), Html(picture.svg(masks=False)))
 
 
 def _calls(session: _Session) -> Html:

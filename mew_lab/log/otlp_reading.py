@@ -99,6 +99,8 @@ def _value(value: object) -> Any:
         if type(number) is not int and not (isinstance(number, str) and _INTEGER.fullmatch(number)):
             return None
         return int(number) if -(2**63) <= int(number) < 2**63 else None
+    if type(flag := value.get("boolValue")) is bool:
+        return flag
     array = value.get("arrayValue")
     if isinstance(array, dict):
         return [
@@ -143,6 +145,8 @@ def _text(facts: Mapping[str, Any], key: str) -> str:
 
 def _opened(resource: Mapping[str, Any], first: Record) -> Record:
     vantage = _text(resource, "mew.vantage") or "participant"
-    about = {"format": 1, "epoch": None, "vantage": vantage, "from": "otlp"}
+    about: dict[str, Any] = {"format": 1, "epoch": None, "vantage": vantage, "from": "otlp"}
+    if resource.get("mew.masked") is True:
+        about["masked"] = True
     detail = compact(about | ({"contents": False} if lacks(first, PAYLOAD) else {}))
     return Record(0, first.now, "opened", _text(resource, "mew.space"), detail=detail)

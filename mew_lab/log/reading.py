@@ -77,6 +77,8 @@ MOST_HOLES = 16 * 1024 * 1024
 HEAD_LINES = 100
 """Lines of which one must be of a log, so that a file is taken for one."""
 
+_LINE_FEED = 10
+_new_tuple = tuple.__new__
 _SEQ = b'{"seq":'
 _SEQ_END = len(_SEQ) + 20
 
@@ -232,10 +234,10 @@ class JournalReader(Iterator[Record]):
             for number, line in enumerate(split_lines(file), 1):
                 if isinstance(line, UnreadLine):
                     yield PeerLine(number, None, line.why or "is too long")
-                elif is_torn(line):
+                elif line[-1] != _LINE_FEED and is_torn(line):
                     self.torn = True
                 elif not line.isspace() and (self._after < 0 or _place(line) > self._after):
-                    yield PeerLine(number, line)
+                    yield _new_tuple(PeerLine, (number, line, ""))  # half of the time of a call by name
 
 
 def _format_of(line: bytes) -> str:

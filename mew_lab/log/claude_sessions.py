@@ -166,7 +166,7 @@ class ClaudeSession(SessionRecords):
             self._take_input(members, self._agent_of(members, uuid))
         elif kind == "cost-state" and isinstance(cost := members.get("totalCostUSD"), int | float):
             self._tell_usage()
-            self._status(self.agent, cost_usd=cost)
+            self._status(self.agent, total_cost_usd=cost)
 
     def _keep(self, members: dict[str, Any]) -> None:
         kind = text_of(members, "type")

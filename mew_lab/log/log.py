@@ -377,6 +377,16 @@ class Log:
         """The chat messages and their acknowledgements; see `log.frames["chat"]`."""
         return self.frame("chat")
 
+    def tool_calls(self) -> pd.DataFrame:
+        """The tool calls of coding agents: tool, state, seconds, and whether each was asked about.
+
+        The columns are the same for an agent's own session and for the journal of a space with such an agent. `asked` is
+        missing where the log does not tell it; `log.proposals()` has who decided, and the chosen option.
+        """
+        from mew_lab.log.tool_calls import tool_calls_of
+
+        return tool_calls_of(self)
+
     # --- diagnosis ---
 
     def diagnose(self, severity: str = "note") -> Diagnosis:

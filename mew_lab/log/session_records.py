@@ -80,12 +80,14 @@ class SessionFacts(NamedTuple):
 class CallDecision(NamedTuple):
     """A decision on a call: who made it, and the reason of a rejection; None where the call was allowed.
 
-    `told`: only the text of the result tells it, which is believed of the agent's own tools.
+    `told`: only the text of the result tells it, which is believed of the agent's own tools. `stamp` is its time, where
+    the file has that.
     """
 
     by: str
     reason: str | None
     told: bool = False
+    stamp: str = ""
 
 
 class _WaitingCall(NamedTuple):
@@ -320,9 +322,13 @@ class SessionRecords:
         if decision is not None and place is not None and (call.target == TOOLS or not decision.told):
             self._records[place] = self._propose(self._records[place])
             decides = True
+        at_end = self._now, self._stamp
+        if decision is not None and (moment := parse_timestamp(decision.stamp)) is not None:
+            self._now, self._stamp = moment, decision.stamp
         if decides and decision is not None and decision.reason is not None:
             reason = {"reason": decision.reason}
             self._message(decision.by, "mcp/reject", reason, to=(call.asker,), about=id)
+            self._now, self._stamp = at_end
             return
         request, asker = id, call.asker
         if decides and call.payload is not None:
@@ -331,9 +337,11 @@ class SessionRecords:
             if answers is not None:
                 params["arguments"] = {**params["arguments"], "answers": answers}
             asked = {**call.payload, "params": params}
+            dated = call.asks or (decision is not None and decision.stamp != "")
             self._message(
-                asker, "mcp/request", asked, id=request, to=(call.target,), about=id, lacks_time=not call.asks
+                asker, "mcp/request", asked, id=request, to=(call.target,), about=id, lacks_time=not dated
             )
+        self._now, self._stamp = at_end
         result: dict[str, Any] = {"content": content}
         if isinstance(structured, dict):
             result["structuredContent"] = structured
@@ -401,11 +409,14 @@ def _search_head(file: IO[bytes], what: re.Pattern[bytes]) -> re.Match[bytes] | 
 
 
 def _read_leniently(data: bytes) -> dict[str, Any] | None:
-    """The members of a line with half of a surrogate pair, which agents write where they cut a text; None for others."""
-    if b"\\u" not in data:
+    """The members of a line that no strict reader takes; None for others.
+
+    It has half of a surrogate pair, which agents write where they cut a text, or a number that is none (NaN).
+    """
+    if b"\\u" not in data and b"NaN" not in data and b"Infinity" not in data:
         return None
     try:
-        text = json.dumps(json.loads(data), ensure_ascii=False)
+        text = json.dumps(json.loads(data, parse_constant=lambda name: None), ensure_ascii=False)
     except (ValueError, RecursionError):
         return None
     try:

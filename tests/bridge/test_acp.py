@@ -15,10 +15,13 @@ import pytest
 from mew_lab.bridge import acp as acp_bridge
 from mew_lab.bridge.acp import AcpBridge
 from mew_lab.errors import ConfigError, MewError, ProposalEnded
+from mew_lab.log.journal import Journal
+from mew_lab.log.log import open_log
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.participant import MEWParticipant
 
+from ..log.agent_sessions import claude_story
 from ..room import Room
 from ..waiting import alive, until
 
@@ -164,6 +167,37 @@ async def test_a_tool_call_that_ran_without_a_question_is_told_as_not_asked(shed
         "execute: rm -rf / [pending]", "execute: rm -rf / [completed, not asked]", "execute: mkdir [completed]",
     ]  # fmt: skip
     assert [call["asked"] for call in told.values()] == [False, False, True]
+
+
+async def test_its_journal_has_its_tool_calls_in_the_columns_of_an_agents_own_session(
+    shed: Shed, tmp_path: Path
+) -> None:
+    await shed.open()
+    lines = ["think so", "call x1 ls | pending", "call x1 ls | completed", ask(), "call m1 mkdir | failed"]
+    asked = shed.human.ask("\n".join(lines), "coder")
+    proposal = await shed.card()
+    await shed.human.approve(proposal.id, option=OPTIONS[0]["optionId"])
+    await asked
+    journal = Journal(tmp_path / "journal.jsonl", epoch=1)
+    journal.append(shed.records)
+    journal.close()
+    log = open_log(tmp_path / "journal.jsonl")
+    calls = log.tool_calls()
+    told = calls[["agent", "id", "tool", "title", "state"]].to_numpy().tolist()
+    assert told == [
+        ["coder", "x1", "execute", "ls", "answered"],
+        ["coder", "m1", "execute", "mkdir", "failed"],
+    ]
+    assert calls["asked"].tolist() == [False, True]
+    assert (calls["latency"] >= 0).all()
+    own = open_log(claude_story(1).write(tmp_path / "s.jsonl")).tool_calls()
+    assert own.columns.tolist() == calls.columns.tolist() and (own.dtypes == calls.dtypes).all()
+    [row] = log.proposals().to_dict("records")
+    assert (row["tool"], row["option"], row["decided_by"]) == ("permission", OPTIONS[0]["optionId"], "human")
+    markdown = log.follow(proposal.id).to_markdown()
+    assert OPTIONS[0]["name"] in markdown
+    [sequence] = log.reasoning().to_dict("records")
+    assert (sequence["from"], sequence["state"]) == ("coder", "concluded")
 
 
 # --- permissions (R41) ---

@@ -39,7 +39,7 @@ class CallLog(Protocol):
     def proposals(self) -> pd.DataFrame: ...
 
 
-class ToolCall(NamedTuple):
+class AgentToolCall(NamedTuple):
     """A tool call: its number, time and agent, its tool, and what became of it.
 
     `asked` says whether somebody decided on it, as far as the log tells; `latency` are seconds to its end.
@@ -66,12 +66,12 @@ def tool_calls_of(log: CallLog) -> pd.DataFrame:
     types = {"seq": "int64", "time": "datetime64[us, UTC]", "latency": "float64", "asked": "boolean"}
     made = {
         name: pd.Series([getattr(row, name) for row in rows], dtype=types.get(name, "object"))
-        for name in ToolCall._fields
+        for name in AgentToolCall._fields
     }
     return ShownFrame(made)
 
 
-def _requested(log: CallLog) -> Iterable[ToolCall]:
+def _requested(log: CallLog) -> Iterable[AgentToolCall]:
     """The calls of an agent's own session; one with a recorded decision began with its proposal."""
     requests, proposals = log.requests(), log.proposals()
     carried_out = set(proposals["request"]) - {""}
@@ -87,15 +87,15 @@ def _requested(log: CallLog) -> Iterable[ToolCall]:
 
 def _row(
     row: dict[Any, Any], agent: str, state: str, failed: Any, latency: Any, asked: bool | None
-) -> ToolCall:
+) -> AgentToolCall:
     ended = "failed" if state == "answered" and failed is True else state
     known = latency if isinstance(latency, float) and latency == latency else None
-    return ToolCall(row["seq"], row["time"], agent, row["id"], row["tool"], "", ended, known, asked)
+    return AgentToolCall(row["seq"], row["time"], agent, row["id"], row["tool"], "", ended, known, asked)
 
 
-def _told(log: CallLog) -> Iterable[ToolCall]:
+def _told(log: CallLog) -> Iterable[AgentToolCall]:
     """The calls that agents tell in their reasoning."""
-    calls: dict[tuple[str, str], ToolCall] = {}
+    calls: dict[tuple[str, str], AgentToolCall] = {}
     for entry in numbered(log.records, sign=log.sign):
         told = entry.payload.get("tool_call") if entry.kind == "reasoning/thought" else None
         if type(told) is not dict or type(id := told.get("id")) is not str or entry.verdict == "refused":
@@ -106,7 +106,7 @@ def _told(log: CallLog) -> Iterable[ToolCall]:
             continue
         state = _STATES.get(status, "waiting") if isinstance(status, str) else "waiting"
         began = entry.t if before is None else before.time.timestamp()
-        calls[entry.sender, id] = ToolCall(
+        calls[entry.sender, id] = AgentToolCall(
             entry.seq if before is None else before.seq,
             entry.record.now if before is None else before.time,
             entry.sender,

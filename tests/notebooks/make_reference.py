@@ -27,12 +27,13 @@ INTRO = """# The log
 | why one message was allowed or refused | `log.audit("id")` |
 | whether each executed request was decided, in an unbroken journal | `log.verify()` |
 | what other permissions would have allowed or denied | `log.what_if(capabilities={"bot": "tool"})`, `more=`, `grants=`; its lists are of `patterns` |
-| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `talk()` |
+| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `usage()`, `cost()`, `talk()` |
 | some messages as text for elsewhere | `log.filter("…").to_markdown()`, `to_jsonl()`, `to_mermaid()`, `to_python()` |
 | a page for a colleague | `log.report("x.html", filter="…", redact=["DE00 1234"], redact_where='kind == "chat"')`, `mew-lab report` |
 | all of it in a file | `log.save("x.jsonl")`, `log.to_parquet("x.parquet")`, `log.export_otlp("x.otlp.json")` |
 | the messages between an MCP client and its server | `mew-lab tap -- COMMAND`, then `open_log` |
 | what a coding agent did | `open_log` of its session, or `mew-lab open --latest claude` (or `codex`) in its folder |
+| the tool calls of a coding agent, with their seconds and failures | `log.tool_calls()` |
 
 A *record* is a line of the log: a message with what the gateway said of it, or an event such as a join. A *receipt* says who
 decided a request, when and how, and what was shown to them. A log is *seen as* a gateway, which sees all, or as a
@@ -43,8 +44,13 @@ The session of Claude Code (with its sub-agents) and a rollout of Codex are logs
 `tools` or to an MCP server, denials and answers that the file has are decisions, and what let any other call pass is not
 known. Lines that are no messages are events; each record has the exact line in `received`.
 
-A report calls everybody by name. Likely secrets are masked in it and in Markdown, and counted; `secrets="keep"` leaves them,
-and a form that is not known is not found. A redacted value is replaced wherever it stands, in the spelling of JSON too; encoded
+OTLP-JSON of other programs with `gen_ai.*` spans and evaluation logs of inspect_ai (`.json`, `.eval`) are such logs, too. The
+journal of a space tells the tool calls of an ACP agent in its reasoning; `log.tool_calls()` has them in the same columns.
+Tokens and cost are in `log.frame("telemetry")` where they are recorded; nothing is computed from prices.
+
+A report calls everybody by name. Likely secrets are masked and counted in whatever leaves a log, but for `log.save`, which is a
+whole copy; `secrets="keep"` leaves them, as MEW_LAB_SECRETS=keep does for the outputs of a notebook. A copy with masks verifies
+nothing, and says so. A form that is not known is not found. A redacted value is replaced wherever it stands, in the spelling of JSON too; encoded
 otherwise, as in Base64, it is not found. Read the page before you pass it on.
 
 The frames say what became of the messages. `log.requests()` and the others are read in one pass; `print(log.frames)` lists

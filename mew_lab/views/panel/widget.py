@@ -168,7 +168,7 @@ class PanelView(ActingView):
         # The host of the page knows how to draw the part of a name.
         parts = [
             {"name": name, "place": place.place, "title": place.title}
-            for name, place in {**OF_LOG, **PARTS_SHOWN}.items()
+            for name, place in {**PARTS_SHOWN, **OF_LOG}.items()
             if name in self.parts
         ]
         return {"parts": parts, "space": self._space, "acts": sorted(self._header_acts)}

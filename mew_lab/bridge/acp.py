@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.bridge.acp_agents import agent_of, find_agent, variables_of
-from mew_lab.bridge.acp_permissions import PermissionDecision, Permissions, read_options
+from mew_lab.bridge.acp_files import FILE_METHODS, AgentFiles, FileRequests
+from mew_lab.bridge.acp_permissions import Effect, PermissionDecision, Permissions, read_options
 from mew_lab.bridge.acp_turn import TurnReport, masked
 from mew_lab.bridge.process import RestartLimit, ServerProcess, environment, start_seconds, tell_start
 from mew_lab.errors import ConfigError, MewError
@@ -162,6 +163,7 @@ class AcpBridge:
             each participant that may call any tool itself.
         turns, minutes, tokens: what it may do before it asks whether to go on (`WorkLimits`).
         reasons: whether the reason of a rejection goes to the agent as its next prompt.
+        files: the folder of which it may read files by this side, and write them as people decide; None offers it none.
         servers: the MCP servers that it is told of, as the protocol has them; one over HTTP only where it takes that.
         restarts: how often within a minute an agent that ends by itself is started again, before it leaves.
         start_timeout: seconds in which it must begin a session; None: 30, or 300 where its command may download it.
@@ -187,6 +189,7 @@ class AcpBridge:
         minutes: float | None = None,
         tokens: int | None = None,
         reasons: bool = False,
+        files: str | Path | None = None,
         servers: Sequence[Mapping[str, Any]] = (),
         restarts: int = 3,
         start_timeout: float | None = None,
@@ -215,6 +218,11 @@ class AcpBridge:
         self._wanted = mode if mode is not None else (self.known.mode if self.known else "")
         self._obeys, self._starters = obeys, tuple(starters)
         self._reasons = reasons
+        self._files = None
+        if files is not None:
+            self._files = FileRequests(
+                AgentFiles(files), report=self._report, refusal=self._refuse_files, ask=self._ask_of_file
+            )
         self._servers = tuple(servers)
         self._state, self._logical = state, logical
 
@@ -409,6 +417,8 @@ class AcpBridge:
             on_update=self._take_update,
             on_request=self._answer,
             on_unread=self._report_unread,
+            reads_files=self._files is not None,
+            writes_files=self._files is not None,
         )
         telling = None
         if self._on_start is not None:
@@ -892,6 +902,8 @@ class AcpBridge:
         """
         if method == "session/request_permission":
             return await self._ask_permission(params)
+        if self._files is not None and method in FILE_METHODS:
+            return await self._files.answer(method, params)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
 
     async def _ask_permission(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -922,6 +934,27 @@ class AcpBridge:
         if decision.option is None:
             return CANCELLED
         return {"outcome": {"outcome": "selected", "optionId": decision.option}}
+
+    def _refuse_files(self, session: object) -> str:
+        """Why the agent may touch no file now; empty where it may."""
+        assert self.participant is not None
+        if session != self.session or self._replaying:
+            return "Refused: it is not for the session that is worked on"
+        if self._stopping or (self._turn is not None and self._turn.why):
+            return "Refused: the turn was cancelled"
+        return (
+            "" if self.participant.client.state == "ready" else "Refused: there is no connection to the space"
+        )
+
+    async def _ask_of_file(self, arguments: dict[str, Any], effect: Effect) -> PermissionDecision:
+        """Asks about a write; the decision may come from the one whose turn it is, or any other that may."""
+        assert self._permissions is not None
+        trace = self._report().trace
+        return await self._permissions.ask(
+            masked({**arguments, "mode": line_of(self.mode, 80)}),
+            context=trace.id or None if not trace.ended else None,
+            effect=effect,
+        )
 
     def _show(
         self, call: Mapping[str, Any], options: Sequence[Mapping[str, str]], told: Mapping[str, Any]

@@ -37,6 +37,20 @@ def test_what_you_write_to_it_is_its_prompt_and_its_question_is_a_proposal(lab: 
     assert json.loads(str(asked.result(timeout=20))) == {"outcome": "selected", "optionId": "no"}
 
 
+def test_a_write_is_a_card_with_its_difference_and_without_a_warning(lab: Lab, tmp_path: Path) -> None:
+    """A usual write warns of nothing, else nobody would read the warnings that matter."""
+    (tmp_path / "plan.txt").write_text("beans\npeas\n")
+    lab.coding_agent(AGENT, "coder", cwd=tmp_path, files=tmp_path)
+    params = {"path": str(tmp_path / "plan.txt"), "content": "beans\nleeks\n"}
+    asked = lab.ask("coder", f"client fs/write_text_file {json.dumps(params)}")
+    [proposal] = eventually(lambda: lab.proposals() or None)
+    text = str(proposal)
+    assert "! " not in text and "plan.txt" in text and "leeks" in text
+    lab.approve(proposal)
+    assert str(asked.result(timeout=20)) == "{}"
+    assert (tmp_path / "plan.txt").read_text() == "beans\nleeks\n"
+
+
 def test_it_is_cancelled_and_leaves_with_its_process(lab: Lab) -> None:
     seat = lab.coding_agent([*AGENT, "sessions"], "coder")
     assert [row[0] for row in seat.sessions()] == ["old"]

@@ -29,6 +29,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.bridge.acp_agents import agent_of, find_agent, variables_of
 from mew_lab.bridge.acp_files import FILE_METHODS, AgentFiles, FileRequests
+from mew_lab.bridge.acp_modes import (
+    NOT_KNOWN_TO_ASK,
+    SET_CONFIG_OPTION,
+    SET_MODE,
+    AgentChoice,
+    mode_schema,
+    option_schema,
+    quote_word,
+    read_modes,
+    read_options_of_session,
+)
 from mew_lab.bridge.acp_permissions import Effect, PermissionDecision, Permissions, read_options
 from mew_lab.bridge.acp_turn import TurnReport, masked
 from mew_lab.bridge.process import RestartLimit, ServerProcess, environment, start_seconds, tell_start
@@ -56,6 +67,7 @@ __all__ = ["AcpBridge", "WorkLimits"]
 logger = logging.getLogger(__name__)
 MAX_QUEUED = 100  # prompts that wait
 MAX_HISTORY = 1000  # messages of an earlier session that are kept
+MAX_OPTIONS_TOLD = 20  # in a status
 MAX_REASON = 1000  # characters of a reason that the agent is told
 CANCELLED_WITHIN = 15.0  # seconds in which a cancelled turn must end; then the agent is ended
 CLOSED_WITHIN = 2.0  # seconds for the agent to close its session
@@ -270,8 +282,15 @@ class AcpBridge:
     @property
     def rule(self) -> str:
         """By which rule the agent asks, for its status."""
-        mode = line_of(self.mode, 40) or "unknown"
+        mode = quote_word(self.mode) if self.mode else "unknown"
         return f"asks by its own rules: mode {mode}; what it does not ask about runs with your rights"
+
+    @property
+    def warning(self) -> str:
+        """A sentence where the mode is not known to ask; empty where it is."""
+        if not self.mode or (self.known is not None and self.mode in self.known.asks):
+            return ""
+        return NOT_KNOWN_TO_ASK.format(mode=quote_word(self.mode))
 
     @property
     def busy(self) -> bool:
@@ -289,8 +308,6 @@ class AcpBridge:
             client, tools=ToolBox(name=self.name), state=self._state, logical=self._logical
         )
         self._permissions = Permissions(participant)
-        participant.register_tool(self.set_mode)
-        participant.register_tool(self.set_config_option)
         askers = self._askers = Askers(participant, lambda: self._obeys)
         askers.add_starters(*self._starters)
         telemetry = participant.telemetry
@@ -301,6 +318,8 @@ class AcpBridge:
         telemetry.add_metric("commands", lambda: len(self.commands) or None)
         telemetry.add_metric("history", lambda: len(self.history) or None)
         telemetry.add_metric("cost", lambda: self._cost or None)
+        telemetry.add_metric("config", self._tell_config)
+        telemetry.add_metric("warning", lambda: mask(self.warning) or None)
         try:
             await self._open()
             await participant.start()
@@ -473,10 +492,33 @@ class AcpBridge:
             self.session = told["sessionId"]
         modes = mapping_of(told.get("modes"))
         self.mode = text_of(modes.get("currentModeId"))
-        self._modes = [text_of(mapping_of(one).get("id")) for one in list_of(modes.get("availableModes"))]
+        choices = read_modes(modes)
+        self._modes = [one.id for one in choices]
         self._take_config(told.get("configOptions"))
+        self._offer_tools(choices, read_options_of_session(told.get("configOptions")))
         if self._wanted and self._wanted != self.mode:
             await self._set_mode(self._wanted)
+
+    def _offer_tools(self, modes: Sequence[AgentChoice], options: Sequence[AgentChoice]) -> None:
+        """Offers the tools that set the mode and the options, with what the agent says of these."""
+        assert self.participant is not None
+        asking = self.known.asks if self.known is not None else ()
+        modes = modes or next((one.values for one in options if one.is_mode), ())
+        schemas = {SET_MODE: mode_schema(modes, asking), SET_CONFIG_OPTION: option_schema(options, asking)}
+        functions: Sequence[Callable[..., Any]] = (self.set_mode, self.set_config_option)
+        for function in functions:
+            schema = masked(schemas[function.__name__])
+            known = self.participant.tools.tools.get(function.__name__)
+            if known is None or known.described["inputSchema"] != schema:
+                self.participant.register_tool(function, input_schema=schema)
+
+    def _tell_config(self) -> dict[str, Any] | None:
+        """The options as they are, for the status."""
+        told = {
+            one_line(id, 40): value if isinstance(value, bool) else line_of(value, 80)
+            for id, value in list(self.config.items())[:MAX_OPTIONS_TOLD]
+        }
+        return masked(told) or None
 
     async def _go_on(self, connection: AgentConnection, id: str) -> dict[str, Any] | None:
         """Goes on with a session; None where an agent that was started again has lost it.
@@ -875,9 +917,9 @@ class AcpBridge:
     def _tell_change(self, before: str) -> None:
         """Tells that the agent has changed its mode by itself."""
         if self.mode != before and self.participant is not None and self._is_open.is_set():
-            self._report().tell(
-                f"The mode is {line_of(self.mode, 80)} now; it was {line_of(before, 80) or 'unknown'}"
-            )
+            now = f"The mode is {line_of(self.mode, 80)} now; it was {line_of(before, 80) or 'unknown'}"
+            warning: dict[str, Any] = {"warning": self.warning} if self.warning else {}
+            self._report().tell(f"{now}; {self.warning}" if warning else now, **warning)
             self._tell_status("mode")
 
     def _take_usage(self, update: Mapping[str, Any]) -> None:

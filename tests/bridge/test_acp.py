@@ -142,7 +142,12 @@ async def test_a_mode_that_the_agent_takes_by_itself_is_told(shed: Shed) -> None
     await shed.ask('update {"sessionUpdate": "current_mode_update", "currentModeId": "yolo"}', "say done")
     assert shed.bridge.mode == "yolo"
     assert any(one.payload.get("mode") == "yolo" for one in shed.told("participant/status"))
-    assert any("The mode is yolo now" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    [told] = [
+        one.payload for one in shed.told("reasoning/thought") if "The mode is" in one.payload["message"]
+    ]
+    assert told["message"] == "The mode is yolo now; it was default; mode yolo is not known to ask"
+    assert told["warning"] == "mode yolo is not known to ask"
+    assert shed.told("participant/status")[-1].payload["warning"] == told["warning"]
 
 
 async def test_a_tool_call_that_ran_without_a_question_is_told_as_not_asked(shed: Shed) -> None:

@@ -37,6 +37,32 @@ def test_what_you_write_to_it_is_its_prompt_and_its_question_is_a_proposal(lab: 
     assert json.loads(str(asked.result(timeout=20))) == {"outcome": "selected", "optionId": "no"}
 
 
+def test_a_change_of_mode_that_somebody_proposes_is_a_card_that_says_what_it_means(lab: Lab) -> None:
+    seat = lab.coding_agent(AGENT, "coder", mode="default")
+    other = lab.join("helper")
+    other.propose("coder/set_mode", {"mode": "yolo"})
+    [proposal] = eventually(lambda: lab.proposals() or None)
+    text = str(proposal)
+    assert "! mode yolo is not known to ask" in text
+    assert "mode: default now, yolo after; in its words: “Yolo”" in text
+    lab.approve(proposal)
+    eventually(lambda: seat.bridge.mode == "yolo")
+    other.propose("coder/set_mode", {"mode": "default"})
+    [proposal] = eventually(lambda: lab.proposals() or None)
+    assert "mode: yolo now, default after" in str(proposal)
+
+
+def test_the_foot_of_its_card_says_in_which_mode_it_asks(lab: Lab) -> None:
+    lab.coding_agent(AGENT, "coder", mode="default")
+    lab.ask("coder", f"ask {json.dumps(QUESTION)}")
+    [proposal] = eventually(lambda: lab.proposals() or None)
+    assert (
+        "coder asks by its own rules: mode default; what it does not ask about runs with your rights"
+        in str(proposal)
+    )
+    lab.reject(proposal)
+
+
 def test_a_write_is_a_card_with_its_difference_and_without_a_warning(lab: Lab, tmp_path: Path) -> None:
     """A usual write warns of nothing, else nobody would read the warnings that matter."""
     (tmp_path / "plan.txt").write_text("beans\npeas\n")

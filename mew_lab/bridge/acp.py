@@ -314,12 +314,12 @@ class AcpBridge:
         telemetry.automatic = False
         telemetry.add_metric("mode", lambda: mask(line_of(self.mode, 80)) or None)
         telemetry.add_metric("rule", lambda: mask(self.rule))
+        telemetry.add_metric("warning", lambda: mask(self.warning) or None)
         telemetry.add_metric("session", lambda: mask(line_of(self.session, 80)) or None)
         telemetry.add_metric("commands", lambda: len(self.commands) or None)
         telemetry.add_metric("history", lambda: len(self.history) or None)
         telemetry.add_metric("cost", lambda: self._cost or None)
         telemetry.add_metric("config", self._tell_config)
-        telemetry.add_metric("warning", lambda: mask(self.warning) or None)
         try:
             await self._open()
             await participant.start()
@@ -436,7 +436,7 @@ class AcpBridge:
             on_update=self._take_update,
             on_request=self._answer,
             on_unread=self._report_unread,
-            reads_files=self._files is not None,
+            reads_files=self._files is not None and (self.known is None or self.known.reads_files),
             writes_files=self._files is not None,
         )
         telling = None
@@ -537,6 +537,7 @@ class AcpBridge:
                     return await connection.load_session(id, cwd, self._usable_servers())
                 finally:
                     self._replaying = False
+                    self.budget.renew()  # what was taken before is not of this budget
         except RpcError:
             if not is_restart:
                 raise
@@ -901,11 +902,13 @@ class AcpBridge:
 
     def _keep_history(self, kind: object, update: Mapping[str, Any]) -> None:
         """Keeps what an earlier session said; it is neither chat nor reasoning of now."""
-        who = {"user_message_chunk": "user", "agent_message_chunk": "agent"}.get(str(kind))
-        text = text_of(member(update, "content", "text"), 100_000)
+        who = {"user_message_chunk": "user", "agent_message_chunk": "agent", "tool_call": "tool"}.get(
+            str(kind)
+        )
+        text = text_of(update.get("title") if who == "tool" else member(update, "content", "text"), 100_000)
         if who is None or not text:
             return
-        if self.history and self.history[-1][0] == who:
+        if self.history and self.history[-1][0] == who != "tool":
             self.history[-1] = (who, (self.history[-1][1] + text)[:100_000])
         elif len(self.history) < MAX_HISTORY:
             self.history.append((who, text))
@@ -916,7 +919,8 @@ class AcpBridge:
 
     def _tell_change(self, before: str) -> None:
         """Tells that the agent has changed its mode by itself."""
-        if self.mode != before and self.participant is not None and self._is_open.is_set():
+        is_news = self._is_open.is_set() and not self._replaying
+        if self.mode != before and self.participant is not None and is_news:
             now = f"The mode is {line_of(self.mode, 80)} now; it was {line_of(before, 80) or 'unknown'}"
             warning: dict[str, Any] = {"warning": self.warning} if self.warning else {}
             self._report().tell(f"{now}; {self.warning}" if warning else now, **warning)

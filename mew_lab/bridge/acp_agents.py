@@ -29,6 +29,7 @@ class KnownAgent(NamedTuple):
         asks: The modes that are known to ask before they act; any other is not.
         env: Variables that it needs in order to ask.
         passes: Variables that it gets where they are set here: its keys, and the addresses of its model.
+        reads_files: Whether it takes the error for a missing file, so that it may read files by its bridge.
         remark: What is known to go wrong; empty for nothing.
     """
 
@@ -38,6 +39,7 @@ class KnownAgent(NamedTuple):
     asks: tuple[str, ...] = ()
     env: Mapping[str, str] = MappingProxyType({})
     passes: tuple[str, ...] = ()
+    reads_files: bool = True
     remark: str = ""
 
 
@@ -73,6 +75,7 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
                 *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
                 *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI"),
             ),
+            reads_files=False,  # it takes any error for a fault, so it could make no new file
             remark="its questions name no input of the tool, only a title and what would change",
         ),
         "opencode": KnownAgent(

@@ -118,6 +118,9 @@ class Agent(acp.Agent):
         await self.update(session_id, "agent_message_chunk", content=acp.text_block("A garden."))
         call = {"toolCallId": "old", "title": "rm -rf old", "status": "completed"}
         await self.update(session_id, "tool_call", **call)
+        await self.update(session_id, "current_mode_update", currentModeId="default")
+        await self.update(session_id, "usage_update", used=50_000, size=100_000)
+        await self.update(session_id, "agent_message_chunk", content=acp.text_block("<b>\u202e"))
         return acp.LoadSessionResponse.model_validate({"modes": modes(self.mode)})
 
     async def resume_session(self, cwd: str, session_id: str, **kwargs: Any) -> Any:

@@ -492,12 +492,15 @@ async def test_its_processes_end_with_it(shed: Shed) -> None:
 
 
 async def test_a_session_that_is_loaded_is_history_and_nothing_else(shed: Shed) -> None:
-    await shed.open(session="old")
-    assert shed.bridge.history == [("user", "What is here?"), ("agent", "A garden.")]
+    await shed.open(session="old", tokens=1000)
+    said = [("user", "What is here?"), ("agent", "A garden."), ("tool", "rm -rf old"), ("agent", "<b>\u202e")]
+    assert shed.bridge.history == said
     assert await shed.ask("say new") == "new"
     assert [one.payload["text"] for one in shed.told("chat")] == ["new"]
     assert len(shed.told("reasoning/start")) == 1 and shed.told("mcp/proposal") == []
-    assert not any("rm -rf" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    told = [one.payload["message"] for one in shed.told("reasoning/thought")]
+    assert not any("rm -rf" in one or "mode" in one for one in told)
+    assert shed.bridge.mode == "yolo" and shed.bridge.budget.find_limit(in_turn=False) == ""
 
 
 async def test_a_clear_of_its_context_is_a_new_session(shed: Shed) -> None:

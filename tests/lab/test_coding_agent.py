@@ -118,3 +118,11 @@ def test_it_uses_the_tools_of_the_space_by_a_gate_that_ends_with_it(lab: Lab) ->
     lab.leave("coder")
     assert "coder-tools" not in lab.seats and not gate.token_file.exists()
     assert not any(token in str(record.raw) for record in lab.log.held)
+
+
+def test_what_was_said_before_in_its_session_is_listed_and_nothing_of_it_is_sent(lab: Lab) -> None:
+    seat = lab.coding_agent(AGENT, "coder", session="old")
+    assert [tuple(row) for row in seat.history][:2] == [("user", "What is here?"), ("agent", "A garden.")]
+    assert "<b>\\u202e" in str(seat.history)
+    assert "garden" not in lab.log.df.to_string()
+    assert len(lab.coding_agent(AGENT, "other").history) == 0

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import time
@@ -232,8 +233,18 @@ class AcpBridge:
         self._reasons = reasons
         self._files = None
         if files is not None:
+            offered = self.known.files if self.known is not None else ("read", "write")
+            if not offered:
+                raise ConfigError(
+                    f"files= has no use for {self.name!r}: that agent writes its files itself, whatever is decided here",
+                    key="files",
+                )
             self._files = FileRequests(
-                AgentFiles(files), report=self._report, refusal=self._refuse_files, ask=self._ask_of_file
+                AgentFiles(files),
+                offered=offered,
+                report=self._report,
+                refusal=self._refuse_files,
+                ask=self._ask_of_file,
             )
         self._servers = tuple(servers)
         self._state, self._logical = state, logical
@@ -436,8 +447,8 @@ class AcpBridge:
             on_update=self._take_update,
             on_request=self._answer,
             on_unread=self._report_unread,
-            reads_files=self._files is not None and (self.known is None or self.known.reads_files),
-            writes_files=self._files is not None,
+            reads_files=self._files is not None and "read" in self._files.offered,
+            writes_files=self._files is not None and "write" in self._files.offered,
         )
         telling = None
         if self._on_start is not None:
@@ -512,13 +523,13 @@ class AcpBridge:
             if known is None or known.described["inputSchema"] != schema:
                 self.participant.register_tool(function, input_schema=schema)
 
-    def _tell_config(self) -> dict[str, Any] | None:
-        """The options as they are, for the status."""
+    def _tell_config(self) -> str | None:
+        """The options as they are, for the status: JSON as text, for a metric is one value."""
         told = {
             one_line(id, 40): value if isinstance(value, bool) else line_of(value, 80)
             for id, value in list(self.config.items())[:MAX_OPTIONS_TOLD]
         }
-        return masked(told) or None
+        return mask(json.dumps(told, ensure_ascii=False)) if told else None
 
     async def _go_on(self, connection: AgentConnection, id: str) -> dict[str, Any] | None:
         """Goes on with a session; None where an agent that was started again has lost it.

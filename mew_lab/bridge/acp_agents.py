@@ -29,7 +29,7 @@ class KnownAgent(NamedTuple):
         asks: The modes that are known to ask before they act; any other is not.
         env: Variables that it needs in order to ask.
         passes: Variables that it gets where they are set here: its keys, and the addresses of its model.
-        reads_files: Whether it takes the error for a missing file, so that it may read files by its bridge.
+        files: What it may do with files by its bridge, where a folder is given: `read`, `write`.
         remark: What is known to go wrong; empty for nothing.
     """
 
@@ -39,7 +39,7 @@ class KnownAgent(NamedTuple):
     asks: tuple[str, ...] = ()
     env: Mapping[str, str] = MappingProxyType({})
     passes: tuple[str, ...] = ()
-    reads_files: bool = True
+    files: tuple[str, ...] = ("read", "write")
     remark: str = ""
 
 
@@ -75,13 +75,14 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
                 *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
                 *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI"),
             ),
-            reads_files=False,  # it takes any error for a fault, so it could make no new file
+            files=("write",),  # it takes the error for a missing file for a fault, and then makes no new file
             remark="its questions name no input of the tool, only a title and what would change",
         ),
         "opencode": KnownAgent(
             ("opencode", "acp"),
             "npm install -g opencode-ai",
             asks=("build", "plan"),  # by the variable below
+            files=(),  # it tells of an edit that it was allowed, and writes that itself, whatever the answer is
             env=MappingProxyType(
                 {"OPENCODE_PERMISSION": '{"edit":"ask","bash":"ask","webfetch":"ask","external_directory":"ask"}'}
             ),

@@ -37,7 +37,7 @@ from mew_lab.bridge.written_files import lines_of, open_plain
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
-from mew_lab.sdk.tools import INTERNAL_ERROR, INVALID_PARAMS, RpcError
+from mew_lab.sdk.tools import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from mew_lab.transport.folder import KEPT, open_beneath
 
 _P = ParamSpec("_P")
@@ -47,6 +47,7 @@ __all__ = ["FILE_METHODS", "MAX_BYTES", "MAX_SHOWN", "AgentFiles", "FileRequests
 
 READ, WRITE = "fs/read_text_file", "fs/write_text_file"
 FILE_METHODS = (READ, WRITE)
+READ_FILES, WRITE_FILES = "read", "write"
 MAX_BYTES = 10_000_000  # of a file
 MAX_SHOWN = 400_000  # bytes of a difference, as a message has it
 MAX_READS = 1_000  # of one turn
@@ -346,6 +347,7 @@ class FileRequests:
 
     Args:
         files: the folder.
+        offered: what the agent was told that it may do: `read`, `write`.
         report: the report of what the agent does now.
         refusal: why nothing is answered now for a session, in a sentence; empty where it is.
         ask: asks the people of the space; what it is given last is called with the chosen option before the request for
@@ -356,11 +358,13 @@ class FileRequests:
         self,
         files: AgentFiles,
         *,
+        offered: Sequence[str] = (READ_FILES, WRITE_FILES),
         report: Callable[[], TurnReport],
         refusal: Callable[[object], str],
         ask: Callable[[dict[str, Any], Effect], Awaitable[PermissionDecision]],
     ) -> None:
         self.files = files
+        self.offered = offered
         self._report = report
         self._refusal = refusal
         self._ask = ask
@@ -376,6 +380,8 @@ class FileRequests:
         """
         session = params.get("sessionId")
         self._check(session)
+        if (READ_FILES if method == READ else WRITE_FILES) not in self.offered:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         doing = "read" if method == READ else "written"
         try:
             found = await self._run(self.files.find, params.get("path"))

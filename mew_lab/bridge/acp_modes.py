@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from mew_lab.protocol.coerce import line_of, list_of, mapping_of, member, text_of
+from mew_lab.protocol.coerce import json_of, line_of, list_of, mapping_of, member, text_of
 from mew_lab.protocol.text import mend_surrogates
 from mew_lab.protocol.visible import one_line
 
@@ -132,7 +132,7 @@ def describe_change(
     if tool == SET_CONFIG_OPTION and _is_coding_agent(properties, "option", OPTIONS, status):
         id = arguments.get("option")
         option = _find(list_of(member(properties, "option", OPTIONS)), id)
-        now = mapping_of(status.get("config")).get(id) if isinstance(id, str) else None
+        now = mapping_of(json_of(text_of(status.get("config")))).get(id) if isinstance(id, str) else None
         values = list_of(option.get("values"))
         is_mode = option.get("mode") is True or id == MODE
         name = f"option {quote_word(id)}"

@@ -20,7 +20,7 @@
     fs                              says what it may do with files
     environment NAME                says a variable
 
-Its words `mode=…`, `sessions`, `no-load`, `late`, `slow`, `version`, `login`, `chatty` set what else it does.
+Its words `config`, `mode=…`, `sessions`, `no-load`, `late`, `slow`, `version`, `login`, `chatty` set what else it does.
 """
 
 from __future__ import annotations
@@ -110,8 +110,18 @@ class Agent(acp.Agent):
         self.made += 1
         self.servers = mcp_servers or []
         return NewSessionResponse.model_validate(
-            {"sessionId": f"s{os.getpid()}-{self.made}", "modes": modes(self.mode)}
+            {"sessionId": f"s{os.getpid()}-{self.made}", "modes": modes(self.mode), **self.config("small")}
         )
+
+    def config(self, model: str) -> dict[str, Any]:
+        values = [{"value": name, "name": name.title()} for name in ("small", "large")]
+        option = {"id": "model", "name": "Model", "type": "select", "currentValue": model, "options": values}
+        return {"configOptions": [option]} if "config" in WORDS else {}
+
+    async def set_config_option(self, config_id: str, session_id: str, value: Any, **kwargs: Any) -> Any:
+        from acp.schema import SetSessionConfigOptionResponse
+
+        return SetSessionConfigOptionResponse.model_validate(self.config(value))
 
     async def load_session(self, cwd: str, session_id: str, **kwargs: Any) -> Any:
         await self.update(session_id, "user_message_chunk", content=acp.text_block("What is here?"))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mew_lab.bridge import acp_files
+from mew_lab.bridge.acp import AcpBridge
 from mew_lab.bridge.acp_files import AgentFiles, describe_write
 from mew_lab.errors import ConfigError
 from mew_lab.lab.decisions.old_files import read_stated
@@ -299,6 +300,12 @@ async def test_files_are_not_offered_unless_a_folder_is_given(shed: Shed) -> Non
     assert json.loads(await shed.ask(client(READ)))["code"] == -32601
     await shed.add(name="gardener", files=shed.folder)
     assert await shed.ask("fs", name="gardener") == "True True"
+
+
+def test_an_agent_that_writes_files_itself_all_the_same_is_given_no_folder(garden: Path) -> None:
+    with pytest.raises(ConfigError, match="writes its files itself"):
+        AcpBridge("coder", "opencode", files=garden)
+    AcpBridge("coder", "gemini", files=garden)
 
 
 async def test_a_read_is_on_record_without_its_content(shed: Shed) -> None:

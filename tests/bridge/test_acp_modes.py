@@ -30,7 +30,7 @@ OPTIONS = [
     {"id": "how", "category": "mode", "options": [{"value": "default"}, {"value": "yolo"}]},
 ]
 RIGHTS = "what it does not ask about runs with your rights"
-STATUS = {"mode": "default", "rule": "asks by its own rules: mode default", "config": {"model": "small"}}
+STATUS = {"mode": "default", "rule": "asks by its own rules: mode default", "config": '{"model": "small"}'}
 
 
 def change(tool: str, arguments: dict[str, Any], status: dict[str, Any] = STATUS, **schema: Any) -> Any:

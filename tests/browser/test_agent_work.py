@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,11 @@ from mew_lab.lab.labs import up
 
 AGENT = ["python", str(Path(__file__).parents[1] / "bridge" / "acp_agent.py")]
 LONG = "write " + "a-very-long-name/" * 12 + "\u202e<blink>x</blink>"
+
+
+def keep_look(page: Bare, name: str) -> None:
+    if folder := os.environ.get("MEW_LAB_LOOKS"):
+        page.tab.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def showing(
     return show
 
 
-@pytest.mark.parametrize(("width", "dark"), [(360, False), (360, True), (1000, False), (1000, True)])
+@pytest.mark.parametrize(("width", "dark"), [(360, True), (1000, False)])
 def test_calls_and_plan_are_rows_that_tick(showing: Callable[..., Bare], width: int, dark: bool) -> None:
     page = showing(
         "plan dig the bed=in_progress; sow the beans=pending; water=pending",
@@ -66,6 +72,42 @@ def test_calls_and_plan_are_rows_that_tick(showing: Callable[..., Bare], width: 
     assert tab.get_by_text("mode yolo is not known to ask").count() == 1
     assert tab.locator("blink").count() == 0
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    if folder := os.environ.get("MEW_LAB_LOOKS"):
-        name = f"work-{width}-{'dark' if dark else 'light'}.png"
-        tab.screenshot(path=str(Path(folder) / name), full_page=True)
+    keep_look(page, f"work-{width}")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(360, True), (1000, False)])
+def test_a_write_and_a_change_of_mode_are_cards_that_say_what_they_do(
+    bare: Callable[..., Bare], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, dark: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = up(journal=None)
+    (tmp_path / "plan.txt").write_text("".join(f"bed {n}: beans\n" for n in range(30)))
+    lab.coding_agent(AGENT, "coder", mode="default", cwd=tmp_path, files=tmp_path)
+    new = (tmp_path / "plan.txt").read_text().replace("bed 12: beans", "bed 12: leeks <blink>")
+    lab.ask(
+        "coder", "client fs/write_text_file " + json.dumps({"path": f"{tmp_path}/plan.txt", "content": new})
+    )
+    lab.join("helper").propose("coder/set_mode", {"mode": "yolo"})
+    page = bare(lab.view.approvals, width=width, height=1400, dark=dark)
+    tab = page.tab
+    page.until(lambda: tab.locator("li.mew-card").count() >= 2, "both cards")
+    page.until(
+        lambda: "leeks <blink>" in " ".join(tab.locator(".mew-filediff").all_inner_texts()), "the difference"
+    )
+    text = tab.locator("section.mew").first.inner_text()
+    assert "asks for permission: Write plan.txt inside" in text
+    assert (
+        "coder asks by its own rules: mode default; what it does not ask about runs with your rights" in text
+    )
+    assert "bed 2: beans" not in text and tab.locator("blink").count() == 0
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    keep_look(page, f"cards-{width}")
+    write = tab.get_by_role("button", name="Write", exact=False).first
+    page.until(lambda: write.get_attribute("aria-disabled") != "true", "the time before a press counts")
+    write.click()
+    page.until(lambda: "leeks" in (tmp_path / "plan.txt").read_text(), "the write")
+    page.until(
+        lambda: "Mode yolo is not known to ask" in tab.locator("section.mew").inner_text(), "the warning"
+    )
+    assert "mode: default now, yolo after" in tab.locator("section.mew").inner_text()
+    keep_look(page, f"mode-{width}")

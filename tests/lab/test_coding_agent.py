@@ -52,6 +52,16 @@ def test_a_change_of_mode_that_somebody_proposes_is_a_card_that_says_what_it_mea
     assert "mode: yolo now, default after" in str(proposal)
 
 
+def test_a_change_of_an_option_that_somebody_proposes_says_what_is_now_and_what_after(lab: Lab) -> None:
+    seat = lab.coding_agent([*AGENT, "config"], "coder", mode="default")
+    lab.join("helper").propose("coder/set_config_option", {"option": "model", "value": "large"})
+    [proposal] = eventually(lambda: lab.proposals() or None)
+    assert "option model: small now, large after; in its words: “Large”" in str(proposal)
+    assert "! " not in str(proposal)
+    lab.approve(proposal)
+    eventually(lambda: seat.bridge.config == {"model": "large"})
+
+
 def test_the_foot_of_its_card_says_in_which_mode_it_asks(lab: Lab) -> None:
     lab.coding_agent(AGENT, "coder", mode="default")
     lab.ask("coder", f"ask {json.dumps(QUESTION)}")

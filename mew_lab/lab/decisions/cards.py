@@ -326,9 +326,12 @@ class Card:
         """The rows that every view and text tells whole in another form: a short question, and plain options."""
         if (asked := self.permission) is None or asked.fault:
             return ()
-        rows = (QUESTION,) if asked.question == one_line(asked.question, MOST_QUESTION).strip() else ()
-        rows += (MODE,) if asked.mode and asked.mode == quote_word(asked.mode) else ()
-        return (*rows, OPTIONS) if asked.is_plain else rows
+        rows = []
+        if asked.question == one_line(asked.question, MOST_QUESTION).strip():
+            rows.append(QUESTION)
+        if asked.mode and asked.mode == quote_word(asked.mode):
+            rows.append(MODE)
+        return (*rows, OPTIONS) if asked.is_plain else tuple(rows)
 
     @property
     def foot(self) -> str:

@@ -473,7 +473,11 @@ function render({ adapter, el }) {
       row.append(make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
     if (data.to.length)
       row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: data.to.join(", ") }));
-    const what = make("bdi", { class: `mew-what${data.call ? " mew-code" : ""}`, dir: "ltr", text: data.text });
+    const what = make("bdi", {
+      class: `mew-what${data.call ? " mew-code" : ""}`,
+      dir: "ltr",
+      text: data.text,
+    });
     row.append(what);
     const step = { data, node, row, branch, what };
     if (data.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
@@ -574,7 +578,9 @@ function render({ adapter, el }) {
     step.row.classList.toggle("mew-warns", Boolean(work.warning));
     if (work.entries.length) {
       step.plan ??= step.row.appendChild(make("ul", { class: "mew-plan" }));
-      const left = work.left ? [make("li", { class: "mew-dim", text: `and ${countOf(work.left, "more entry")}` })] : [];
+      const left = work.left
+        ? [make("li", { class: "mew-dim", text: `and ${countOf(work.left, "more entry")}` })]
+        : [];
       step.plan.replaceChildren(
         ...work.entries.map(([sign, line]) =>
           make(

@@ -327,7 +327,6 @@ def describe_write(written: WrittenFile, root: Path) -> dict[str, Any]:
     around = f"{count_of(first, 'line')} before and {count_of(last, 'line')} after stay as they are"
     return {
         "question": f"{'Make' if old is None else 'Write'} {found.place} inside {one_line(root.name, 80)}/?",
-        "kind": "edit",
         "content": [change],
         **({"unchanged": around} if first or last else {}),
         "old": "no file" if old is None else f"{len(old):,} bytes, SHA-256 {written.old_hash}",

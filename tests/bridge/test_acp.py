@@ -474,6 +474,18 @@ async def test_an_agent_that_dies_in_a_turn_is_started_again_in_its_session(shed
     assert shed.ended == []
 
 
+async def test_an_agent_that_loads_its_session_when_it_is_started_again_tells_nothing_of_before(
+    shed: Shed,
+) -> None:
+    await shed.open()
+    os.kill(shed.bridge.pid, 9)
+    await until(lambda: any(one.payload["status"] == "restarted" for one in shed.told("participant/status")))
+    assert shed.bridge.history
+    assert await shed.ask("say back") == "back"
+    assert not any("The mode is" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    assert len(shed.told("reasoning/start")) == 1
+
+
 async def test_an_agent_that_ends_too_often_leaves_with_its_last_words(shed: Shed) -> None:
     await shed.open(restarts=0)
     asked = shed.human.ask("die", "coder")

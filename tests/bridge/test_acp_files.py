@@ -99,6 +99,7 @@ def test_of_generated_paths_none_leads_out_of_the_folder(garden: Path) -> None:
         "..", ".", "", "beds", "plan.txt", "PLAN.TXT", "link", "back", ".mew", ".MEW", "human.token", "private",
         "ledger.txt", "garden", "ünï ☂", "\0", "\n", "\x1b[2J", "~", "*", "a" * 300, "\\..\\", "%2e%2e", "\ud800",
         "\u202e", "C:", "-rf", str(garden), str(garden.parent / "private"), "proc", "self", "environ",
+        ".mew/human.token", ".mew/human.token",
         *["plan.txt", ".", "beds", "ünï ☂", "back", ".."] * 8,
     ]  # fmt: skip
     outcomes = {"read": 0, "refused": 0}

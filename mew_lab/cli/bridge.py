@@ -72,6 +72,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", metavar="MODE", help=about)
     about = "with --acp: the id of an earlier session to go on with"
     parser.add_argument("--session", metavar="ID", help=about)
+    about = "with --acp: the folder of which it may read files by this bridge, and write them as you decide"
+    parser.add_argument("--files", metavar="FOLDER", help=about)
     about = "with --acp: prompts after which it asks whether to go on"
     parser.add_argument("--turns", type=int, metavar="N", help=about)
     about = "with --acp: minutes of work after which it asks whether to go on"
@@ -98,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
     if options.acp:
         _run_agent(options)
         return
-    for name in ("mode", "session", "turns", "minutes", "tokens"):
+    for name in ("mode", "session", "files", "turns", "minutes", "tokens"):
         if getattr(options, name) is not None:
             raise MewError(f"Cannot bridge: --{name} is for a coding agent; add --acp")
     more = {
@@ -170,6 +172,7 @@ def _run_agent(options: argparse.Namespace) -> None:
             turns=options.turns,
             minutes=options.minutes,
             tokens=options.tokens,
+            files=options.files,
             restarts=options.restarts,
             start_timeout=options.init_timeout,
             on_end=on_end,

@@ -123,6 +123,7 @@ def _coding_agent(
 ) -> Program:
     """The program of a coding agent that speaks ACP; the owner of the space is the one that it obeys."""
     options = [word for name in participant.env for word in ("--env", name)]
+    options += ["--files", participant.files] if participant.files else []
     options += ["--owner", owner] if owner else []
     command = (*words, "--acp", *options, "--", participant.command, *participant.args)
     return replace(program, command=command, env={**program.env, **more})

@@ -272,6 +272,8 @@ def _undecidable(name: str, participant: dict[str, Any], participants: Collectio
 
 
 def _unstartable(name: str, participant: dict[str, Any]) -> Iterator[Fault]:
+    if participant.get("files") and participant.get("type") != "acp":
+        yield Fault(place("participants", name, "files"), "only a participant of type acp has it")
     if participant.get("type") == "mcp-bridge":
         server = participant.get("mcp_server")
         if isinstance(server, dict) and bool(server.get("command")) == bool(server.get("url")):

@@ -53,6 +53,16 @@ class CodingAgentSeat(Seat):
             title, ("session", "title", "updated"), rows, empty="it keeps no session of this folder"
         )
 
+    @property
+    def history(self) -> Listing:
+        """What was said in its session before it was started here, at most 1,000 messages: who, and the text.
+
+        It is of the agent's own record. Nothing of it was sent to the space, and no rule learns from it.
+        """
+        rows = list(self.bridge.history)
+        empty = "its session begins here, or it has not replayed what was said before"
+        return Listing(f"what was said to {self.name} before", ("who", "text"), rows, empty=empty)
+
     def cancel(self, reason: str = "cancelled") -> Note:
         """Cancels its turn and drops the prompts that wait; it stays in the space."""
         doing = f"cancelling the work of {self.name!r}"

@@ -544,6 +544,7 @@ class Lab(metaclass=_NamesOnly):
         minutes: float | None = None,
         tokens: int | None = None,
         reasons: bool = False,
+        files: str | Path | None = None,
         tools: bool = False,
         restarts: int = 3,
         timeout: float | None = None,
@@ -564,6 +565,8 @@ class Lab(metaclass=_NamesOnly):
                 any tool itself.
             turns, minutes, tokens: What it may do before it asks whether to go on.
             reasons: Whether the reason of a rejection goes to it as its next prompt.
+            files: The folder of which it may read files by this lab, and write them as you decide: each write is a card
+                with its difference. Default: it is offered none. It may have ways of its own to touch files.
             tools: Whether it gets the tools of the space, where it takes MCP servers over HTTP. It uses them as another
                 participant, `NAME-tools`, whose calls are proposals, and it may ask for its own permission besides.
             restarts: How often within a minute it is started again when it ends by itself, before it leaves.
@@ -588,6 +591,7 @@ class Lab(metaclass=_NamesOnly):
             minutes=minutes,
             tokens=tokens,
             reasons=reasons,
+            files=files,
             tools=tools,
             restarts=restarts,
             start_timeout=timeout,

@@ -216,13 +216,18 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "code": Command(
             "starts a coding agent, such as claude, as a participant",
-            "AGENT [--name NAME] [--mode MODE] [--session ID] [--turns N] [--minutes N] [--tokens N] [--env VARIABLE] "
-            "[--can PROFILE] [-- COMMAND…]",
+            "AGENT [--name NAME] [--mode MODE] [--session ID] [--files FOLDER] [--turns N] [--minutes N] "
+            "[--tokens N] [--env VARIABLE] [--can PROFILE] [-- COMMAND…]",
             (
                 CommandOption("AGENT", "claude, codex, gemini, opencode or qwen; of another, a name for it"),
                 CommandOption("--name", "its participant id; default: the name of the agent"),
                 CommandOption("--mode", "the mode to set; default: the one that asks most"),
                 CommandOption("--session", "the id of an earlier session to go on with"),
+                CommandOption(
+                    "--files",
+                    "the folder of which it may read files by this lab, and write them as you decide",
+                    "path",
+                ),
                 CommandOption("--turns", "prompts after which it asks whether to go on", "", {"type": int}),
                 CommandOption("--minutes", "minutes of work after which it asks", "", {"type": float}),
                 CommandOption(

@@ -171,7 +171,9 @@ def bridge(options: Namespace, tail: Any) -> object:
 
 
 def code(options: Namespace, tail: Any) -> object:
-    stated = {name: getattr(options, name) for name in ("mode", "session", "turns", "minutes", "tokens")}
+    stated = {
+        name: getattr(options, name) for name in ("mode", "session", "files", "turns", "minutes", "tokens")
+    }
     more = {name: value for name, value in stated.items() if value is not None}
     agent: Any = list(tail) if tail else options.agent
     if tail:

@@ -15,14 +15,18 @@
     deaf                            goes on for ever
     flood N                         so many pieces, tool calls and updates of an unknown kind
     fail, die, stop REASON          the ends of a turn
+    client METHOD JSON              any request to the client; it says and notes the result, or the code and the error
+    together N METHOD JSON          so many of these at once; it says how often which outcome came
+    fs                              says what it may do with files
     environment NAME                says a variable
 
-Its words `mode=…`, `sessions`, `no-load`, `late`, `slow`, `version`, `login`, `chatty` set what else it does.
+Its words `config`, `mode=…`, `sessions`, `no-load`, `late`, `slow`, `version`, `login`, `chatty` set what else it does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import json
 import os
 import statistics
@@ -76,7 +80,8 @@ class Agent(acp.Agent):
     def on_connect(self, conn: Any) -> None:
         self.client = conn
 
-    async def initialize(self, protocol_version: int, **kwargs: Any) -> Any:
+    async def initialize(self, protocol_version: int, client_capabilities: Any = None, **kwargs: Any) -> Any:
+        self.fs = client_capabilities.fs
         if "slow" in WORDS:
             await asyncio.Event().wait()
         if "chatty" in WORDS:
@@ -105,14 +110,27 @@ class Agent(acp.Agent):
         self.made += 1
         self.servers = mcp_servers or []
         return NewSessionResponse.model_validate(
-            {"sessionId": f"s{os.getpid()}-{self.made}", "modes": modes(self.mode)}
+            {"sessionId": f"s{os.getpid()}-{self.made}", "modes": modes(self.mode), **self.config("small")}
         )
+
+    def config(self, model: str) -> dict[str, Any]:
+        values = [{"value": name, "name": name.title()} for name in ("small", "large")]
+        option = {"id": "model", "name": "Model", "type": "select", "currentValue": model, "options": values}
+        return {"configOptions": [option]} if "config" in WORDS else {}
+
+    async def set_config_option(self, config_id: str, session_id: str, value: Any, **kwargs: Any) -> Any:
+        from acp.schema import SetSessionConfigOptionResponse
+
+        return SetSessionConfigOptionResponse.model_validate(self.config(value))
 
     async def load_session(self, cwd: str, session_id: str, **kwargs: Any) -> Any:
         await self.update(session_id, "user_message_chunk", content=acp.text_block("What is here?"))
         await self.update(session_id, "agent_message_chunk", content=acp.text_block("A garden."))
         call = {"toolCallId": "old", "title": "rm -rf old", "status": "completed"}
         await self.update(session_id, "tool_call", **call)
+        await self.update(session_id, "current_mode_update", currentModeId="default")
+        await self.update(session_id, "usage_update", used=50_000, size=100_000)
+        await self.update(session_id, "agent_message_chunk", content=acp.text_block("<b>\u202e"))
         return acp.LoadSessionResponse.model_validate({"modes": modes(self.mode)})
 
     async def resume_session(self, cwd: str, session_id: str, **kwargs: Any) -> Any:
@@ -159,6 +177,17 @@ class Agent(acp.Agent):
             told = f"refused: {refusal}"
         self.note(told)
         await self.say(session, told)
+
+    async def request(self, session: str, method: str, text: str) -> str:
+        try:
+            got = await self.client._conn.send_request(
+                method, {"sessionId": session, **json.loads(text.replace("CWD", str(Path.cwd())))}
+            )
+            told = json.dumps(got)
+        except acp.RequestError as refusal:
+            told = json.dumps({"code": refusal.code, "error": str(refusal)})
+        self.note(told)
+        return told
 
     async def prompt(self, prompt: Any, session_id: str, **kwargs: Any) -> PromptResponse:
         self.cancelled.clear()
@@ -233,6 +262,15 @@ class Agent(acp.Agent):
                     os._exit(3)
                 case "stop":
                     return PromptResponse.model_validate({"stopReason": rest})
+                case "client":
+                    await self.say(session_id, await self.request(session_id, *rest.split(" ", 1)))
+                case "together":
+                    count, method, text = rest.split(" ", 2)
+                    asked = [self.request(session_id, method, text) for _ in range(int(count))]
+                    told = collections.Counter(await asyncio.gather(*asked))
+                    await self.say(session_id, json.dumps(told))
+                case "fs":
+                    await self.say(session_id, f"{self.fs.read_text_file} {self.fs.write_text_file}")
                 case "environment":
                     await self.say(session_id, str(os.environ.get(rest)))
             if self.cancelled.is_set():

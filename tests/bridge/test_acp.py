@@ -145,7 +145,12 @@ async def test_a_mode_that_the_agent_takes_by_itself_is_told(shed: Shed) -> None
     await shed.ask('update {"sessionUpdate": "current_mode_update", "currentModeId": "yolo"}', "say done")
     assert shed.bridge.mode == "yolo"
     assert any(one.payload.get("mode") == "yolo" for one in shed.told("participant/status"))
-    assert any("The mode is yolo now" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    [told] = [
+        one.payload for one in shed.told("reasoning/thought") if "The mode is" in one.payload["message"]
+    ]
+    assert told["message"] == "The mode is yolo now; it was default; mode yolo is not known to ask"
+    assert told["warning"] == "mode yolo is not known to ask"
+    assert shed.told("participant/status")[-1].payload["warning"] == told["warning"]
 
 
 async def test_a_tool_call_that_ran_without_a_question_is_told_as_not_asked(shed: Shed) -> None:
@@ -503,6 +508,18 @@ async def test_an_agent_that_dies_in_a_turn_is_started_again_in_its_session(shed
     assert shed.ended == []
 
 
+async def test_an_agent_that_loads_its_session_when_it_is_started_again_tells_nothing_of_before(
+    shed: Shed,
+) -> None:
+    await shed.open()
+    os.kill(shed.bridge.pid, 9)
+    await until(lambda: any(one.payload["status"] == "restarted" for one in shed.told("participant/status")))
+    assert shed.bridge.history
+    assert await shed.ask("say back") == "back"
+    assert not any("The mode is" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    assert len(shed.told("reasoning/start")) == 1
+
+
 async def test_an_agent_that_ends_too_often_leaves_with_its_last_words(shed: Shed) -> None:
     await shed.open(restarts=0)
     asked = shed.human.ask("die", "coder")
@@ -521,12 +538,15 @@ async def test_its_processes_end_with_it(shed: Shed) -> None:
 
 
 async def test_a_session_that_is_loaded_is_history_and_nothing_else(shed: Shed) -> None:
-    await shed.open(session="old")
-    assert shed.bridge.history == [("user", "What is here?"), ("agent", "A garden.")]
+    await shed.open(session="old", tokens=1000)
+    said = [("user", "What is here?"), ("agent", "A garden."), ("tool", "rm -rf old"), ("agent", "<b>\u202e")]
+    assert shed.bridge.history == said
     assert await shed.ask("say new") == "new"
     assert [one.payload["text"] for one in shed.told("chat")] == ["new"]
     assert len(shed.told("reasoning/start")) == 1 and shed.told("mcp/proposal") == []
-    assert not any("rm -rf" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    told = [one.payload["message"] for one in shed.told("reasoning/thought")]
+    assert not any("rm -rf" in one or "mode" in one for one in told)
+    assert shed.bridge.mode == "yolo" and shed.bridge.budget.find_limit(in_turn=False) == ""
 
 
 async def test_a_clear_of_its_context_is_a_new_session(shed: Shed) -> None:

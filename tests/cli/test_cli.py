@@ -455,6 +455,7 @@ def test_a_coding_agent_of_another_process_answers_its_owner(start: Any) -> None
     [
         (["--acp", "--", "claude"], "a coding agent needs --as ID"),
         (["--turns", "3", "--as", "x", "--", "prog"], "--turns is for a coding agent; add --acp"),
+        (["--files", "x", "--as", "x", "--", "prog"], "--files is for a coding agent; add --acp"),
     ],
 )
 def test_the_options_of_a_coding_agent_are_checked(

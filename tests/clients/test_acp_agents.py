@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -291,3 +292,46 @@ async def test_it_uses_a_tool_of_the_space(
         answer = await asyncio.to_thread(work, model.root)
     assert "all is done" in answer
     assert watered == ["north"]
+
+
+# --- files by the bridge (fs/*): Gemini writes by it; it would take the error for a missing file for a fault ---
+
+
+async def test_a_file_of_gemini_is_written_by_the_bridge(garden: Garden) -> None:
+    human, project = garden.people[0], garden.folder / "project"
+    project.mkdir()
+    (project / "plan.txt").write_text("beans\npeas\n")
+    await garden.start("gemini", files=project)
+    olds = {"plan.txt": "beans\npeas\n", "new.txt": None}
+    calls = [
+        f"CALL write_file {json.dumps({'file_path': str(project / name), 'content': f'leeks in {name}'})}"
+        for name in olds
+    ]
+    asked = human.ask("\n".join(calls), "coder")
+    for name, old in olds.items():
+        own = await garden.card(human)  # of the agent's own rules
+        await human.approve(own.id, option=option_of(own, "allow_once"))
+        ours = await garden.card(human)
+        arguments = ours.payload["params"]["arguments"]
+        assert name in arguments["question"] and arguments["content"] == [
+            {"type": "diff", "path": name, "oldText": old, "newText": f"leeks in {name}"}
+        ]
+        assert (project / name).exists() == (old is not None)
+        await human.approve(ours.id)
+    await asked
+    told = [one.payload for one in garden.sent("reasoning/thought", sender="coder")]
+    assert [one["file_written"]["path"] for one in told if "file_written" in one] == ["plan.txt", "new.txt"]
+
+
+async def test_a_write_of_gemini_that_is_rejected_leaves_the_file(garden: Garden) -> None:
+    human, project = garden.people[0], garden.folder / "project"
+    project.mkdir()
+    (project / "plan.txt").write_text("beans\n")
+    await garden.start("gemini", files=project)
+    path = str(project / "plan.txt")
+    asked = human.ask(f"CALL write_file {json.dumps({'file_path': path, 'content': 'leeks'})}", "coder")
+    own = await garden.card(human)
+    await human.approve(own.id, option=option_of(own, "allow_once"))
+    await human.reject((await garden.card(human)).id, "not now")
+    await asked
+    assert (project / "plan.txt").read_text() == "beans\n"

@@ -46,6 +46,8 @@ def test_a_coding_agent_is_started_by_the_bridge_and_obeys_the_owner() -> None:
     assert words.endswith("--as coder --token-env MEW_TOKEN_CODER --acp --env KEY -- claude x")
     assert coder.env["KEY"] == "y"
     assert programs("  coder: {type: acp, command: claude, auto_start: false}\n") == {}
+    given = programs("  coder: {type: acp, command: claude, files: src}\n")["coder"]
+    assert " --files src -- claude" in " ".join(given.command)
 
 
 def test_the_first_of_each_variable_in_an_argument_is_filled_in() -> None:

@@ -167,7 +167,7 @@ participants:
     env: {A: 1, B: [1], "C=": x}
     args: ["a\\0b", 1.5]
   two: {auto_start: true}
-  three: {type: mcp-bridge}
+  three: {type: mcp-bridge, files: x}
   five: {type: acp}
   four: 3
 gateway_logging: {enabled: maybe}
@@ -209,6 +209,7 @@ def test_every_fault_is_in_one_message_with_its_key_path_and_what_would_help() -
         f"{bot}.args[1]": "not a number with a fraction",
         "participants.two.command": "auto_start needs it",
         "participants.three.mcp_server": "an mcp-bridge needs it",
+        "participants.three.files": "only a participant of type acp",
         "participants.five.command": "the program of a coding agent",
         "participants.four": "must be a mapping of keys to values, not a number",
         "gateway_logging.enabled": "true or false, not text",

@@ -23,12 +23,14 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.bridge.acp_agents import agent_of, find_agent, variables_of
+from mew_lab.bridge.acp_once import TOLD_BEFORE
 from mew_lab.bridge.acp_permissions import PermissionDecision, Permissions, read_options
+from mew_lab.bridge.acp_tools import AgentTools
 from mew_lab.bridge.acp_turn import TurnReport, masked
 from mew_lab.bridge.process import RestartLimit, ServerProcess, environment, start_seconds, tell_start
 from mew_lab.errors import ConfigError, MewError
@@ -150,7 +152,8 @@ class AcpBridge:
     """One coding agent as the participant `name`.
 
     `mode` is the mode that the agent is in, `session` the id of its session, `history` what was said in that before.
-    `commands` are its slash commands, and `config` its options, as it tells them.
+    `tools` is its gate to the tools of the space; `commands` are its slash commands, and `config` its options, as it
+    tells them.
 
     Args:
         agent: the name of a known agent (`acp_agents.AGENTS`), or a program and its arguments.
@@ -162,7 +165,7 @@ class AcpBridge:
             each participant that may call any tool itself.
         turns, minutes, tokens: what it may do before it asks whether to go on (`WorkLimits`).
         reasons: whether the reason of a rejection goes to the agent as its next prompt.
-        servers: the MCP servers that it is told of, as the protocol has them; one over HTTP only where it takes that.
+        tools: its gate to the tools of the space, which begins and ends with it; None gives it none.
         restarts: how often within a minute an agent that ends by itself is started again, before it leaves.
         start_timeout: seconds in which it must begin a session; None: 30, or 300 where its command may download it.
         on_end: called with a sentence when it ends without `stop()`; `on_start` as `McpBridge` has it.
@@ -187,7 +190,7 @@ class AcpBridge:
         minutes: float | None = None,
         tokens: int | None = None,
         reasons: bool = False,
-        servers: Sequence[Mapping[str, Any]] = (),
+        tools: AgentTools | None = None,
         restarts: int = 3,
         start_timeout: float | None = None,
         on_end: Callable[[str], object] | None = None,
@@ -215,7 +218,8 @@ class AcpBridge:
         self._wanted = mode if mode is not None else (self.known.mode if self.known else "")
         self._obeys, self._starters = obeys, tuple(starters)
         self._reasons = reasons
-        self._servers = tuple(servers)
+        self.tools = tools
+        self._cancelled = 0  # turns
         self._state, self._logical = state, logical
 
         def new_process() -> ServerProcess:
@@ -270,6 +274,19 @@ class AcpBridge:
         """Whether it works on a prompt."""
         return self._turn is not None
 
+    @property
+    def span(self) -> Hashable:
+        """To what a permission for a call at its gate is bound: session, process, and no turn cancelled since."""
+        return self.session, self.pid, self._cancelled
+
+    def take_allowed(self, participant: str, tool: str, arguments: Mapping[str, Any]) -> str:
+        """The permission that counts for that call at its gate, by its proposal, and is used up; empty for none."""
+        if self.tools is None:
+            return ""
+        return self.tools.take_allowed(
+            participant, tool, arguments, span=self.span, now=asyncio.get_running_loop().time()
+        )
+
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the agent, then joins the space with it; returns the participant.
 
@@ -294,6 +311,8 @@ class AcpBridge:
         telemetry.add_metric("history", lambda: len(self.history) or None)
         telemetry.add_metric("cost", lambda: self._cost or None)
         try:
+            if self.tools is not None:
+                await self.tools.open()
             await self._open()
             await participant.start()
         except BaseException:
@@ -334,6 +353,8 @@ class AcpBridge:
             await connection.close()
         else:
             await self.process.stop()
+        if self.tools is not None:
+            await self.tools.close()
 
     async def cancel(self, reason: str = "cancelled") -> bool:
         """Cancels its turn, if it works on one, and drops the prompts that wait; returns whether it did."""
@@ -459,7 +480,7 @@ class AcpBridge:
         id = self.session
         told = await self._go_on(connection, id) if id else None
         if told is None:
-            told = await connection.new_session(str(self.cwd), self._usable_servers())
+            told = await connection.new_session(str(self.cwd), self._offered_servers())
             self.session = told["sessionId"]
         modes = mapping_of(told.get("modes"))
         self.mode = text_of(modes.get("currentModeId"))
@@ -478,11 +499,11 @@ class AcpBridge:
         cwd, is_restart = str(self.cwd), self._is_open.is_set()
         try:
             if self._can("resume") and (is_restart or not self._can("load")):
-                return await connection.resume_session(id, cwd, self._usable_servers())
+                return await connection.resume_session(id, cwd, self._offered_servers())
             if self._can("load"):
                 self._replaying, self.history = True, []
                 try:
-                    return await connection.load_session(id, cwd, self._usable_servers())
+                    return await connection.load_session(id, cwd, self._offered_servers())
                 finally:
                     self._replaying = False
         except RpcError:
@@ -492,9 +513,10 @@ class AcpBridge:
             raise MewError("it can neither load nor resume an earlier session")
         return None
 
-    def _usable_servers(self) -> list[Mapping[str, Any]]:
+    def _offered_servers(self) -> list[dict[str, Any]]:
+        """The MCP servers that it is told of."""
         takes = member(self._hello, "agentCapabilities", "mcpCapabilities", "http") is True
-        return [one for one in self._servers if takes or one.get("type") != "http"]
+        return [] if self.tools is None else [self.tools.entry(http=takes)]
 
     async def _set_mode(self, mode: str) -> None:
         if mode in self._modes:
@@ -651,6 +673,7 @@ class AcpBridge:
         if turn.why:
             return
         turn.why = why
+        self._cancelled += 1
         assert self._permissions is not None
         self._permissions.cancel_all(why)
         if (connection := self._connection) is not None:
@@ -917,7 +940,11 @@ class AcpBridge:
         arguments = masked(self._show(call, options, report.call_of(id)))
         report.note_question(id)
         context = report.trace.id or None if not report.trace.ended else None
+        span = self.span
         decision = await self._permissions.ask(arguments, context=context)
+        if self.tools is not None and decision.proposal and decision.option is not None and span == self.span:
+            now = asyncio.get_running_loop().time()
+            self.tools.allowed.note(decision.proposal, arguments, decision.option, span=span, now=now)
         self._follow(decision, arguments, turn)
         if decision.option is None:
             return CANCELLED
@@ -939,7 +966,7 @@ class AcpBridge:
             "question": question,
             "options": list(options),
             "mode": line_of(self.mode, 80),
-            **({"told_before": before} if before else {}),
+            **({TOLD_BEFORE: before} if before else {}),
         }
 
     def _follow(self, decision: PermissionDecision, arguments: Mapping[str, Any], turn: _Turn | None) -> None:

@@ -545,6 +545,7 @@ class Lab(metaclass=_NamesOnly):
         tokens: int | None = None,
         reasons: bool = False,
         tools: bool = False,
+        ask_once: bool = False,
         restarts: int = 3,
         timeout: float | None = None,
     ) -> CodingAgentSeat:
@@ -564,8 +565,10 @@ class Lab(metaclass=_NamesOnly):
                 any tool itself.
             turns, minutes, tokens: What it may do before it asks whether to go on.
             reasons: Whether the reason of a rejection goes to it as its next prompt.
-            tools: Whether it gets the tools of the space, where it takes MCP servers over HTTP. It uses them as another
-                participant, `NAME-tools`, whose calls are proposals, and it may ask for its own permission besides.
+            tools: Whether it gets the tools of the space, as another participant, `NAME-tools`, whose calls are
+                proposals. By its own rules it may ask for its own permission besides.
+            ask_once: With `tools`, whether your permission counts for the call of that tool, too. It does once, within
+                60 s, where you allowed that very call once, and its card has no warning.
             restarts: How often within a minute it is started again when it ends by itself, before it leaves.
             timeout: Seconds in which it must begin a session. Default: 30, or 300 where its command may download it.
 
@@ -589,6 +592,7 @@ class Lab(metaclass=_NamesOnly):
             tokens=tokens,
             reasons=reasons,
             tools=tools,
+            ask_once=ask_once,
             restarts=restarts,
             start_timeout=timeout,
             on_start=(told := StartLines()).add,

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
+from zlib import crc32
 
 from mew_lab.lab.actions import ACTIONS, Agents, ParticipantActions
 from mew_lab.lab.sentences import sentence
@@ -52,6 +54,8 @@ MOST_TEXT = 300
 NEAR_LIMIT = 0.9  # of max_tokens: SDK "Context Usage & Status Telemetry"
 GATHERED = 0.1  # seconds; changes within this time cause one refresh
 LONGEST_NAP = 3600.0
+GONE = ("left", "removed")
+HUES = 8  # the colours of agents in view.css
 _STANDARD = ("messages_in_context", "tokens", "max_tokens", "latency_ms", "status")
 
 
@@ -101,7 +105,7 @@ class MemberRow:
     `presence` is `here`, `paused`, `shut down`, `left`, `removed` or `invited` (it has never joined). `since` is the
     time of its last change, if it is known. `ids` are the ids of its connections. `against` has the actions that the
     human may not perform on it, each with the reason. `chips` has its permissions in short, `kind` tells what it
-    is, `doing` what it does at present.
+    is, `doing` what it does at present. `hue` is the number of its colour, below `HUES`.
     """
 
     name: str
@@ -118,6 +122,7 @@ class MemberRow:
     chips: tuple[str, ...] = ()
     kind: ParticipantKind = "other"
     doing: Activity = IDLE
+    hue: int = 0
 
 
 class RosterModel:
@@ -140,6 +145,7 @@ class RosterModel:
         self._statuses: BoundedDict[str, MemberStatus] = BoundedDict(MOST_KEPT, refresh=True)
         self._ledger = Ledger()  # that of the feed, once an envelope has come
         self._failures: BoundedDict[str, Activity] = BoundedDict(MOST_KEPT, refresh=True)
+        self._hues: BoundedDict[str, int] = BoundedDict(MOST_KEPT, refresh=True)
         self.changed: Subscribers[()] = Subscribers()
         self._soon = Debounce(self.refresh)
 
@@ -197,7 +203,7 @@ class RosterModel:
         activities = self._activities()
         # Rows do not move: a known participant keeps its place.
         order = dict.fromkeys((*(row.name for row in self.rows if row.name in by_name), *by_name))
-        rows = tuple(self._row(by_name[name], now, activities.get(name, IDLE)) for name in order)
+        rows = self._coloured([self._row(by_name[name], now, activities.get(name, IDLE)) for name in order])
         ends = [row.paused.until for row in rows if row.paused and row.paused.until is not None]
         if ends:
             self._soon.within(min(max(min(ends) - now + 0.01, GATHERED), LONGEST_NAP))
@@ -205,6 +211,23 @@ class RosterModel:
         if rows != self.rows or agents != self.agents:
             self.rows, self.agents = rows, agents
             self.changed.tell()
+
+    def _coloured(self, rows: Sequence[MemberRow]) -> tuple[MemberRow, ...]:
+        """The rows with their colours: an agent keeps its own, which was one that the fewest agents here had."""
+        uses = Counter(self._hues[row.name] for row in rows if row.name in self._hues)
+        here = Counter(
+            self._hues[row.name] for row in rows if row.name in self._hues and row.presence not in GONE
+        )
+        for row in rows:
+            if row.kind == "agent" and row.name not in self._hues:
+                first = crc32(
+                    row.name.encode("utf-8", "surrogatepass")
+                )  # the same in each space, where it is free
+                wished = [(first + n) % HUES for n in range(HUES)]
+                self._hues[row.name] = hue = min(wished, key=lambda hue: (here[hue], uses[hue]))
+                uses[hue] += 1
+                here[hue] += 1
+        return tuple(replace(row, hue=self._hues.get(row.name, 0)) for row in rows)
 
     def _activities(self) -> dict[str, Activity]:
         """What each participant does; what concerns the human first, so a wait goes before a thought."""

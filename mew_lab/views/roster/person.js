@@ -5,16 +5,6 @@ import { clockTime, duration } from "../ui/text.js";
 export const KIND_WORDS = { you: "you", agent: "agent", tools: "provides tools", other: "other participant" };
 export const KIND_ICONS = { you: "◉", agent: "✦", tools: "⚒", other: "○" };
 
-const HUES = 8; // the colours of view.css
-
-// Which of the colours a name has: always the same one.
-/** @type {(name: string) => number} */
-export function hueOf(name) {
-  let sum = 0;
-  for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) % 65521;
-  return sum % HUES;
-}
-
 // Up to three letters: "YOU", all of a short name, the first letters of the words of a name, or its first consonants. The
 // last digits of a name stay, for they tell the agents of a crowd apart.
 export function initials(name, you = false) {

@@ -28,7 +28,7 @@ import { showPopover } from "../ui/popover.js";
 import { keyedRows } from "../ui/tables.js";
 import { PATTERN_HELP, clockHover, clockTime, countOf, groupDigits, elapsedTime } from "../ui/text.js";
 import { makeToaster } from "../ui/toast.js";
-import { KIND_ICONS, KIND_WORDS, describeState, hueOf, initials, isMoving } from "./person.js";
+import { KIND_ICONS, KIND_WORDS, describeState, initials, isMoving } from "./person.js";
 
 const PAGE = 200;
 const CHIPS = 3;
@@ -258,7 +258,7 @@ function render({ adapter, el }) {
     setAttribute(row.node, "data-presence", data.presence);
     setAttribute(row.node, "data-kind", data.kind);
     setAttribute(row.letters, "data-letters", initials(data.name, data.you));
-    setAttribute(row.node, "data-hue", String(hueOf(data.name)));
+    setAttribute(row.node, "data-hue", String(data.hue));
     write(
       row.name,
       data.name,

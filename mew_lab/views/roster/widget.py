@@ -28,7 +28,7 @@ from mew_lab.ledger.members import PauseFacts
 from mew_lab.protocol.profiles import PROFILES, refer_to_patterns
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
-from mew_lab.views.roster.model import Activity, MemberRow, MemberStatus, RosterModel
+from mew_lab.views.roster.model import GONE, Activity, MemberRow, MemberStatus, RosterModel
 from mew_lab.views.ui.acts import Act, ActingView, ActResult
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.sent_rows import SentRows
@@ -37,7 +37,6 @@ from mew_lab.views.ui.space_model import follow_space
 __all__ = ["RosterView", "view_of"]
 
 MOST_PATTERNS, PATTERN = 60, 500
-GONE = ("left", "removed")
 
 
 def view_of(session: Session) -> RosterView:
@@ -298,6 +297,7 @@ def _pack(row: MemberRow) -> dict[str, Any]:
         "you": row.you,
         "what": one_line(row.what, 80),
         "kind": row.kind,
+        "hue": row.hue,
         "doing": _pack_doing(row.doing),
         "chips": list(row.chips),
         "presence": row.presence,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeState, hueOf, initials, isMoving } from "../../../mew_lab/views/roster/person.js";
+import { describeState, initials, isMoving } from "../../../mew_lab/views/roster/person.js";
 
 for (const [name, letters] of [
   ["git", "git"],
@@ -24,13 +24,6 @@ for (const [name, letters] of [
   test(`“${name}” has the letters ${letters}`, () => assert.equal(initials(name), letters));
 
 test("the reader's own avatar says so", () => assert.equal(initials("human", true), "YOU"));
-
-test("a name has one colour, and the names of a crowd are spread over all of them", () => {
-  const hues = Array.from({ length: 64 }, (_, n) => hueOf(`agent-${n}`));
-  assert.deepEqual([...new Set(hues)].sort(), [0, 1, 2, 3, 4, 5, 6, 7]);
-  assert.equal(hueOf("agent-3"), hues[3]);
-  assert.ok(hueOf("") === 0 && hueOf("\ud800") < 8);
-});
 
 const row = (more) => ({ presence: "here", since: 100, paused: null, doing: ["idle", 0, ""], ...more });
 

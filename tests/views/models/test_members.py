@@ -64,6 +64,26 @@ def test_who_comes_and_goes_keeps_its_place(room: Room) -> None:
     assert [one.name for one in room.members.rows] == ["human", "agent", "helper", "reader"]
 
 
+def test_eight_agents_that_are_here_have_eight_colours_and_each_keeps_its_own(room: Room) -> None:
+    names = [f"worker-{n}" for n in range(6)]
+    for name in names:
+        room.lab.join(name, can="agent")
+    present = ["agent", "helper", *names]
+    room.until(lambda: all(room.members.find(name) for name in present))
+    colours = {name: room.of(name).hue for name in present}
+    assert sorted(colours.values()) == [*range(8)]
+    room.lab.leave("worker-3")
+    room.presence("worker-3", "left")
+    room.lab.join("newcomer", can="agent")  # it gets the colour that nobody here has
+    room.presence("newcomer", "here")
+    assert room.of("newcomer").hue == colours["worker-3"]
+    for n in range(9):  # more than there are colours: each still has one
+        room.lab.join(f"late-{n}", can="agent")
+        room.presence(f"late-{n}", "here")
+        assert room.of(f"late-{n}").hue in range(8)
+    assert {name: room.of(name).hue for name in colours} == colours
+
+
 def test_a_pause_says_by_whom_why_and_until_when_and_ends_by_itself(room: Room) -> None:
     room.send("participant/pause", {"timeout_seconds": 0.4, "reason": "lunch"}, to="agent")
     room.presence("agent", "paused")

@@ -450,9 +450,52 @@ def test_a_coding_agent_of_another_process_answers_its_owner(start: Any) -> None
     assert bridge.ends() == 0
 
 
+@pytest.mark.slow
+@pytest.mark.threat(40)
+def test_a_coding_agent_of_another_process_uses_tools_of_the_space_by_a_participant_of_its_own(
+    start: Any, tmp_path: Path
+) -> None:
+    from mew_lab.cli.demo import make_repository
+
+    repository = make_repository(tmp_path / "coder", message="from afar")
+    serve = start("serve", "--enrol", "git=tool", "--enrol", "coder=agent", "--enrol", "own-tools=agent")
+    human, git, coder, own = (
+        join_words(serve.until(f"^{name}: ")) for name in ("human", "git", "coder", "own-tools")
+    )
+    bridge = start(
+        *("bridge", *git[1:], "--as", "git"),
+        "--",
+        "python",
+        "-m",
+        "mcp_server_git",
+        "--repository",
+        str(repository),
+    )
+    bridge.until("git has joined demo")
+    agent = Path(__file__).parents[1] / "bridge" / "acp_agent.py"
+    tools = ("--tools-as", "own-tools", "--tools-token-file", own[own.index("--token-file") + 1])
+    words = ("--acp", "--owner", "human", *tools, "--as", "coder", "--", "python", str(agent), "http")
+    coding = start("bridge", *coder[1:], *words)
+    coding.until("coder has joined demo")
+    joined = start(*human)
+    joined.until("You are human")
+    joined.type(f'use git_log {{"repo_path": "{repository}"}}')
+    joined.until("^own-tools asks git to run git_log. It needs your approval")
+    joined.type("/approve")
+    joined.until("repeat /approve")
+    joined.type("/approve")
+    joined.until("coder.*Commit history")
+    coding.process.send_signal(signal.SIGTERM)
+    assert coding.ends() == 0
+    joined.until("own-tools (has )?left")
+    secret = Path(own[own.index("--token-file") + 1]).read_text().strip()
+    assert not any(secret in line for one in (serve, coding, joined) for line in one.lines)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["--tools-as", "t", "--as", "x", "--", "prog"], "--tools-as is for a coding agent; add --acp"),
         (["--acp", "--", "claude"], "a coding agent needs --as ID"),
         (["--turns", "3", "--as", "x", "--", "prog"], "--turns is for a coding agent; add --acp"),
     ],

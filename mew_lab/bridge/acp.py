@@ -390,22 +390,21 @@ class AcpBridge:
     async def set_mode(self, mode: str) -> str:
         """Sets the mode of the agent, which decides what it asks about."""
         if mode not in self._modes:
-            raise ValueError(
-                f"{self.name} has no mode {one_line(mode, 80)!r}; it has {', '.join(self._modes) or 'none'}"
-            )
+            known = mask(", ".join(self._modes)) or "none"
+            raise ValueError(f"{self.name} has no mode {one_line(mode, 80)!r}; it has {known}")
         await self._set_mode(mode)
         self._tell_status("mode")
-        return self.rule
+        return mask(self.rule)
 
     async def set_config_option(self, option: str, value: str | bool) -> str:
         """Sets an option of the agent, such as its model."""
         if option not in self.config:
-            known = ", ".join(self.config) or "none"
+            known = mask(", ".join(self.config)) or "none"
             raise ValueError(f"{self.name} has no option {one_line(option, 80)!r}; it has {known}")
         answer = await self._opened().set_config_option(self.session, option, value)
         self._take_config(answer.get("configOptions"))
         self._tell_status("config")
-        return f"{option} is {self.config.get(option)}"
+        return mask(f"{option} is {self.config.get(option)}")
 
     def _opened(self) -> AgentConnection:
         if self._connection is None or self._connection.ended.is_set():

@@ -16,7 +16,7 @@
     wait                            goes on until it is cancelled
     deaf                            goes on for ever
     flood N                         so many pieces, tool calls and updates of an unknown kind
-    fail, die, stop REASON          the ends of a turn
+    fail TEXT, die TEXT, stop REASON    the ends of a turn
     environment NAME                says a variable
 
 Its words `mode=…`, `sessions`, `no-load`, `late`, `slow`, `version`, `login`, `chatty` set what else it does.
@@ -259,9 +259,9 @@ class Agent(acp.Agent):
                         )
                         await self.update(session_id, "unknown_kind", value=at)
                 case "fail":
-                    raise acp.RequestError.internal_error({"details": "the beans are gone"})
+                    raise acp.RequestError.internal_error({"details": rest or "the beans are gone"})
                 case "die":
-                    print("the shed is on fire", file=sys.stderr, flush=True)
+                    print(rest or "the shed is on fire", file=sys.stderr, flush=True)
                     os._exit(3)
                 case "stop":
                     return PromptResponse.model_validate({"stopReason": rest})

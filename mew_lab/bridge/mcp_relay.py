@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp import types
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.stdio import stdio_server
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -26,6 +25,7 @@ from mcp.shared.inbound import (
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from mew_lab.bridge.library_log import quiet_library
+from mew_lab.bridge.mcp_server import run_on_stdio
 from mew_lab.errors import MewError
 from mew_lab.protocol.coerce import mapping_of, text_of
 from mew_lab.protocol.token import Token
@@ -47,48 +47,43 @@ async def relay(url: str, token: Token, *, ended: asyncio.Event) -> None:
     if urlsplit(url).hostname not in LOOPBACK:
         raise MewError(f"Cannot use {one_line(url, 120)}: the token goes to a gate on this machine alone")
     quiet_library()
-    work = asyncio.get_running_loop().create_task(_relay(url, token))
-    end = asyncio.get_running_loop().create_task(ended.wait())
+    headers = {"Authorization": f"Bearer {token.reveal()}"}
+    timeout = httpx2.Timeout(None, connect=CONNECT_WITHIN)
+
+    async def pass_on(client: Any, out: Any) -> None:
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as http,
+            streamable_http_client(url, http_client=http, max_sse_event_size=None) as (answers, requests),
+        ):
+            await _pass_on(client, out, answers, requests)
+
     try:
-        await asyncio.wait({work, end}, return_when=asyncio.FIRST_COMPLETED)
-        if work.done():
-            work.result()
+        await run_on_stdio(pass_on, ended=ended)
     except BaseExceptionGroup as faults:
         if faults.subgroup(httpx2.TransportError) is None:
             raise
         raise MewError(
             f"The gate at {one_line(url, 120)} is gone; its space or its agent has ended"
         ) from None
+
+
+async def _pass_on(client: Any, out: Any, answers: Any, requests: Any) -> None:
+    handshake = _Handshake()
+
+    async def answer() -> None:
+        async for message in answers:
+            if isinstance(message, SessionMessage):
+                handshake.read_answer(message.message)
+                await out.send(message)
+
+    answering = asyncio.ensure_future(answer())
+    try:
+        async for message in client:
+            if isinstance(message, SessionMessage):
+                metadata = ClientMessageMetadata(headers=handshake.headers_of(message.message))
+                await requests.send(SessionMessage(message.message, metadata))
     finally:
-        for task in (work, end):
-            task.cancel()
-        await asyncio.gather(work, end, return_exceptions=True)
-
-
-async def _relay(url: str, token: Token) -> None:
-    headers = {"Authorization": f"Bearer {token.reveal()}"}
-    timeout = httpx2.Timeout(None, connect=CONNECT_WITHIN)
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as http,
-        streamable_http_client(url, http_client=http, max_sse_event_size=None) as (answers, requests),
-        stdio_server() as (client, out),
-    ):
-        handshake = _Handshake()
-
-        async def answer() -> None:
-            async for message in answers:
-                if isinstance(message, SessionMessage):
-                    handshake.read_answer(message.message)
-                    await out.send(message)
-
-        answering = asyncio.ensure_future(answer())
-        try:
-            async for message in client:
-                if isinstance(message, SessionMessage):
-                    metadata = ClientMessageMetadata(headers=handshake.headers_of(message.message))
-                    await requests.send(SessionMessage(message.message, metadata))
-        finally:
-            answering.cancel()
+        answering.cancel()
 
 
 class _Handshake:

@@ -450,6 +450,42 @@ def test_a_coding_agent_of_another_process_answers_its_owner(start: Any) -> None
     assert bridge.ends() == 0
 
 
+@pytest.mark.threat(40)
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://example.org/mcp", "the token goes to a gate on this machine alone"),
+        ("http://127.0.0.1@example.org/mcp", "the token goes to a gate on this machine alone"),
+        ("http://127.0.0.1:9/mcp", "is gone; its space or its agent has ended"),
+    ],
+)
+def test_a_client_is_passed_on_to_a_gate_of_this_machine_alone(url: str, told: str, tmp_path: Path) -> None:
+    secret = "a-token-of-some-length-0123456789"
+    file = tmp_path / "token"
+    file.write_text(secret)
+    file.chmod(0o600)
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    done = subprocess.Popen(
+        [sys.executable, "-m", "mew_lab.cli", "mcp", url, "--token-file", str(file)],
+        env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert done.stdin is not None and done.stderr is not None
+        done.stdin.write(json.dumps(asked) + "\n")
+        done.stdin.flush()  # and it stays open: the end comes by itself
+        assert done.wait(timeout=40) == 1
+        [line] = done.stderr.read().splitlines()
+    finally:
+        done.kill()
+        done.communicate()
+    assert told in line and secret not in line
+
+
 @pytest.mark.slow
 @pytest.mark.threat(40)
 def test_a_coding_agent_of_another_process_uses_tools_of_the_space_by_a_participant_of_its_own(

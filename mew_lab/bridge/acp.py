@@ -345,16 +345,21 @@ class AcpBridge:
             await self._permissions.close()
         if self.participant is not None:
             await self.participant.stop()
-        if connection is not None:
-            if not connection.ended.is_set() and self.session and self._can("close"):
-                with contextlib.suppress(RpcError, EOFError, TimeoutError):
-                    async with asyncio.timeout(CLOSED_WITHIN):
-                        await connection.close_session(self.session)
-            await connection.close()
-        else:
+        try:
+            if self.tools is not None:
+                await self.tools.close()
+        finally:
+            await self._close_agent(connection)
+
+    async def _close_agent(self, connection: AgentConnection | None) -> None:
+        if connection is None:
             await self.process.stop()
-        if self.tools is not None:
-            await self.tools.close()
+            return
+        if not connection.ended.is_set() and self.session and self._can("close"):
+            with contextlib.suppress(RpcError, EOFError, TimeoutError):
+                async with asyncio.timeout(CLOSED_WITHIN):
+                    await connection.close_session(self.session)
+        await connection.close()
 
     async def cancel(self, reason: str = "cancelled") -> bool:
         """Cancels its turn, if it works on one, and drops the prompts that wait; returns whether it did."""

@@ -57,7 +57,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
     "acp": ("bridge.acp_connection",),
-    "httpx2": ("bridge.http_client", "bridge.session", "lab.notification"),  # mcp brings it
+    "httpx2": ("bridge.http_client", "bridge.mcp_relay", "bridge.session", "lab.notification"),  # mcp brings it
     "standardwebhooks": ("lab.notification",),
     "pydantic_ai": ("bridge.frameworks.pydantic_ai",),
     "agents": ("bridge.frameworks.openai_agents",),

@@ -24,7 +24,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +41,9 @@ from mew_lab.bridge.acp_modes import (
     read_modes,
     read_options_of_session,
 )
+from mew_lab.bridge.acp_once import TOLD_BEFORE
 from mew_lab.bridge.acp_permissions import Effect, PermissionDecision, Permissions, read_options
+from mew_lab.bridge.acp_tools import AgentTools
 from mew_lab.bridge.acp_turn import TurnReport, masked
 from mew_lab.bridge.process import RestartLimit, ServerProcess, environment, start_seconds, tell_start
 from mew_lab.errors import ConfigError, MewError
@@ -164,7 +166,8 @@ class AcpBridge:
     """One coding agent as the participant `name`.
 
     `mode` is the mode that the agent is in, `session` the id of its session, `history` what was said in that before.
-    `commands` are its slash commands, and `config` its options, as it tells them.
+    `tools` is its gate to the tools of the space; `commands` are its slash commands, and `config` its options, as it
+    tells them.
 
     Args:
         agent: the name of a known agent (`acp_agents.AGENTS`), or a program and its arguments.
@@ -177,7 +180,7 @@ class AcpBridge:
         turns, minutes, tokens: what it may do before it asks whether to go on (`WorkLimits`).
         reasons: whether the reason of a rejection goes to the agent as its next prompt.
         files: the folder of which it may read files by this side, and write them as people decide; None offers it none.
-        servers: the MCP servers that it is told of, as the protocol has them; one over HTTP only where it takes that.
+        tools: its gate to the tools of the space, which begins and ends with it; None gives it none.
         restarts: how often within a minute an agent that ends by itself is started again, before it leaves.
         start_timeout: seconds in which it must begin a session; None: 30, or 300 where its command may download it.
         on_end: called with a sentence when it ends without `stop()`; `on_start` as `McpBridge` has it.
@@ -203,7 +206,7 @@ class AcpBridge:
         tokens: int | None = None,
         reasons: bool = False,
         files: str | Path | None = None,
-        servers: Sequence[Mapping[str, Any]] = (),
+        tools: AgentTools | None = None,
         restarts: int = 3,
         start_timeout: float | None = None,
         on_end: Callable[[str], object] | None = None,
@@ -246,7 +249,8 @@ class AcpBridge:
                 refusal=self._refuse_files,
                 ask=self._ask_of_file,
             )
-        self._servers = tuple(servers)
+        self.tools = tools
+        self._cancelled = 0  # turns
         self._state, self._logical = state, logical
 
         def new_process() -> ServerProcess:
@@ -308,6 +312,19 @@ class AcpBridge:
         """Whether it works on a prompt."""
         return self._turn is not None
 
+    @property
+    def span(self) -> Hashable:
+        """To what a permission for a call at its gate is bound: session, process, and no turn cancelled since."""
+        return self.session, self.pid, self._cancelled
+
+    def take_allowed(self, participant: str, tool: str, arguments: Mapping[str, Any]) -> str:
+        """The permission that counts for that call at its gate, by its proposal, and is used up; empty for none."""
+        if self.tools is None:
+            return ""
+        return self.tools.take_allowed(
+            participant, tool, arguments, span=self.span, now=asyncio.get_running_loop().time()
+        )
+
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the agent, then joins the space with it; returns the participant.
 
@@ -332,6 +349,8 @@ class AcpBridge:
         telemetry.add_metric("cost", lambda: self._cost or None)
         telemetry.add_metric("config", self._tell_config)
         try:
+            if self.tools is not None:
+                await self.tools.open()
             await self._open()
             await participant.start()
         except BaseException:
@@ -364,14 +383,21 @@ class AcpBridge:
             await self._permissions.close()
         if self.participant is not None:
             await self.participant.stop()
-        if connection is not None:
-            if not connection.ended.is_set() and self.session and self._can("close"):
-                with contextlib.suppress(RpcError, EOFError, TimeoutError):
-                    async with asyncio.timeout(CLOSED_WITHIN):
-                        await connection.close_session(self.session)
-            await connection.close()
-        else:
+        try:
+            if self.tools is not None:
+                await self.tools.close()
+        finally:
+            await self._close_agent(connection)
+
+    async def _close_agent(self, connection: AgentConnection | None) -> None:
+        if connection is None:
             await self.process.stop()
+            return
+        if not connection.ended.is_set() and self.session and self._can("close"):
+            with contextlib.suppress(RpcError, EOFError, TimeoutError):
+                async with asyncio.timeout(CLOSED_WITHIN):
+                    await connection.close_session(self.session)
+        await connection.close()
 
     async def cancel(self, reason: str = "cancelled") -> bool:
         """Cancels its turn, if it works on one, and drops the prompts that wait; returns whether it did."""
@@ -407,22 +433,21 @@ class AcpBridge:
     async def set_mode(self, mode: str) -> str:
         """Sets the mode of the agent, which decides what it asks about."""
         if mode not in self._modes:
-            raise ValueError(
-                f"{self.name} has no mode {one_line(mode, 80)!r}; it has {', '.join(self._modes) or 'none'}"
-            )
+            known = mask(", ".join(self._modes)) or "none"
+            raise ValueError(f"{self.name} has no mode {one_line(mode, 80)!r}; it has {known}")
         await self._set_mode(mode)
         self._tell_status("mode")
-        return self.rule
+        return mask(self.rule)
 
     async def set_config_option(self, option: str, value: str | bool) -> str:
         """Sets an option of the agent, such as its model."""
         if option not in self.config:
-            known = ", ".join(self.config) or "none"
+            known = mask(", ".join(self.config)) or "none"
             raise ValueError(f"{self.name} has no option {one_line(option, 80)!r}; it has {known}")
         answer = await self._opened().set_config_option(self.session, option, value)
         self._take_config(answer.get("configOptions"))
         self._tell_status("config")
-        return f"{option} is {self.config.get(option)}"
+        return mask(f"{option} is {self.config.get(option)}")
 
     def _opened(self) -> AgentConnection:
         if self._connection is None or self._connection.ended.is_set():
@@ -499,7 +524,7 @@ class AcpBridge:
         id = self.session
         told = await self._go_on(connection, id) if id else None
         if told is None:
-            told = await connection.new_session(str(self.cwd), self._usable_servers())
+            told = await connection.new_session(str(self.cwd), self._offered_servers())
             self.session = told["sessionId"]
         modes = mapping_of(told.get("modes"))
         self.mode = text_of(modes.get("currentModeId"))
@@ -541,11 +566,11 @@ class AcpBridge:
         cwd, is_restart = str(self.cwd), self._is_open.is_set()
         try:
             if self._can("resume") and (is_restart or not self._can("load")):
-                return await connection.resume_session(id, cwd, self._usable_servers())
+                return await connection.resume_session(id, cwd, self._offered_servers())
             if self._can("load"):
                 self._replaying, self.history = True, []
                 try:
-                    return await connection.load_session(id, cwd, self._usable_servers())
+                    return await connection.load_session(id, cwd, self._offered_servers())
                 finally:
                     self._replaying = False
                     self.budget.renew()  # what was taken before is not of this budget
@@ -556,9 +581,10 @@ class AcpBridge:
             raise MewError("it can neither load nor resume an earlier session")
         return None
 
-    def _usable_servers(self) -> list[Mapping[str, Any]]:
+    def _offered_servers(self) -> list[dict[str, Any]]:
+        """The MCP servers that it is told of."""
         takes = member(self._hello, "agentCapabilities", "mcpCapabilities", "http") is True
-        return [one for one in self._servers if takes or one.get("type") != "http"]
+        return [] if self.tools is None else [self.tools.entry(http=takes)]
 
     async def _set_mode(self, mode: str) -> None:
         if mode in self._modes:
@@ -715,6 +741,7 @@ class AcpBridge:
         if turn.why:
             return
         turn.why = why
+        self._cancelled += 1
         assert self._permissions is not None
         self._permissions.cancel_all(why)
         if (connection := self._connection) is not None:
@@ -986,7 +1013,11 @@ class AcpBridge:
         arguments = masked(self._show(call, options, report.call_of(id)))
         report.note_question(id)
         context = report.trace.id or None if not report.trace.ended else None
+        span = self.span
         decision = await self._permissions.ask(arguments, context=context)
+        if self.tools is not None and decision.proposal and decision.option is not None and span == self.span:
+            now = asyncio.get_running_loop().time()
+            self.tools.allowed.note(decision.proposal, arguments, decision.option, span=span, now=now)
         self._follow(decision, arguments, turn)
         if decision.option is None:
             return CANCELLED
@@ -1029,7 +1060,7 @@ class AcpBridge:
             "question": question,
             "options": list(options),
             "mode": line_of(self.mode, 80),
-            **({"told_before": before} if before else {}),
+            **({TOLD_BEFORE: before} if before else {}),
         }
 
     def _follow(self, decision: PermissionDecision, arguments: Mapping[str, Any], turn: _Turn | None) -> None:

@@ -64,12 +64,14 @@ class PermissionDecision(NamedTuple):
         by: The participant that decided; empty where nobody did.
         reason: Why it was rejected, or not asked for.
         rejected: Whether a participant rejected it.
+        proposal: The id of the proposal that a request fulfilled; empty where none did.
     """
 
     option: str | None
     by: str = ""
     reason: str = ""
     rejected: bool = False
+    proposal: str = ""
 
 
 def read_options(options: object) -> list[dict[str, str]]:
@@ -197,12 +199,12 @@ class Permissions:
     async def _take(self, **arguments: Any) -> dict[str, Any]:
         """Answers a request for `permission`: only as the fulfilment of an open question."""
         request = ASKED.get()
-        question = None
+        question, fulfilled = None, ""
         for id in request.correlation_id if request is not None else ():
             proposal = self._participant.proposals.get(id)
             # Else it is a request by its sender's own right, which names the proposal beside.
             if request is not None and proposal is not None and proposal.fulfilment == request.id:
-                question = self._open.get(id)
+                question, fulfilled = self._open.get(id), id
         if question is None or question.decision.done():
             raise PermissionError(
                 "no open question of this agent is answered by it: the agent asks, and a decision fulfils its proposal"
@@ -217,7 +219,7 @@ class Permissions:
             named = option if isinstance(option, str) else ""
             raise ValueError(f"nothing was chosen, because {find_choice_fault(question.asked, named)}")
         assert request is not None
-        question.decide(PermissionDecision(chosen.id, request.sender))
+        question.decide(PermissionDecision(chosen.id, request.sender, proposal=fulfilled))
         if question.effect is not None:
             await question.effect(chosen.id)
         return {"option": chosen.id, "name": chosen.name}

@@ -15,7 +15,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, cast
@@ -35,7 +35,7 @@ from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import RpcError
 
-__all__ = ["MAX_REQUEST", "McpSurface", "mcp_server", "serve_stdio"]
+__all__ = ["MAX_REQUEST", "McpSurface", "mcp_server", "run_on_stdio", "serve_stdio"]
 
 MAX_REQUEST = 4 * 1024 * 1024  # bytes of one request
 CHUNK = 1 << 16
@@ -114,7 +114,18 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
 async def serve_stdio(
     server: Server[Any], *, ended: asyncio.Event, early: EarlyAnswers | None = None
 ) -> None:
-    """Serves one client on stdin and stdout, until it closes one of them or `ended` is set.
+    """Serves one client on stdin and stdout until it closes one of them; `ended` and `early` as `run_on_stdio`."""
+
+    async def serve(reader: Any, writer: Any) -> None:
+        await server.run(reader, writer, server.create_initialization_options())
+
+    await run_on_stdio(serve, ended=ended, early=early)
+
+
+async def run_on_stdio(
+    serve: Callable[[Any, Any], Awaitable[None]], *, ended: asyncio.Event, early: EarlyAnswers | None = None
+) -> None:
+    """Has `serve` read the messages of one client and answer it, until that closes stdin or stdout or `ended` is set.
 
     A client that has closed stdin gets the answers that it still reads. Meanwhile, all printed output of this process
     goes to stderr.
@@ -125,17 +136,17 @@ async def serve_stdio(
 
     lines, written = _StdinLines(0, early), _StdoutLines(early)
 
-    async def serve() -> None:
+    async def work() -> None:
         streams = mcp.server.stdio.stdio_server(stdin=cast(Any, lines), stdout=cast(Any, written))
         async with streams as (reader, writer):
-            await server.run(reader, writer, server.create_initialization_options())
+            await serve(reader, writer)
 
     async def wait_for_end() -> None:
         await lines.ended.wait()
         await asyncio.sleep(LAST_ANSWERS)
 
     loop = asyncio.get_running_loop()
-    serving = loop.create_task(serve())
+    serving = loop.create_task(work())
     tasks = {serving, *map(loop.create_task, (ended.wait(), written.lost.wait(), wait_for_end()))}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

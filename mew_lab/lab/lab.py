@@ -546,6 +546,7 @@ class Lab(metaclass=_NamesOnly):
         reasons: bool = False,
         files: str | Path | None = None,
         tools: bool = False,
+        ask_once: bool = False,
         restarts: int = 3,
         timeout: float | None = None,
     ) -> CodingAgentSeat:
@@ -567,8 +568,10 @@ class Lab(metaclass=_NamesOnly):
             reasons: Whether the reason of a rejection goes to it as its next prompt.
             files: The folder of which it may read files by this lab, and write them as you decide: each write is a card
                 with its difference. Default: it is offered none. It may have ways of its own to touch files.
-            tools: Whether it gets the tools of the space, where it takes MCP servers over HTTP. It uses them as another
-                participant, `NAME-tools`, whose calls are proposals, and it may ask for its own permission besides.
+            tools: Whether it gets the tools of the space, as another participant, `NAME-tools`, whose calls are
+                proposals. By its own rules it may ask for its own permission besides.
+            ask_once: With `tools`, whether your permission counts for the call of that tool, too. It does once, within
+                60 s, where you allowed that very call once, and its card has no warning.
             restarts: How often within a minute it is started again when it ends by itself, before it leaves.
             timeout: Seconds in which it must begin a session. Default: 30, or 300 where its command may download it.
 
@@ -593,6 +596,7 @@ class Lab(metaclass=_NamesOnly):
             reasons=reasons,
             files=files,
             tools=tools,
+            ask_once=ask_once,
             restarts=restarts,
             start_timeout=timeout,
             on_start=(told := StartLines()).add,

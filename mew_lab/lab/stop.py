@@ -166,6 +166,7 @@ class LabStop:
         decisions = self._session.decisions
         rules, policy = decisions.alike.standing, decisions.policy
         taken = decisions.review.take_back_all()
+        decisions.once.clear()
         waiting = self._waiting()
         yes = f"; {count_of(taken, 'yes', 'yes')} of yours taken back" if taken else ""
         return [

@@ -21,6 +21,7 @@ from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line, visible
 
 __all__ = [
+    "ALLOW_ONCE",
     "MAX_OPTIONS",
     "MAX_OPTION_ID",
     "OPTION",

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from mew_lab.ledger.calls import CallIndex, CallLedger, Change, Request
 from mew_lab.log.line import read_members
+from mew_lab.protocol.coerce import member
 from mew_lab.space.events import REPORTED, Record
 
 __all__ = [
@@ -68,6 +69,8 @@ class DecisionNote(NamedTuple):
         to: The addressees to whom it was sent.
         despite: What the approval disregarded on purpose: `rejected`, `unknown`.
         option: The option that was chosen of the permission of an agent; None where there was none.
+        permission: The id of the proposal by which the person permitted an agent that call; empty where the decision
+            counts none.
         file: The file that the call writes, as it was when the approval was sent; None where it was not looked for.
         reported: Whether the participant reported it. Such a note never counts as seen on a screen.
     """
@@ -86,6 +89,7 @@ class DecisionNote(NamedTuple):
     to: tuple[str, ...]
     despite: tuple[str, ...]
     option: ReceiptOption | None
+    permission: str
     file: ReceiptFile | None
     reported: bool
 
@@ -121,6 +125,7 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         to=_texts(members.get("to")),
         despite=tuple(word for word in _texts(members.get("despite")) if word in DESPITE),
         option=_option(members.get("option")),
+        permission=_text(member(members.get("permission"), "proposal")),
         file=_file(members.get("file")),
         reported=reported,
     )

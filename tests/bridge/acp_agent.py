@@ -10,11 +10,13 @@
     later JSON                      the same, after the turn
     raw JSON                        any line on its output
     usage USED SIZE, tokens N       what its context has taken; what the answer of the turn counts
-    use TOOL                        calls a tool of its MCP server
+    use TOOL JSON                   calls a tool of its MCP server, with these arguments
+    may TOOL JSON                   asks for permission to do so first, as Claude does, and does so where that is given
+    allow TOOL JSON                 asks for that permission alone
     wait                            goes on until it is cancelled
     deaf                            goes on for ever
     flood N                         so many pieces, tool calls and updates of an unknown kind
-    fail, die, stop REASON          the ends of a turn
+    fail TEXT, die TEXT, stop REASON    the ends of a turn
     client METHOD JSON              any request to the client; it says and notes the result, or the code and the error
     together N METHOD JSON          so many of these at once; it says how often which outcome came
     fs                              says what it may do with files
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import json
 import os
 import statistics
@@ -56,17 +59,32 @@ def modes(current: str) -> Any:
     }
 
 
-async def use(server: Any, tool: str) -> str:
-    """What a tool of an MCP server answers, by the official client."""
-    import httpx2
+@contextlib.asynccontextmanager
+async def connect(server: Any) -> Any:
+    """The official client of an MCP server of the session."""
     from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    if not hasattr(server, "url"):
+        env = {one.name: one.value for one in server.env}
+        start = StdioServerParameters(command=server.command, args=server.args, env=env)
+        async with Client(stdio_client(start)) as client:
+            yield client
+        return
+    import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
     headers = {header.name: header.value for header in server.headers}
-    async with httpx2.AsyncClient(headers=headers) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         async with Client(streamable_http_client(server.url, http_client=http)) as client:
-            names = [one.name for one in (await client.list_tools()).tools if one.name.endswith(tool)]
-            return str((await client.call_tool(names[0], {})).content[0].text)
+            yield client
+
+
+async def use(server: Any, tool: str, arguments: dict[str, Any]) -> str:
+    """What a tool of an MCP server answers."""
+    async with connect(server) as client:
+        names = [one.name for one in (await client.list_tools()).tools if one.name.endswith(tool)]
+        return str((await client.call_tool(names[0], arguments)).content[0].text)
 
 
 class Agent(acp.Agent):
@@ -189,6 +207,16 @@ class Agent(acp.Agent):
         self.note(told)
         return told
 
+    async def may(self, session: str, tool: str, arguments: dict[str, Any]) -> bool:
+        """Whether it is given permission for a call of a tool, which it shows as Claude does."""
+        title = f"mcp__{self.servers[0].name}__{tool}"
+        call = {"toolCallId": "u", "title": title, "kind": "other", "rawInput": arguments}
+        kinds = ("allow_once", "allow_always", "reject_once")
+        options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
+        asked = {"sessionId": session, "toolCall": call, "options": options}
+        got = await self.client._conn.send_request("session/request_permission", asked)
+        return str(got["outcome"].get("optionId", "")).startswith("allow")
+
     async def prompt(self, prompt: Any, session_id: str, **kwargs: Any) -> PromptResponse:
         self.cancelled.clear()
         more: dict[str, Any] = {}
@@ -244,8 +272,12 @@ class Agent(acp.Agent):
                 case "wait":
                     await self.cancelled.wait()
                     return PromptResponse(stop_reason="cancelled")
-                case "use":
-                    await self.say(session_id, await use(self.servers[0], rest))
+                case "use" | "may" | "allow":
+                    tool, _, given = rest.partition(" ")
+                    arguments = json.loads(given or "{}")
+                    may = word == "use" or await self.may(session_id, tool, arguments)
+                    if may and word != "allow":
+                        await self.say(session_id, await use(self.servers[0], tool, arguments))
                 case "deaf":
                     await asyncio.Event().wait()
                 case "flood":
@@ -256,9 +288,9 @@ class Agent(acp.Agent):
                         )
                         await self.update(session_id, "unknown_kind", value=at)
                 case "fail":
-                    raise acp.RequestError.internal_error({"details": "the beans are gone"})
+                    raise acp.RequestError.internal_error({"details": rest or "the beans are gone"})
                 case "die":
-                    print("the shed is on fire", file=sys.stderr, flush=True)
+                    print(rest or "the shed is on fire", file=sys.stderr, flush=True)
                     os._exit(3)
                 case "stop":
                     return PromptResponse.model_validate({"stopReason": rest})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -631,6 +632,40 @@ async def test_a_secret_that_it_was_given_is_masked_in_all_that_it_sends(shed: S
     await shed.human.approve((await shed.card()).id)
     await asked
     assert [one for one in shed.sent(sender="coder") if secret in one.raw] == []
+
+
+@pytest.mark.threat(28)
+async def test_a_secret_that_it_was_given_is_masked_in_its_status_its_errors_and_the_answers_of_its_tools(
+    shed: Shed,
+) -> None:
+    secret = "sk-hoe-and-rake-4711-rows"
+    await shed.open(env={"API_KEY": secret}, restarts=0)
+    option: dict[str, Any] = {"id": "mode", "name": "Mode", "type": "select", "currentValue": secret}
+    option["options"] = [{"value": one, "name": one} for one in (secret, "plain")]
+    config = {"sessionUpdate": "config_option_update", "configOptions": [option]}
+    commands = {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": secret}]}
+    cost = {"amount": 1.0, "currency": secret}
+    usage = {"sessionUpdate": "usage_update", "used": 1, "size": 9, "cost": cost}
+    lines = [f"update {json.dumps(one)}" for one in (config, commands, usage)]
+    await shed.ask(*lines, f"stop {secret}")
+    assert shed.bridge.mode == secret and secret in shed.bridge.commands
+    await shed.human.ask("fail " + secret, "coder")
+    another = {**config, "configOptions": [option, {**option, "id": secret}]}
+    await shed.ask(f"update {json.dumps(another)}", "say done")
+    for tool, arguments in (
+        ("set_mode", {"mode": "nope"}),
+        ("set_config_option", {"option": "nope", "value": "x"}),
+    ):
+        with contextlib.suppress(MewError):
+            await shed.human.call(f"coder/{tool}", arguments)
+    shed.bridge.participant.telemetry.tell("active")
+    asked = shed.human.ask(f"raw {secret} is no message\ndie {secret} burns", "coder")
+    assert "burns" in str(await asked)
+    [why] = await until(lambda: shed.ended)
+    assert "burns" in why and secret not in why
+    sent = shed.sent(sender="coder")
+    assert {one.kind for one in sent} >= {"participant/status", "chat", "mcp/response", "reasoning/thought"}
+    assert [one.raw for one in sent if secret in one.raw] == []
 
 
 # --- what an agent does wrong ---

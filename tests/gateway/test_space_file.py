@@ -169,6 +169,7 @@ participants:
   two: {auto_start: true}
   three: {type: mcp-bridge, files: x}
   five: {type: acp}
+  six: {type: acp, command: claude, tools: bott}
   four: 3
 gateway_logging: {enabled: maybe}
 partcipants: {}
@@ -196,6 +197,7 @@ def test_every_fault_is_in_one_message_with_its_key_path_and_what_would_help() -
         f"{human}[2].payload.params.$[": "no JSONPath",
         f"{human}[3].kind": "needs a kind",
         f"{human}[3].to": "non-empty list",
+        "participants.six.tools": "'bott' is none of the other participants; did you mean 'bot'?",
         "participants.Human": "differs only in case from 'human'",
         "participants.Human.tokens[0]": "tok_…-two is 'human''s too",
         "participants.a b": "cannot be a participant id",

@@ -15,7 +15,7 @@ sent is checked once more where it is drafted, byte by byte (`sdk.decisions`).
 6. Of the permission of an agent, an approval chooses one option (R41): the named one, or else the only `allow_once`.
    No policy, rule or key chooses any other kind.
 7. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
-   is in force.
+   is in force; so is the call for which the person gave a coding agent its permission (`ask_once.py`).
 8. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
@@ -40,6 +40,7 @@ from mew_lab.bridge.written_files import FileDiff, FileWrite
 from mew_lab.errors import ConnectionLost, MewError, NoReply, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
+from mew_lab.lab.decisions.ask_once import AskOnce, CountedPermission
 from mew_lab.lab.decisions.card_queue import CardQueue
 from mew_lab.lab.decisions.cards import (
     BEING_READ,
@@ -137,6 +138,8 @@ class HumanDecisions:
         # Whether a text tells the old content of a file: in a terminal, which keeps nothing, and in no notebook.
         self.tells_changes = False
         self.alike = AlikeCalls(clock=clock)
+        self.once = AskOnce(me, logical=logical)
+        self._enforced = enforced
         self.unshown = UnshownProposals(me, logical=logical, run=loop.submit, fault=fault)
 
     # --- what a view asks ---
@@ -272,6 +275,7 @@ class HumanDecisions:
         typed: str = "",
         despite: Collection[str] = (),
         option: str = "",
+        permission: CountedPermission | None = None,
     ) -> str:
         """Carries out a decision that came by a `click`, from a `policy`, or as a `typed` command.
 
@@ -283,6 +287,7 @@ class HumanDecisions:
                 `unknown` for a repeat of a call of unknown outcome, which only a click approves without it.
             option: The id of the option that an approval chooses of the permission of an agent; empty means the only one
                 of the kind `allow_once` (R41).
+            permission: The permission that counts for the call; its policy is `policy`.
 
         Returns:
             One sentence about what was sent.
@@ -311,6 +316,8 @@ class HumanDecisions:
             self.review.take_back(proposal)
         if policy:
             note["policy"] = {"name": policy.name, "text": policy.text}
+            if permission is not None:
+                note["permission"] = permission._asdict()
         elif typed:
             note["typed"] = typed
         elif seconds is not None:
@@ -443,6 +450,8 @@ class HumanDecisions:
                 self.queue.by_policy[proposal] = by
             if note["decision"] == "approve":
                 params, id = edit.params if edit else None, card.request_id
+                if policy is None:  # before it is sent: the call of the agent may come at once
+                    self.once.note(proposal, chosen, id)
                 request = await self._me.approve(
                     proposal,
                     digest=meant,
@@ -464,6 +473,8 @@ class HumanDecisions:
             told = "" if card.permission is None else f"; {card.permission.told_by_rejection}"
             return f"Rejected ({reason or 'disagree'}): {card.request}{told}"
         finally:
+            if sent != "fulfilled":
+                self.once.forget(proposal)
             del self.queue.deciding[proposal]
             self.queue.refresh(proposal, sent=sent)
 
@@ -702,12 +713,17 @@ class HumanDecisions:
         One for which no client waits, that repeats a call of unknown outcome (R35), or that needs a quorum (R39), is
         left to a person.
         """
+        permission = self.once.find(card) if card.state == "open" else None
         if card.state != "open" or card.caller or card.repeats or card.unmet or self.gate.stopped:
             return
         policy, rule = self._policy, None
         if policy is None:
             rule = self._find_alike(card)
             policy = None if rule is None else rule.policy
+        if policy is None and permission is not None and self._enforced(card.to[0]) is None:
+            policy = permission.policy
+        else:
+            permission = None
         if policy is None:
             return
         try:
@@ -739,6 +755,7 @@ class HumanDecisions:
                     decision=decision.decision,
                     reason=decision.reason,
                     policy=policy,
+                    permission=permission,
                 )
             except (NoReply, ConnectionLost):  # the call may have gone out, so its use stays spent
                 pass

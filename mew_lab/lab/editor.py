@@ -30,6 +30,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from mew_lab.errors import MewError
@@ -49,7 +50,7 @@ from mew_lab.protocol.visible import one_line, visible_lines
 from mew_lab.sdk.calls import Call
 from mew_lab.sdk.group import RunningTasks
 
-__all__ = ["Editor", "EditorChoice", "EditorSessions"]
+__all__ = ["Editor", "EditorChoice", "EditorSessions", "choices_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ MAX_TEXT = 10_000  # characters
 MAX_SESSIONS = 50
 MAX_PLACES = 10_000  # ids of messages that belong to a session
 MAX_ROWS = 1_000  # calls whose row may change
+MAX_CONSIDERED = 1_000  # open cards, for the next question
 AT_ONCE = 8  # questions that wait for an answer
 MAX_LATE = 100  # questions about what is decided, which the editor may still answer
 MOST_ASKED = 3  # times that one proposal is asked about
@@ -441,9 +443,9 @@ class EditorSessions:
         key = (card.id, card.seq)
         row = self._rows.get(key)
         if card.state == "open":
-            row = row or self._add_row(card)
-            if row is not None:
-                self._consider(card, row)
+            if row is None and (known := self._me.proposals.get(card.id)) and self._place_of(known.envelope):
+                self._add_row(card)
+            self._consider(card)
             return
         if row is None:
             return
@@ -482,12 +484,15 @@ class EditorSessions:
     def _tell(self, card: Card, row: _ProposalRow, told: str) -> None:
         self._update(row.session, "tool_call_update", **self._row(card, row, told))
 
-    def _consider(self, card: Card, row: _ProposalRow) -> None:
+    def _consider(self, card: Card) -> None:
         """Asks the editor about an open card, where that is still to be done."""
         key = (card.id, card.seq)
-        if key in self._asking or len(self._asking) >= AT_ONCE or not self._decisions.is_mine(card):
+        if key in self._asking or len(self._asking) >= AT_ONCE or self._asked.get(key, 0) >= MOST_ASKED:
             return
-        if self._asked.get(key, 0) >= MOST_ASKED:
+        if not self._decisions.is_mine(card):
+            return
+        row = self._rows.get(key) or self._add_row(card)
+        if row is None:
             return
         self._asked[key] = self._asked.get(key, 0) + 1
         task = self._asking[key] = self._tasks.start(self._ask(card, row))
@@ -504,13 +509,11 @@ class EditorSessions:
         """Asks about the oldest open cards, as long as there is room for a question."""
         if not self._turns:
             return
-        for card in self._decisions.pending():
+        waiting = (card for card in self._decisions.pending() if card.state == "open")
+        for card in islice(waiting, MAX_CONSIDERED):
             if len(self._asking) >= AT_ONCE:
                 return
-            if card.state == "open":
-                row = self._rows.get((card.id, card.seq)) or self._add_row(card)
-                if row is not None:
-                    self._consider(card, row)
+            self._consider(card)
 
     def _put_aside(self, key: _Key) -> None:
         """Makes room for another question: what this one is about is decided, and the editor may still answer it."""
@@ -591,7 +594,7 @@ class EditorSessions:
             why = why or "its card is too long for an editor"
         if why:
             text = f"{text}\n\nIt cannot be approved here: {why}. {ELSEWHERE}"
-        return _CardQuestion(_title(card), text, _choices(card, only_reject=bool(why)))
+        return _CardQuestion(_title(card), text, choices_of(card, only_reject=bool(why)))
 
 
 def _obstacle(card: Card) -> str:
@@ -609,7 +612,7 @@ def _obstacle(card: Card) -> str:
     return "" if card.to else "it names no target"
 
 
-def _choices(card: Card, *, only_reject: bool) -> tuple[EditorChoice, ...]:
+def choices_of(card: Card, *, only_reject: bool) -> tuple[EditorChoice, ...]:
     """The options of a question. Nothing that a client may choose by itself allows more than this one call."""
     reject = EditorChoice("reject", "Reject", "reject_once", "reject")
     leave = EditorChoice("leave", "Decide in mew-lab", "reject_once")

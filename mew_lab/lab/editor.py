@@ -569,9 +569,9 @@ class EditorSessions:
             )
         except MewError as fault:
             return str(fault)
+        # Another decision may have come first in the gateway's order, and the answer of the tool before this.
         now = self._decisions.queue.find(card.id)
-        lost = now is not None and not now.is_open and now.by not in ("", self._me.client.id)
-        return decided_line(now) if lost and now is not None else told
+        return told if now is None or now.is_open else decided_line(now)
 
     def _what_follows(self, key: _Key) -> str:
         left = MOST_ASKED - self._asked.get(key, 0)

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import acp
+import pytest
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
 from mew_lab.lab.lab import Lab
 from mew_lab.protocol.envelope import Envelope
 
+from ..lab.looking import sent
 from ..waiting import eventually, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -243,3 +245,87 @@ async def test_a_space_that_cannot_be_joined_is_one_line_and_the_error_of_the_fi
     assert process.returncode == 1 and error.count(b"\n") == 1, error
     [line] = out.splitlines()
     assert json.loads(line)["error"]["message"] in error.decode()
+
+
+@pytest.mark.slow
+async def test_an_editor_that_dies_in_the_middle_of_a_question_leaves_the_proposal_to_others(
+    lab: Lab, adding: Callable[[int, int], Any]
+) -> None:
+    coder = Coder(lab, can="proposer")
+    async with editor(words_of(lab)) as (agent, panel, process):
+        await agent.initialize(protocol_version=1)
+        session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+        turn = asyncio.create_task(agent.prompt(session_id=session, prompt=[acp.text_block("add")]))
+        await coder.prompted()
+        call = coder.seat.call("notebook/add", a=1, b=2)
+        await until(lambda: panel.questions)
+        process.kill()
+        with pytest.raises(ConnectionError):
+            await turn
+    eventually(lambda: "human-2" not in lab.me.participant.client.participants)
+    assert lab.decisions.card(call.id).state == "open"
+    kinds = {json.loads(record.raw).get("kind") for record in lab.log.held if record.raw}
+    assert not kinds & {"chat/cancel", "mcp/withdraw", "mcp/reject"}
+    lab.approve(next(one for one in lab.proposals() if one.id == call.id and str(one)))
+    assert str(await asyncio.to_thread(call.result, 20)) == "3"
+
+
+@pytest.mark.slow
+async def test_a_stop_ends_the_turn_and_two_answers_to_a_question_are_one_decision(
+    lab: Lab, adding: Callable[[int, int], Any]
+) -> None:
+    coder = Coder(lab, can="proposer")
+    async with editor(words_of(lab)) as (agent, panel, process):
+        await agent.initialize(protocol_version=1)
+        session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+        turn = asyncio.create_task(agent.prompt(session_id=session, prompt=[acp.text_block("add")]))
+        prompt = await coder.prompted()
+        with pytest.raises(acp.RequestError, match="a turn goes on in this session"):
+            await agent.prompt(session_id=session, prompt=[acp.text_block("again")])
+        call = coder.seat.call("notebook/add", a=1, b=2)
+        (_, _, options), press = await panel.question()
+        for chosen in (
+            "nonsense",
+            options[0].option_id,
+            options[1].option_id,
+        ):  # ids that its own client would not reuse
+            answer = {"outcome": {"outcome": "selected", "optionId": chosen}}
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 0, "result": answer}).encode() + b"\n")
+        press.set_result(options[0].option_id)
+        await agent.cancel(session_id=session)
+        assert (await turn).stop_reason == "cancelled"
+        cancels = sent(lab, "chat/cancel")
+        assert [one["correlation_id"] for one in cancels] == [[prompt.id]]
+        # Nothing is what the first answer has chosen, and the others answer no question any more.
+        assert lab.decisions.card(call.id).state == "open"
+
+
+@pytest.mark.slow
+async def test_without_a_place_it_is_the_space_of_the_folder_and_its_person(
+    tmp_path: Path,
+) -> None:
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "mew_lab.cli", "serve", "--space", "garden", cwd=tmp_path, env=ENVIRONMENT,
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert started.stdout is not None
+        await asyncio.wait_for(started.stdout.readline(), 40)
+        await until(lambda: (tmp_path / ".mew" / "run.json").exists())
+        for words in (["--agent", "coder"], ["garden", "--agent", "coder"]):
+            async with editor(["-m", "mew_lab.cli", "acp", *words], cwd=tmp_path) as (agent, _, _):
+                hello = await agent.initialize(protocol_version=1)
+                assert hello.agent_info.title == "coder in garden"
+                session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+                with pytest.raises(acp.RequestError, match="Not sent: nobody here is called 'coder'"):
+                    await agent.prompt(session_id=session, prompt=[acp.text_block("dig")])
+        async with editor(["-m", "mew_lab.cli", "acp", "shed", "--agent", "coder"], cwd=tmp_path) as (
+            agent,
+            _,
+            _,
+        ):
+            with pytest.raises(acp.RequestError, match="The space here is 'garden', and not 'shed'"):
+                await agent.initialize(protocol_version=1)
+    finally:
+        started.terminate()
+        await started.wait()

@@ -112,7 +112,7 @@ def unfenced(text: str) -> str:
     first, *lines, last = text.split("\n")
     fence = first.removesuffix("text")
     assert re.fullmatch("`{3,}", fence) and last == fence
-    assert not any(re.fullmatch(rf" {{0,3}}`{{{len(fence)},}}\s*", line) for line in lines)
+    assert fence not in "\n".join(lines)  # some readers close it wherever it stands
     return "\n".join(lines)
 
 
@@ -169,6 +169,7 @@ def test_hostile_text_neither_leaves_its_fence_nor_hides(lab: Lab, adding: Addin
     for hidden in (RLO, ESC, "\r", "\u2028"):
         assert hidden not in json.dumps(row, ensure_ascii=False)
     assert "\n" not in row["title"]
+    lab.loop.run(panel.sessions.close(), timeout=10, doing="closing")
 
 
 def test_a_warning_comes_first(panel: Panel) -> None:
@@ -223,6 +224,18 @@ def test_a_rejection_is_sent(panel: Panel) -> None:
     assert "ejected" in panel.told(card.id)
     [rejection] = sent(panel.lab, "mcp/reject")
     assert rejection["correlation_id"] == [card.id]
+
+
+def test_what_is_known_of_it_since_is_asked_about_anew(panel: Panel) -> None:
+    lab = panel.lab
+    card = propose(lab, call(a=1, b=2))
+    panel.question()
+    lab.loop.call(lambda: lab.decisions.queue.put(replace(card, misfits=("its tool has changed",))))
+    panel.press("approve")
+    _, row, _, _ = panel.question(of=2)
+    assert "its tool has changed" in text_of(row) and sent(lab, "mcp/request") == []
+    panel.press("approve")
+    eventually(lambda: panel.row(card.id)["status"] == "completed")
 
 
 # --- what one press may not decide -----------------------------------------------------------------------------------

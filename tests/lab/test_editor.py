@@ -172,6 +172,15 @@ def test_hostile_text_neither_leaves_its_fence_nor_hides(lab: Lab, adding: Addin
     lab.loop.run(panel.sessions.close(), timeout=10, doing="closing")
 
 
+@pytest.mark.ruling("R29")
+def test_what_an_editor_was_not_given_whole_is_not_approved_from_one(lab: Lab, adding: Adding) -> None:
+    card = propose(lab, call(a=1, b=2))
+    done = lab.decisions.carry_out(card.id, digest=card.digest, decision="approve", in_editor=True)
+    with pytest.raises(MewError, match="the editor was not given all of it"):
+        lab.loop.run(done, timeout=10, doing="approving")
+    assert sent(lab, "mcp/request") == []
+
+
 def test_a_warning_comes_first(panel: Panel) -> None:
     card = propose(panel.lab, call(a="rm -rf / # http://evil.test/x", b=1))
     assert card.warnings

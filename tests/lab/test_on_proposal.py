@@ -53,6 +53,22 @@ def test_each_state_of_a_proposal_is_told_once_and_what_is_open_at_once(lab: Lab
     assert states(told, last.id) == []
 
 
+def test_what_has_not_changed_is_not_told_again_and_what_is_read_is_told_when_it_was(
+    lab: Lab, adding: Adding
+) -> None:
+    told: list[mew_lab.Proposal] = []
+    lab.on_proposal(told.append)
+    card = propose(lab, call(a=1, b=2))
+    lab.loop.call(lambda: lab.decisions.queue.put(card))
+    large = propose(lab, call(a="x" * 300_000, b=[1] * 20_000))
+    assert [(one.id, one.state, bool(one.digest)) for one in told] == [
+        (card.id, "open", True),
+        (large.id, "open", True),
+    ]
+    lab.loop.call(lambda: lab.decisions.queue.put(dataclasses.replace(card, warnings=("new",))))
+    assert (told[-1].id, told[-1].warnings) == (card.id, ("new",))
+
+
 def test_what_it_gets_cannot_be_changed_and_changes_nothing(lab: Lab, adding: Adding) -> None:
     told: list[mew_lab.Proposal] = []
     lab.on_proposal(told.append)

@@ -154,7 +154,7 @@ _EXTRAS: dict[str, tuple[str, str]] = {
     ),
     "frames": ("the frames and the index of a log", "duckdb numpy pandas"),
     "models": ("a language model", "openai"),
-    "acp": ("a coding agent that takes part in a space", "acp"),
+    "acp": ("a coding agent in a space, or an agent of one in an editor,", "acp"),
     "pydantic-ai": ("the approval of its agents' calls", "pydantic_ai"),
     "openai-agents": ("the approval of its agents' calls", "agents"),
     "langgraph": ("the approval of its agents' calls", "langgraph"),

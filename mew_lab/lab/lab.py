@@ -71,6 +71,7 @@ from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.notification import Notifier, Notify, Waiting
 from mew_lab.lab.participant_verbs import Losses, ParticipantVerbs, find_standing
 from mew_lab.lab.pending import Pending, proposal_of
+from mew_lab.lab.proposals import LabProposal, listen
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat, add_tool
 from mew_lab.lab.session import Echo, check_up, run_work
@@ -123,10 +124,10 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "acknowledge agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat coding_agent "
-    "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of pause_all "
-    "proposals propose questions quorum reject report resolve resume_all save seat seats send serve_mcp serve_ui "
-    "set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools tools_agent "
-    "undo url view who withdraw"
+    "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of on_proposal "
+    "pause_all proposals propose questions quorum reject report resolve resume_all save seat seats send serve_mcp "
+    "serve_ui set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools "
+    "tools_agent undo url view who withdraw"
 )
 
 
@@ -1015,6 +1016,23 @@ class Lab(metaclass=_NamesOnly):
     def decide(self, policy: Policy | None) -> None:
         _check_policy(policy)
         self.loop.call(lambda: self.decisions.set_policy(policy))
+
+    def on_proposal(self, function: Callable[[LabProposal], object]) -> Callable[[], None]:
+        """Calls a function with each proposal of another participant, and with each change of its state.
+
+        It gets a `mew_lab.Proposal`: of each that is open, at once and as they come, and again when its state or its
+        warnings change. It runs on the loop of the lab, where nothing may block: write `await lab.approve(…)` there, in
+        a coroutine function. What it raises is logged.
+
+        Returns:
+            A function that ends this; a second call of it does nothing.
+
+        Raises:
+            ConfigError: It is no function.
+            MewError: It needs more than one argument.
+        """
+        self._check_up("listening for proposals")
+        return self.loop.call(lambda: listen(self.decisions, self.me.participant.proposals.get, function))
 
     def approve(
         self,

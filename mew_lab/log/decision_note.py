@@ -29,7 +29,8 @@ __all__ = [
 
 DECIDED = "decided"
 """The event of a record that holds the note of a lab."""
-HOW: Final = frozenset({"click", "typed", "script", "policy"})
+HOW: Final = frozenset({"click", "typed", "editor", "script", "policy"})
+STATED: Final = frozenset({"editor", "script"})  # that nothing else of a note tells
 DESPITE: Final = frozenset({"rejected", "unknown"})
 MAX_SIZE = 2**63 - 1  # bytes of a file; more is a damaged note
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -63,7 +64,8 @@ class DecisionNote(NamedTuple):
         by: `human`, or the policy as `policy NAME`; `policy` is its name and `policy_text` its text.
         digest: The SHA-256 of what was shown, of an edit where it was edited.
         on_screen: For how many milliseconds the view that was clicked had shown it; None where nobody clicked.
-        how: `click`, `typed` by a person, `script` or `policy`; empty where the note does not say.
+        how: `click`, `typed` by a person, `editor` where a person answered the question of one, `script` or `policy`;
+            empty where the note does not say.
         reason: The reason of a rejection.
         edited: Whether other params were sent than the proposed ones.
         to: The addressees to whom it was sent.
@@ -108,8 +110,8 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         isinstance(shown, int | float) and not isinstance(shown, bool) and 0 <= shown <= MAX_MILLISECONDS
     )
     how = "policy" if policy else "typed" if _text(members.get("typed")) else "click" if is_time else ""
-    if reported or (not how and members.get("how") == "script"):
-        how = stated if (stated := _text(members.get("how"))) in HOW else ""
+    if reported or not how:
+        how = stated if (stated := _text(members.get("how"))) in (HOW if reported else STATED) else ""
     return DecisionNote(
         proposal=proposal,
         decision=decision,

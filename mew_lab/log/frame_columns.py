@@ -525,7 +525,9 @@ DECISIONS = FrameSpec(
             lambda r: r.entry.sender if r.proposals else "",
         ),
         _text(
-            "how", "click, typed (by a person), script or policy; empty without a receipt", _at("note.how")
+            "how",
+            "click, typed (by a person), editor, script or policy; empty without a receipt",
+            _at("note.how"),
         ),
         _text(
             "receipt",

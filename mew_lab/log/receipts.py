@@ -62,6 +62,7 @@ MAX_LISTED = 50  # requests of one place in the text of a result
 _WAYS = {
     "click": "by a click",
     "typed": "typed by a person",
+    "editor": "in an editor",
     "script": "by a script",
     "policy": "by the policy",
 }

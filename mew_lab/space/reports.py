@@ -63,7 +63,10 @@ def _note(about: str, description: str, required: Mapping[str, Schema], **option
     }
 
 
-_HOW: Schema = {"enum": ["click", "typed", "script", "policy"], "description": "typed means: by a person"}
+_HOW: Schema = {
+    "enum": ["click", "typed", "editor", "script", "policy"],
+    "description": "typed means: by a person; editor: a person answered the question of an editor",
+}
 _OPTION: Schema = {
     "type": "object",
     "properties": {"id": _text(128), "name": _text(80, "cut")},

@@ -55,6 +55,7 @@ COMMANDS = [
     "cache",
     "bridge",
     "mcp",
+    "acp",
     "tap",
     "agent",
     "tools-agent",

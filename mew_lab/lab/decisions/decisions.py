@@ -72,6 +72,7 @@ __all__ = ["HumanDecisions", "check_state", "check_target"]
 
 Note = Callable[[str, dict[str, Any]], None]
 TEXT = "text"  # in place of a view, for what a text has shown
+EDITOR = "editor"  # how a decision was made that an editor passed on
 MOST_NAMED = 3
 ASK_WITHIN = 15.0  # seconds after a rejection in which its proposer can be asked for the proposal again
 MAX_ASKED = 1_000  # rejections of which it is known that somebody was asked
@@ -216,6 +217,13 @@ class HumanDecisions:
             return str(refused)
         return ""
 
+    def is_mine(self, card: Card) -> bool:
+        """Whether another participant proposed it, and this person may approve it."""
+        proposal = self._me.proposals.get(card.id)
+        if proposal is None or card.proposer == self._me.client.id:
+            return False
+        return self._me.can_send("mcp/request", proposal.payload, to=proposal.to)
+
     def is_rejected(self, card: Card) -> bool:
         """Whether a participant has rejected it, and it can still be approved, because it was not withdrawn."""
         known = self._me.proposals.get(card.id)
@@ -273,16 +281,19 @@ class HumanDecisions:
         target: tuple[str, ...] = (),
         policy: Policy | None = None,
         typed: str = "",
+        in_editor: bool = False,
         despite: Collection[str] = (),
         option: str = "",
         permission: CountedPermission | None = None,
     ) -> str:
-        """Carries out a decision that came by a `click`, from a `policy`, or as a `typed` command.
+        """Carries out a decision that came by a `click`, from a `policy`, as a `typed` command, or from an editor.
 
         Args:
             digest: The digest of what was shown. None, for a rejection only, means the proposal as the ledger holds it;
                 the first such attempt is refused where it has replaced another open proposal. See `Edits` for edits.
             typed: The typed characters of the digest, or `yes` after the whole card was printed.
+            in_editor: Whether the person answered the question of an editor, which was given the whole card as text.
+                For how long that was on a screen is not known, so the receipt has no time.
             despite: What an approval disregards on purpose: `rejected` for a proposal that a participant has rejected,
                 `unknown` for a repeat of a call of unknown outcome, which only a click approves without it.
             option: The id of the option that an approval chooses of the permission of an agent; empty means the only one
@@ -304,6 +315,7 @@ class HumanDecisions:
             target=target,
             policy=policy,
             typed=typed,
+            in_editor=in_editor,
             despite=despite,
             option=option,
         )
@@ -320,6 +332,8 @@ class HumanDecisions:
                 note["permission"] = permission._asdict()
         elif typed:
             note["typed"] = typed
+        elif in_editor:
+            note["how"] = EDITOR
         elif seconds is not None:
             note["on_screen"] = round(seconds * 1000)
         if decision == "approve":
@@ -334,7 +348,8 @@ class HumanDecisions:
             note["option"] = chosen.receipt
         if click is not None:
             self.gate.record_decided(card, click)
-        receipt = _receipt(by, policy, typed, over, clicked=click is not None) if self._reports() else None
+        how = "policy" if policy else EDITOR if in_editor else "click" if click is not None else "typed"
+        receipt = _receipt(how, by, policy, typed, over) if self._reports() else None
         send = partial(
             self._send,
             edit=edit,
@@ -489,6 +504,7 @@ class HumanDecisions:
         despite: Collection[str] = (),
         policy: Policy | None = None,
         typed: str = "",
+        in_editor: bool = False,
         option: str = "",
     ) -> tuple[Card, EditReview | None, float | None]:
         """Checks that a decision can be made, and that all that would be sent was shown.
@@ -517,7 +533,7 @@ class HumanDecisions:
         edit = self._edit(card, digest, decision)
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
         seconds = None
-        if not policy and not typed and digest is not None:
+        if not policy and not typed and not in_editor and digest is not None:
             seconds = self.gate.check_click(card, click, digest=meant, decision=decision)
         if decision == "reject":
             return card, edit, seconds
@@ -525,6 +541,10 @@ class HumanDecisions:
             why = card.refusal or "no digest names the shown card"
             raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
         self._check_option(card, option, is_edited=edit is not None)
+        if in_editor and not self.gate.was_shown_whole(card):
+            raise NotApproved(
+                f"{card.request}: not approved, because the editor was not given all of it", code="never_seen"
+            )
         if click is not None:
             check_target(card, target, self.targets())
             asks = edit is None and card.file is not None and card.file.is_known
@@ -839,13 +859,11 @@ def _choice(card: Card, decision: str, option: str) -> PermissionOption | None:
     return asked.chosen(option) if decision == "approve" else asked.rejection
 
 
-def _receipt(
-    by: str, policy: Policy | None, typed: str, over: Sequence[str], *, clicked: bool
-) -> dict[str, Any]:
+def _receipt(how: str, by: str, policy: Policy | None, typed: str, over: Sequence[str]) -> dict[str, Any]:
     """How a decision was made, for the gateway of a space elsewhere."""
     despite = {"despite": list(over)} if over else {}
     if policy:
         named = {"name": cut(policy.name, MAX_REPORTED), "text": cut(policy.text, MAX_REPORTED)}
-        return {"how": "policy", "by": cut(by, MAX_REPORTED), "policy": named} | despite
-    how = {"how": "click" if clicked else "typed", "by": by}
-    return (how | {"typed": typed[:64]} if typed else how) | despite
+        return {"how": how, "by": cut(by, MAX_REPORTED), "policy": named} | despite
+    told = {"how": how, "by": by}
+    return (told | {"typed": typed[:64]} if typed else told) | despite

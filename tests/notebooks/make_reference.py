@@ -27,7 +27,10 @@ INTRO = """# The log
 | why one message was allowed or refused | `log.audit("id")` |
 | whether each executed request was decided, in an unbroken journal | `log.verify()` |
 | what other permissions would have allowed or denied | `log.what_if(capabilities={"bot": "tool"})`, `more=`, `grants=`; its lists are of `patterns` |
-| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `usage()`, `cost()`, `talk()` |
+| what was decided on calls like one | `log.history_of("id")`: on equal calls, and on those of the same participant, target, tool and names of arguments |
+| rules that the decisions of a person suggest | `log.learn_rules()`, `mew-lab rules`; nothing acts by them |
+| what a rule would have decided | `rule.backtest(log)`, `log.what_if(rules=["When coder asks files to run read_file with path below docs/, and nothing else: approve"])`, `rules="learned"` |
+| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `usage()`, `cost()`, `talk()`, `rules()` |
 | some messages as text for elsewhere | `log.filter("…").to_markdown()`, `to_jsonl()`, `to_mermaid()`, `to_python()` |
 | a page for a colleague | `log.report("x.html", filter="…", redact=["DE00 1234"], redact_where='kind == "chat"')`, `mew-lab report` |
 | all of it in a file | `log.save("x.jsonl")`, `log.to_parquet("x.parquet")`, `log.export_otlp("x.otlp.json")` |
@@ -47,6 +50,11 @@ known. Lines that are no messages are events; each record has the exact line in 
 OTLP-JSON of other programs with `gen_ai.*` spans and evaluation logs of inspect_ai (`.json`, `.eval`) are such logs, too. The
 journal of a space tells the tool calls of an ACP agent in its reasoning; `log.tool_calls()` has them in the same columns.
 Tokens and cost are in `log.frame("telemetry")` where they are recorded; nothing is computed from prices.
+
+A *rule* is a sentence: who asks whom to run which tool with which arguments, and nothing else. It is suggested by what a
+person decided in this log by a click or by typing, with a receipt here; what a script, a policy, a rule or an agent decided
+teaches nothing (`log.decisions()["teaches"]`, `teaches_not`). Its evidence reads "12 of 12, wrong in at most 23 %": the exact
+one-sided bound at 95 %. A log of files that does not verify teaches only with `unverified=True`.
 
 A report calls everybody by name. Likely secrets are masked and counted in whatever leaves a log, but for `log.save`, which is a
 whole copy; `secrets="keep"` leaves them, as MEW_LAB_SECRETS=keep does for the outputs of a notebook. A copy with masks verifies

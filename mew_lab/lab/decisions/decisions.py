@@ -54,7 +54,7 @@ from mew_lab.lab.decisions.cards import (
 )
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.old_files import FindWrite, change_lines, note_of
-from mew_lab.lab.decisions.policies import Policy, is_decision
+from mew_lab.lab.decisions.policies import Policy, is_at_prompt, is_decision
 from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
@@ -336,6 +336,12 @@ class HumanDecisions:
             note["how"] = EDITOR
         elif seconds is not None:
             note["on_screen"] = round(seconds * 1000)
+        by_words = "typed" if is_at_prompt(reads_lines=self.tells_changes) else "script"
+        how = "policy" if policy else EDITOR if in_editor else "click" if click is not None else by_words
+        if how == "script" or (how == "typed" and decision == "reject"):
+            note["how"] = how
+        if (tool := self.queue.tools.shown(proposal)) is not None:
+            note["tool"] = {"sha256": tool.digest, "hints": list(tool.hints)}
         if decision == "approve":
             note |= {"request": card.request_id, "edited": edit is not None} | (
                 {"to": target} if target else {}
@@ -348,7 +354,6 @@ class HumanDecisions:
             note["option"] = chosen.receipt
         if click is not None:
             self.gate.record_decided(card, click)
-        how = "policy" if policy else EDITOR if in_editor else "click" if click is not None else "typed"
         receipt = _receipt(how, by, policy, typed, over) if self._reports() else None
         send = partial(
             self._send,

@@ -1,9 +1,9 @@
 """Draws pictures of a log, live or from a file: traffic, response times, decisions, tokens, cost, and who talks to whom.
 
 `rate(log)`, `latency(log)`, `decisions(log)`, `tokens(log)`, `usage(log)`, `cost(log)`, `talk(log)` and `rules(log)`
-return a `Drawing` that a cell shows and the saved notebook keeps; `log.charts.rate()` is the same. Each is drawn from frames of
-the log, so all of them together read the log once. `sequence(exchange)` draws one exchange. A picture is bounded: at
-most 240 bars, the newest 2000 points, 12 participants; it states what it leaves out.
+return a `Drawing` that a cell shows and the saved notebook keeps; `log.charts.rate()` is the same. Each is drawn from
+frames of the log, so all of them together read the log once. `sequence(exchange)` draws one exchange. A picture is
+bounded: at most 240 bars, the newest 2000 points, 12 participants; it states what it leaves out.
 """
 
 from __future__ import annotations

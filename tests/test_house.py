@@ -29,7 +29,7 @@ PACKAGE = ROOT / "mew_lab"
 FLOORS = {
     "errors": 1, "version": 1,
     "protocol": 2, "transport": 2, "settings": 2,
-    "space": 3, "ledger": 3,
+    "space": 3, "ledger": 3, "rules": 3,
     "sdk": 4, "gateway": 4, "log": 4,
     "agent": 5, "bridge": 5,
     "conformance": 6, "tools_agent": 6,
@@ -62,7 +62,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "pydantic_ai": ("bridge.frameworks.pydantic_ai",),
     "agents": ("bridge.frameworks.openai_agents",),
     "langgraph": ("bridge.frameworks.langgraph",),
-    "pandas": ("log.log", "log.answers", "log.table", "log.payloads", "log.frames", "log.charts", "log.moment", "log.filter.filtered", "log.line_frame", "log.shown_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
+    "pandas": ("log.log", "log.answers", "log.table", "log.payloads", "log.frames", "log.charts", "log.decided_calls", "log.moment", "log.filter.filtered", "log.line_frame", "log.shown_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
     # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
     "numpy": ("log.payloads", "log.parquet", "log.table", "log.facts", "log.index", "log.build", "log.line_frame", "log.links", "log.filter.indexed"),
     "duckdb": ("log.fact_process", "log.facts", "log.index", "log.build", "log.parquet"),

@@ -8,16 +8,13 @@ Spec: threat 28.
 from __future__ import annotations
 
 import asyncio
-import builtins
 import getpass
 import os
 import secrets
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from queue import SimpleQueue
-from types import BuiltinFunctionType
 from typing import Protocol
 
 from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer, ConsentStore, Person, admit_servers
@@ -26,6 +23,7 @@ from mew_lab.bridge.mcp_config import McpConfig, read_mcp_config
 from mew_lab.bridge.server_requests import ASKING
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.call_check import listed
+from mew_lab.lab.decisions.policies import is_at_prompt
 from mew_lab.lab.decisions.questions import Questions
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.listing import Listing
@@ -124,10 +122,7 @@ class CardPerson(TypingPerson):
 
 def find_person() -> Person | None:
     """The person who can type an answer here; None in a run without a terminal or a notebook."""
-    asks_elsewhere = not isinstance(builtins.input, BuiltinFunctionType)  # a kernel asks its front end
-    if asks_elsewhere or (sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()):
-        return TypingPerson()
-    return None
+    return TypingPerson() if is_at_prompt() else None
 
 
 class StartLines:

@@ -26,6 +26,7 @@ __all__ = [
     "DAY",
     "UnknownCall",
     "UnknownCalls",
+    "arguments_of",
     "call_key",
     "check_repeats_within",
     "has_effect",
@@ -170,10 +171,13 @@ class UnknownCalls:
 
 def call_key(payload: Mapping[str, Any]) -> str:
     """One digest for all calls of the same method and tool with equal arguments."""
+    return equality_key([method_of(payload), tool_of(payload), arguments_of(payload)])
+
+
+def arguments_of(payload: Mapping[str, Any]) -> Any:
+    """The arguments of the call of a tool; the `params` of any other method, without `_meta`."""
     given = mapping_of(payload.get("params"))
-    if tool_of(payload) is not None:
-        arguments = given.get("arguments")
-        value: Any = {} if arguments is None else arguments
-    else:
-        value = {name: member for name, member in given.items() if name != "_meta"}
-    return equality_key([method_of(payload), tool_of(payload), value])
+    if tool_of(payload) is None:
+        return {name: member for name, member in given.items() if name != "_meta"}
+    arguments = given.get("arguments")
+    return {} if arguments is None else arguments

@@ -309,7 +309,7 @@ def talk(log: FrameSource) -> Drawing:
 def decisions(log: FrameSource) -> Drawing:
     """How long each person and each policy took to approve or reject a proposal, on a logarithmic scale."""
     frame = _frame(log, "decisions")
-    decided = frame[frame["proposal"] != ""].fillna({"edited": False})
+    decided = frame[frame["decided_by"] != ""].fillna({"edited": False})
     title = "Decisions: ● approved, ○ approved with an edit, × rejected"
     if not len(decided):
         return _nothing(title, "Nothing was decided yet.")

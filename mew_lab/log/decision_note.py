@@ -20,6 +20,8 @@ __all__ = [
     "DecisionNote",
     "ReceiptFile",
     "ReceiptOption",
+    "ReceiptRule",
+    "ReceiptTool",
     "ResolutionNote",
     "read_decision_note",
     "read_resolution",
@@ -28,7 +30,7 @@ __all__ = [
 
 DECIDED = "decided"
 """The event of a record that holds the note of a lab."""
-HOW: Final = frozenset({"click", "typed", "script", "policy"})
+HOW: Final = frozenset({"click", "typed", "script", "policy", "rule", "approver"})
 DESPITE: Final = frozenset({"rejected", "unknown"})
 MAX_SIZE = 2**63 - 1  # bytes of a file; more is a damaged note
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -53,6 +55,23 @@ class ReceiptOption(NamedTuple):
     name: str
 
 
+class ReceiptTool(NamedTuple):
+    """The tool of a call as its card showed it: the SHA-256 of its entry in the list of tools, and its hints.
+
+    The digest is empty where the list has several entries of its name.
+    """
+
+    sha256: str
+    hints: tuple[str, ...]
+
+
+class ReceiptRule(NamedTuple):
+    """The rule that made a decision: the SHA-256 of its canonical JSON, and its text, which may be cut."""
+
+    sha256: str
+    text: str
+
+
 class DecisionNote(NamedTuple):
     """What a lab noted when a person or a policy decided a proposal there.
 
@@ -62,13 +81,15 @@ class DecisionNote(NamedTuple):
         by: `human`, or the policy as `policy NAME`; `policy` is its name and `policy_text` its text.
         digest: The SHA-256 of what was shown, of an edit where it was edited.
         on_screen: For how many milliseconds the view that was clicked had shown it; None where nobody clicked.
-        how: `click`, `typed` by a person, `script` or `policy`; empty where the note does not say.
+        how: `click`, `typed` by a person, `script`, `policy`, `rule` or `approver`; empty where the note does not say.
         reason: The reason of a rejection.
         edited: Whether other params were sent than the proposed ones.
         to: The addressees to whom it was sent.
         despite: What the approval disregarded on purpose: `rejected`, `unknown`.
         option: The option that was chosen of the permission of an agent; None where there was none.
         file: The file that the call writes, as it was when the approval was sent; None where it was not looked for.
+        tool: The tool as the card showed it; None where the note does not say.
+        rule: The rule that decided; None where none did.
         reported: Whether the participant reported it. Such a note never counts as seen on a screen.
     """
 
@@ -87,6 +108,8 @@ class DecisionNote(NamedTuple):
     despite: tuple[str, ...]
     option: ReceiptOption | None
     file: ReceiptFile | None
+    tool: ReceiptTool | None
+    rule: ReceiptRule | None
     reported: bool
 
 
@@ -103,9 +126,13 @@ def read_decision_note(record: Record) -> DecisionNote | None:
     is_time = (
         isinstance(shown, int | float) and not isinstance(shown, bool) and 0 <= shown <= MAX_MILLISECONDS
     )
-    how = "policy" if policy else "typed" if _text(members.get("typed")) else "click" if is_time else ""
-    if reported or (not how and members.get("how") == "script"):
-        how = stated if (stated := _text(members.get("how"))) in HOW else ""
+    stated, rule = _text(members.get("how")), _rule(members.get("rule"))
+    if reported or stated in ("script", "rule", "approver"):
+        how = stated if stated in HOW else ""
+    else:
+        typed = _text(members.get("typed")) or (decision == "reject" and stated == "typed")
+        by_person = "typed" if typed else "click" if is_time else ""
+        how = "rule" if rule is not None else "policy" if policy else by_person
     return DecisionNote(
         proposal=proposal,
         decision=decision,
@@ -122,6 +149,8 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         despite=tuple(word for word in _texts(members.get("despite")) if word in DESPITE),
         option=_option(members.get("option")),
         file=_file(members.get("file")),
+        tool=_tool(members.get("tool")),
+        rule=rule,
         reported=reported,
     )
 
@@ -168,6 +197,19 @@ def _file(told: object) -> ReceiptFile | None:
     size, digest = told.get("size"), _text(told.get("sha256"))
     is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MAX_SIZE
     return ReceiptFile(path, size if is_size else None, digest if _DIGEST.fullmatch(digest) else "")
+
+
+def _tool(told: object) -> ReceiptTool | None:
+    if not isinstance(told, dict):
+        return None
+    digest = _text(told.get("sha256"))
+    return ReceiptTool(digest if _DIGEST.fullmatch(digest) else "", _texts(told.get("hints")))
+
+
+def _rule(told: object) -> ReceiptRule | None:
+    if not isinstance(told, dict) or not _DIGEST.fullmatch(digest := _text(told.get("sha256"))):
+        return None
+    return ReceiptRule(digest, _text(told.get("text")))
 
 
 def _option(told: object) -> ReceiptOption | None:

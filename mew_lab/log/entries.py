@@ -26,6 +26,7 @@ __all__ = [
     "lacking",
     "lacks",
     "number_after",
+    "owner_of",
     "seconds_between",
 ]
 
@@ -53,6 +54,11 @@ class RecordedEntry(Entry):
         super().__init__(record.seq if seq is None else seq, *_arguments(record, members_of(record)))
         self.record = record
         self.place = place
+
+
+def owner_of(entry: RecordedEntry) -> str:
+    """The participant that sent a message, by its own name; by the id of its connection where that is not known."""
+    return entry.record.participant or entry.sender
 
 
 def entry_of(record: Record, seq: int, members: Mapping[str, Any] | None = None, *, sign: str = "#") -> Entry:

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from mew_lab.ledger.calls import Proposal, Request, error_text, is_failure, method_of, tool_of
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.options import PermissionOption, chosen_option
-from mew_lab.log.entries import GRANT, SOURCE, lacks, seconds_between
+from mew_lab.ledger.unknown_calls import arguments_of, call_key
+from mew_lab.log.decision_note import ReceiptTool
+from mew_lab.log.entries import GRANT, SOURCE, lacks, owner_of, seconds_between
 from mew_lab.log.ledger_rows import (
     ChatMessageRow,
     DecisionRow,
@@ -27,6 +29,7 @@ from mew_lab.log.ledger_rows import (
     VerdictRow,
     whole_number,
 )
+from mew_lab.log.listed_tools import ToolEntry
 from mew_lab.protocol.difference import ABSENT
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.intake import unknown_outcome
@@ -42,6 +45,7 @@ _SOURCE = (
 )
 _OPTION_ID = "the id of the option that it chose of the permission of an agent; empty where there is none"
 MAX_VALUE = 200  # characters of an edited value, and of an error
+MAX_ARGUMENTS = 16_384  # characters of a message whose arguments a row holds
 _TIME = "datetime64[us, UTC]"
 
 
@@ -415,6 +419,8 @@ PROPOSALS = FrameSpec(
 
 
 def _chosen(row: DecisionRow) -> PermissionOption | None:
+    if not row.is_decided:
+        return None
     for call in (one.call for one in row.proposals):
         asked = call.permission if call is not None else None
         if asked is not None:
@@ -424,11 +430,18 @@ def _chosen(row: DecisionRow) -> PermissionOption | None:
 
 def _outcome(row: DecisionRow) -> str:
     if row.request is None:
-        return "rejected"
+        return "rejected" if row.rejection is not None else _undecided(row)
     told = row.request.told
     if told is None:
         return row.request.state
     return "failed" if told.failed else told.state
+
+
+def _undecided(row: DecisionRow) -> str:
+    call = row.proposals[0].call
+    if call is not None and call.state == "withdrawn":
+        return "withdrawn"
+    return "expired" if row.left or (call is not None and call.caller) else "open"
 
 
 def _way(row: DecisionRow) -> str:
@@ -458,21 +471,94 @@ def _called(row: DecisionRow) -> Entry:
 
 
 def _decision_latency(row: DecisionRow) -> float | None:
-    return seconds_between(row.proposals[0].opened, row.entry) if row.proposals else None
+    return seconds_between(row.proposals[0].opened, row.entry) if row.proposals and row.is_decided else None
+
+
+def _proposed(row: DecisionRow) -> Entry | None:
+    return row.proposals[0].opened if row.proposals else None
+
+
+def _arguments(entry: Entry | None) -> str:
+    """The arguments of a call as JSON; empty where there is no call, or they are too long."""
+    if entry is None or len(entry.raw) > MAX_ARGUMENTS:
+        return ""
+    return _json(arguments_of(entry.payload))
+
+
+def _tool(row: DecisionRow) -> ReceiptTool | ToolEntry | None:
+    """The tool as it was shown: as the receipt states it, else as it was listed last before the proposal."""
+    return row.note.tool if row.note is not None and row.note.tool is not None else row.listed
+
+
+def _why_not(row: DecisionRow) -> str:
+    """Why a rule learns nothing from a row; empty where it is a decision of a person."""
+    if not row.proposals:
+        return "it decided no proposal"
+    if not row.is_decided:
+        return "nobody decided it"
+    call = row.proposals[0].call
+    if call is None or call.permission is not None:
+        return "it is a question with options"
+    if row.note is None:
+        return "no receipt tells how it was decided"
+    if row.note.reported:
+        return "a participant reported it itself"
+    by = _TAUGHT.get(row.note.how, "its receipt does not tell how it was decided")
+    return by or ("" if _called(row).payload.get("method") == "tools/call" else "it calls no tool")
+
+
+_TAUGHT = {
+    "click": "",
+    "typed": "",
+    "script": "a script decided it",
+    "policy": "a policy decided it",
+    "rule": "a rule decided it",
+    "approver": "an approver decided it",
+}  # by how it was decided, why a rule learns nothing from it
 
 
 DECISIONS = FrameSpec(
     "decisions",
-    "one row for each request that reached its target, by whatever right, and for each rejection of a proposal",
+    "one row for each request that reached its target, by whatever right, each rejection of a proposal, and each "
+    "proposal that nobody decided",
     (
         _count(
-            "seq", "", "the place of the request or the rejection in the journal", _get("entry.record.seq")
+            "seq",
+            "",
+            "the place of the request, the rejection or the undecided proposal in the journal",
+            _get("entry.record.seq"),
         ),
         _time("time", "the time when the gateway received it", _get("entry.record.now")),
-        _text("id", "the id of the request or the rejection", _get("entry.id")),
+        _text("id", "the id of the request, the rejection or the undecided proposal", _get("entry.id")),
         _text("from", "its sender", _get("entry.sender")),
         _texts("to", "the targets of the call, a tuple", lambda r: _called(r).to),
+        _text("target", "the participant that it goes to; empty for none or several", _get("target")),
         *_call(_called, "the MCP method of the call", "the tool of the call"),
+        _text(
+            "arguments",
+            f"the arguments that were sent, as JSON; empty without a request, or over {MAX_ARGUMENTS} characters",
+            lambda r: _arguments(r.entry if r.request is not None else None),
+        ),
+        _text(
+            "proposed",
+            "the arguments that were proposed, in the same form",
+            lambda r: _arguments(_proposed(r)),
+        ),
+        _text(
+            "call_digest",
+            "the same for all calls of one method and tool with equal arguments; of the sent call, else the proposed",
+            lambda r: call_key(_called(r).payload),
+        ),
+        _text(
+            "tool_hash",
+            "the SHA-256 of the tool's entry as it was shown, else as listed before; empty where none is known",
+            lambda r: tool.sha256 if (tool := _tool(r)) else "",
+        ),
+        _texts(
+            "tool_hints",
+            "what that entry says of the tool, a tuple of `read-only`, `writes data`, `destructive`",
+            lambda r: tool.hints if (tool := _tool(r)) else (),
+        ),
         _flag(
             "executed",
             "whether the call was sent to its target and did not come too late; false for a rejection",
@@ -481,7 +567,8 @@ DECISIONS = FrameSpec(
         _text(
             "outcome",
             "`answered`, `failed`, `unknown` (whether it took effect), `resolved` (a person found out), `waiting`, "
-            "`sent` (a notification), `refused` (it came too late), `claimed` (its id is another's), `rejected`",
+            "`sent` (a notification), `refused` (it came too late), `claimed` (its id is another's), `rejected`; of an "
+            "undecided proposal `open`, `withdrawn`, `expired` (its proposer, or the program behind it, is gone)",
             _outcome,
         ),
         _seconds("latency", "from the request to its answer", _latency("entry", "request.told")),
@@ -519,13 +606,24 @@ DECISIONS = FrameSpec(
             lambda r: r.proposals[0].opened.sender if r.proposals else "",
         ),
         _text(
-            "decided_by",
-            "the participant that approved or rejected it; empty where no proposal was decided",
-            lambda r: r.entry.sender if r.proposals else "",
+            "participant",
+            "the participant that proposed it, whatever the id of its connection is",
+            lambda r: owner_of(r.proposals[0].opened) if r.proposals else "",
         ),
         _text(
-            "how", "click, typed (by a person), script or policy; empty without a receipt", _at("note.how")
+            "decided_by",
+            "the participant that approved or rejected it; empty where no proposal was decided",
+            lambda r: r.entry.sender if r.proposals and r.is_decided else "",
         ),
+        _text(
+            "how",
+            "click, typed (by a person), script, policy, rule or approver; empty without a receipt",
+            _at("note.how"),
+        ),
+        _flag(
+            "teaches", "whether a rule may learn from it: a person decided it here", lambda r: not _why_not(r)
+        ),
+        _text("teaches_not", "the reason why not; empty where it teaches", _why_not),
         _text(
             "receipt",
             "noted (by its lab, here), reported (by its sender), or empty: what was shown is not recorded",
@@ -533,6 +631,8 @@ DECISIONS = FrameSpec(
         ),
         _text("policy", "the name of the policy; empty where a person decided", _at("note.policy")),
         _text("policy_text", "the text of the policy", _at("note.policy_text")),
+        _text("rule", "the SHA-256 of the rule that decided; empty where none did", _at("note.rule.sha256")),
+        _text("rule_text", "the text of that rule", _at("note.rule.text")),
         _text("option", _OPTION_ID, lambda r: option.id if (option := _chosen(r)) else ""),
         _text("option_name", "its name", lambda r: option.name if (option := _chosen(r)) else ""),
         _text("digest", "the SHA-256 of what was shown, of the edit where it was edited", _at("note.digest")),

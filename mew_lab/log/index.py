@@ -84,7 +84,7 @@ from mew_lab.transport.scratch import ScratchFolder
 
 __all__ = ["VERSION", "LogIndex", "Progress"]
 
-VERSION = 13
+VERSION = 14
 """The version of the tables; an index of another version is built anew."""
 
 BATCH_BYTES = 64 * 1024 * 1024  # of the messages that are read at a time

@@ -28,12 +28,14 @@ Spec: §3.1 to §3.10; rulings R6, R17, R18.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from mew_lab.ledger.calls import Change, Proposal, Rejection, Request, other_call
+from mew_lab.ledger.calls import Change, Proposal, Rejection, Request, method_of, other_call, tool_of
 from mew_lab.ledger.chats import ChatChange, ChatMessage
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.grants import Grant, GrantChange
@@ -42,8 +44,9 @@ from mew_lab.ledger.members import GATEWAYS, MemberChange, Membership
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.ledger.streams import StreamChange, StreamFacts
 from mew_lab.log.decision_note import DECIDED, DecisionNote, read_decision_note
-from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks, seconds_between
+from mew_lab.log.entries import GRANT, SOURCE, RecordedEntry, lacks, owner_of, seconds_between
 from mew_lab.log.line import read_members
+from mew_lab.log.listed_tools import METHOD, ListedTools, ToolEntry
 from mew_lab.log.pairs import Pair, pair_of
 from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.record_ledger import RecordLedger
@@ -73,6 +76,7 @@ __all__ = [
     "whole_number",
 ]
 
+_place = attrgetter("place")
 _TOLD = ("answered", "resolved", "unknown")
 MAX_NOTES = 10_000  # notes whose message has not come yet
 SETTLE_ROWS = 16_384  # new rows after which those that cannot change are settled
@@ -153,6 +157,7 @@ class ProposalRow(LedgerRow):
     call: Proposal | None
     pair: Pair | None = None
     note: DecisionNote | None = None
+    listed: ToolEntry | None = None
 
     @property
     def state(self) -> str:
@@ -162,7 +167,11 @@ class ProposalRow(LedgerRow):
 
 @dataclass(slots=True, eq=False)
 class DecisionRow(LedgerRow):
-    """One executed call, or one rejection of a proposal: `entry` is the request, or the rejection."""
+    """One executed call, one rejection of a proposal, or one proposal that nobody decided.
+
+    `entry` is the request, the rejection, or the proposal. `target` is the participant that a call with one addressee
+    goes to, and `listed` what that had said last of the tool. `left` says that the proposer of an undecided one left.
+    """
 
     entry: RecordedEntry
     origin: PermissionOrigin
@@ -170,6 +179,14 @@ class DecisionRow(LedgerRow):
     rejected: DecisionNote | None = None
     request: RequestRow | None = None
     rejection: Rejection | None = None
+    target: str = ""
+    listed: ToolEntry | None = None
+    left: bool = False
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is of a call or a rejection; an undecided proposal has neither."""
+        return self.request is not None or self.rejection is not None
 
     @property
     def note(self) -> DecisionNote | None:
@@ -307,6 +324,10 @@ class LedgerPass:
         self._origins: dict[str, PermissionOrigin] = {}  # id of a grant or an invitation -> its origin
         self._profiles: dict[str, PermissionOrigin] = {}  # participant -> that of its configured permissions
         self._notes: BoundedDict[tuple[str, str, str], DecisionNote] = BoundedDict(MAX_NOTES)
+        self._listed = ListedTools()
+        self._undecided: dict[
+            str, dict[str, DecisionRow]
+        ] = {}  # by proposer, the rows of its open proposals by id
         self._rejections: dict[tuple[str, str], DecisionRow] = {}  # the newest of a participant of a proposal
         self._rules: Mapping[type, Callable[[Any, RecordedEntry], None]] = {
             Change: self._on_call,
@@ -362,6 +383,9 @@ class LedgerPass:
         for index in (*indexes, self._streams, self._stream_requests, self._rejections):
             for id in [id for id, row in index.items() if row.settled]:
                 del index[id]
+        for proposer, rows in [*self._undecided.items()]:
+            for id in [id for id, row in rows.items() if row.settled]:
+                self._drop_open_row(proposer, id)
         return dropped
 
     # --- records without a message ---
@@ -376,6 +400,10 @@ class LedgerPass:
             self._profiles[record.participant] = origin
             if record.participant in self._participants:
                 self._participants[record.participant].profile = origin.profile
+        elif record.event == "opened" and "previous" not in (read_members(record.detail) or {}):
+            for undecided in self._undecided.values():  # another run of the space: nobody waits for them
+                for row in undecided.values():
+                    row.left = True
         elif record.event in (DECIDED, REPORTED):
             note = read_decision_note(record)
             if note is not None and note.reported:
@@ -424,6 +452,8 @@ class LedgerPass:
             self._update_request(call)
         else:
             self._update_request(call)
+            if change.what == "answered" and call.method == METHOD:
+                self._listed.take(owner_of(entry), call)
 
     def _open_request(self, entry: RecordedEntry, call: Request | None) -> None:
         record = entry.record
@@ -434,7 +464,9 @@ class LedgerPass:
         if entry.refused or not entry.to:
             return
         row.note = self._notes.pop((record.participant, "approve", entry.id), None)
-        self._add("decisions", DecisionRow(entry, row.origin, row.proposals, request=row))
+        target, listed = self._target_of(entry)
+        decision = DecisionRow(entry, row.origin, row.proposals, request=row, target=target, listed=listed)
+        self._add("decisions", decision)
 
     def _update_request(self, call: Request) -> None:
         row = self._requests.get(call.id)
@@ -447,6 +479,8 @@ class LedgerPass:
             self._add("proposals", row, len(entry.raw))
             if change.what == "proposed":
                 self._proposals[call.id] = row
+                row.listed = self._target_of(entry)[1]
+                self._add_open_row(row)
             return
         known = self._proposals.get(call.id)
         if known is not None and known.opened is call.entry:
@@ -470,6 +504,7 @@ class LedgerPass:
             request = self._requests[fulfilment.id]
         assert request.opened is fulfilment
         request.proposals.append(proposal)
+        self._end_open_row(proposal)
         if request.note is not None and request.note.proposal == proposal.opened.id:
             proposal.note = request.note
 
@@ -481,6 +516,42 @@ class LedgerPass:
             row.proposals[:] = [one for one in row.proposals if one is not proposal]
             if proposal.note is row.note:
                 proposal.note = None
+        if proposal.call is not None and not proposal.call.rejections:
+            self._add_open_row(proposal)
+
+    def _add_open_row(self, proposal: ProposalRow) -> None:
+        entry = proposal.opened
+        target, listed = self._target_of(entry)[0], proposal.listed
+        row = DecisionRow(entry, self._origin_of(entry.record), [proposal], target=target, listed=listed)
+        self._add("decisions", row, len(entry.raw))
+        self._undecided.setdefault(owner_of(entry), {})[entry.id] = row
+
+    def _end_open_row(self, proposal: ProposalRow) -> None:
+        """Drops the row of a proposal that is decided now."""
+        owner, id = owner_of(proposal.opened), proposal.opened.id
+        row = self._undecided.get(owner, {}).get(id)
+        if row is None or row.proposals[0] is not proposal:
+            return
+        self._drop_open_row(owner, id)
+        rows = self.rows["decisions"]  # in the order of their places
+        at = bisect_left(rows, row.place, key=_place)
+        if at < len(rows) and rows[at] is row:
+            del rows[at]
+
+    def _drop_open_row(self, owner: str, id: str) -> None:
+        rows = self._undecided[owner]
+        del rows[id]
+        if not rows:
+            del self._undecided[owner]
+
+    def _target_of(self, entry: RecordedEntry) -> tuple[str, ToolEntry | None]:
+        """The participant that a call with one addressee goes to, and what it had said last of the tool."""
+        to = entry.to
+        if len(to) != 1:
+            return "", None
+        target = self._names.get(to[0], to[0])
+        tool = tool_of(entry.payload) if method_of(entry.payload) == "tools/call" else None
+        return target, None if tool is None else self._listed.find(target, tool)
 
     def _on_rejection(self, proposal: ProposalRow, call: Proposal, entry: RecordedEntry) -> None:
         note = self._notes.pop((entry.record.participant, "reject", call.id), None)
@@ -488,7 +559,9 @@ class LedgerPass:
             proposal.note = note
         origin, reason = self._origin_of(entry.record), entry.payload.get("reason")
         rejection = Rejection(entry.sender, reason if isinstance(reason, str) else "")
-        row = DecisionRow(entry, origin, [proposal], note, rejection=rejection)
+        target, listed = self._target_of(proposal.opened)[0], proposal.listed
+        row = DecisionRow(entry, origin, [proposal], note, rejection=rejection, target=target, listed=listed)
+        self._end_open_row(proposal)
         self._add("decisions", row, len(entry.raw))
         self._rejections[entry.record.participant, call.id] = row
 
@@ -535,6 +608,9 @@ class LedgerPass:
         row.member = change.member
         if change.member.ids and (before is None or len(change.member.ids) > len(before.ids)):
             row.joins += len(change.member.ids) - (0 if before is None else len(before.ids))
+        if bool(change.member.ids) is not (before is not None and bool(before.ids)):
+            for undecided in self._undecided.get(change.member.name, {}).values():
+                undecided.left = not change.member.ids
 
     def _on_grant(self, change: GrantChange, entry: RecordedEntry) -> None:
         grant = change.item

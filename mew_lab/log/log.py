@@ -15,10 +15,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from mew_lab import find_above
-from mew_lab.errors import JournalError, NoSuchRow
+from mew_lab.errors import ConfigError, JournalError, NoSuchRow
 from mew_lab.log.entries import is_message
 from mew_lab.log.files import CopiedLines, JournalSource, files_of, is_large
 from mew_lab.log.held_records import MAX_CHARACTERS, MAX_RECORDS, FileRecords, LiveRecords
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mew_lab.log.audit import Audit
     from mew_lab.log.charts import Charts
     from mew_lab.log.copying import MessageSelection
+    from mew_lab.log.decided_calls import LoggedHistory
     from mew_lab.log.diagnose.diagnosis import Diagnosis
     from mew_lab.log.filter.filtered import FilteredLog
     from mew_lab.log.follow import FollowedExchange
@@ -53,6 +54,10 @@ if TYPE_CHECKING:
     from mew_lab.log.otlp import SavedTraces
     from mew_lab.log.verification import Verification
     from mew_lab.log.what_if import WhatIf
+    from mew_lab.rules.backtests import BackTest, Frontier
+    from mew_lab.rules.decided_calls import AskedCall, DecidedCall
+    from mew_lab.rules.learner import Candidate
+    from mew_lab.rules.rule import ApprovalRule
 
 __all__ = ["Log", "SavedLog", "open_log"]
 
@@ -336,6 +341,88 @@ class Log:
         """The executed calls: what let each pass, who gave that, who decided and what was shown, and the rejections."""
         return self.frame("decisions")
 
+    # --- what rules learn from ---
+
+    def decided_calls(self) -> tuple[DecidedCall, ...]:
+        """The proposals of the log, each with its decision, in the order of `decisions`; what rules learn from."""
+        from mew_lab.log.decided_calls import decided_calls
+
+        return decided_calls(self.decisions())
+
+    def history_of(
+        self, call: str | DecidedCall | AskedCall | Mapping[str, Any], *, now: datetime | None = None
+    ) -> LoggedHistory:
+        """All decisions on calls that are equal or alike to one, and a sentence of it: `print(log.history_of("c2f1"))`.
+
+        Alike are calls of the same participant to the same target and tool with the same names of arguments. The
+        decision on the call itself does not count.
+
+        Args:
+            call: The id or number of a proposal, or an object with `proposer`, `to`, `tool` and `arguments`.
+            now: The present time, by which days are named; by default that of the clock.
+
+        Raises:
+            JournalError: There is no such proposal.
+            ConfigError: `call` is none of these.
+        """
+        from mew_lab.log.decided_calls import LoggedHistory, asked_call, present
+        from mew_lab.rules.decided_calls import CallHistories
+
+        decided = self.decided_calls()
+        if isinstance(call, str | int):
+            call = self._find(call, lambda which: self._proposal_of(which, decided))
+        asked, own = asked_call(call, decided)
+        return LoggedHistory(CallHistories(decided).of(asked, but=own), present(now))
+
+    def _proposal_of(self, which: str | int, decided: Sequence[DecidedCall]) -> str:
+        """The id of the proposal with an id or a number.
+
+        Raises:
+            JournalError: There is none.
+        """
+        if isinstance(which, int):
+            proposals = self.proposals()
+            found = proposals[proposals["seq"] == which]["id"].tolist()
+            if not found:
+                raise JournalError(f"There is no proposal {self.sign}{which} in this log")
+            return str(found[-1])
+        if not any(one.proposal == which for one in decided):
+            raise JournalError(f"There is no proposal {one_line(which, 80)!r} in this log")
+        return which
+
+    def learn_rules(self, *, unverified: bool = False) -> tuple[Candidate, ...]:
+        """The rules that the decisions of persons in this log suggest, those with the most evidence first.
+
+        A candidate is text with its evidence; nothing acts by it. Only decisions with a receipt of this gateway teach
+        (`decisions()["teaches"]`).
+
+        Args:
+            unverified: Whether to learn from a log of files whose chain or receipts do not verify, or that has none.
+
+        Raises:
+            JournalError: The log does not verify, so that anybody may have written its decisions.
+
+        Spec: §9.4.
+        """
+        from mew_lab.rules.learner import learn
+
+        if not self.is_live and not unverified and not (verified := self.verify()).ok:
+            why = str(verified).splitlines()[0]
+            raise JournalError(
+                f"Learned nothing from this log, because it does not verify: {one_line(why, 200)}. Anybody may have "
+                "written its decisions; print(log.verify()) tells more. log.learn_rules(unverified=True) learns all the "
+                "same"
+            )
+        return learn(self.decided_calls())
+
+    def back_test(self, rules: Sequence[ApprovalRule]) -> BackTest:
+        """What these rules together would have decided in this log; decisions without a receipt are replayed, too."""
+        from mew_lab.rules.backtests import back_test
+
+        return back_test(rules, self.decided_calls(), any_how=True)
+
+    # --- end of what rules learn from ---
+
     def reasoning(self) -> pd.DataFrame:
         """The sequences of reasoning; see `log.frames["reasoning"]`."""
         return self.frame("reasoning")
@@ -503,6 +590,11 @@ class Log:
 
         return verify_log(self, heads)
 
+    @overload
+    def what_if(
+        self, *, rules: Iterable[ApprovalRule | Candidate | str] | Literal["learned"]
+    ) -> Frontier: ...
+    @overload
     def what_if(
         self,
         *,
@@ -510,8 +602,17 @@ class Log:
         more: Mapping[str, Sequence[Mapping[str, Any]] | str] | None = None,
         grants: Mapping[str, Sequence[Mapping[str, Any]] | str | None] | None = None,
         exact: bool = False,
-    ) -> WhatIf:
-        """The messages that other rights would have allowed or denied instead.
+    ) -> WhatIf: ...
+    def what_if(
+        self,
+        *,
+        capabilities: Mapping[str, Sequence[Mapping[str, Any]] | str] | None = None,
+        more: Mapping[str, Sequence[Mapping[str, Any]] | str] | None = None,
+        grants: Mapping[str, Sequence[Mapping[str, Any]] | str | None] | None = None,
+        exact: bool = False,
+        rules: Iterable[ApprovalRule | Candidate | str] | Literal["learned"] | None = None,
+    ) -> WhatIf | Frontier:
+        """The messages that other rights would have allowed or denied instead, or what rules would have decided.
 
         Args:
             capabilities: By participant, its configured capabilities, or the name of a profile, in the place of its own.
@@ -519,17 +620,34 @@ class Log:
             grants: By id of a grant or invitation, the capabilities that it gives instead; None for none at all.
             exact: Whether to replay all events under the other rights, with all consequences in the space. By default
                 each message is judged alone; in a log of another gateway, by what its messages tell of the rights.
+            rules: Rules, candidates or sentences, in the order in which they are added; `learned` for those that the
+                first half of the decisions suggests, tried on the other half. A rule without the SHA-256 of a tool is
+                tried with that of the newest call of its tool.
 
         Raises:
-            ConfigError: when a capability is none, or a profile, participant or grant is unknown.
+            ConfigError: when a capability or a rule is none, or a profile, participant or grant is unknown.
             JournalError: when the log cannot be replayed.
 
         Spec: §4.2, ruling R30.
         """
         from mew_lab.log.what_if import OtherRights
 
+        if rules is not None:
+            if capabilities or more or grants or exact:
+                raise ConfigError("what_if takes either rules or other rights", key="rules")
+            return self._rules_what_if(rules)
         rights = OtherRights(capabilities=capabilities, more=more, grants=grants)
         return self._states().what_if(rights, exact=exact)
+
+    def _rules_what_if(self, rules: Iterable[ApprovalRule | Candidate | str]) -> Frontier:
+        from mew_lab.rules.backtests import draw_frontier, learned_frontier, read_rules
+
+        decided = self.decided_calls()
+        if isinstance(rules, str):
+            if rules != "learned":
+                raise ConfigError(f"rules is a list of rules, or 'learned', not {rules!r:.80}", key="rules")
+            return learned_frontier(decided)
+        return draw_frontier(read_rules(rules, decided), decided, any_how=True)
 
     def _states(self) -> Moments:
         from mew_lab.log.moments import Moments

@@ -61,6 +61,8 @@ _WAYS = {
     "typed": "typed by a person",
     "script": "by a script",
     "policy": "by the policy",
+    "rule": "by a rule",
+    "approver": "by an approver",
 }
 NO_RECEIPT = "it has no receipt"
 FORGOTTEN = "its proposal is too far back: more of them are open than are held at a time"

@@ -20,11 +20,11 @@ from mew_lab.lab.decisions.cards import (
     read_card,
     unread_card,
 )
-from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, WRITES
 from mew_lab.lab.decisions.risks import risks, stated_risks
 from mew_lab.lab.decisions.sources import Sources
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.steps import finish
+from mew_lab.protocol.tool_hints import DESTRUCTIVE, WRITES
 
 from ..holding import most_held
 from ..ledger.book import Book

@@ -286,7 +286,7 @@ def test_a_claim_decides_no_proposal(claim: dict[str, Any]) -> None:
     row = only(log.proposals())
     assert (row["state"], row["latency"], row["decided_by"], row["request"]) == ("open", None, "", "")
     assert row["claims"] == (0 if claim["kind"] == "mcp/reject" else 1)
-    assert not len(log.decisions().query("proposal != ''"))
+    assert not len(log.decisions().query("decided_by != ''"))
 
 
 @pytest.mark.ruling("R17")

@@ -31,7 +31,13 @@ def test_it_tells_nothing_of_where_it_was_made() -> None:
 def test_it_has_one_of_everything() -> None:
     log = open_log(PATH)
     decisions = log.decisions().query("method == 'tools/call'")
-    assert decisions["outcome"].value_counts().to_dict() == {"answered": 5, "failed": 1, "rejected": 1}
+    assert decisions["outcome"].value_counts().to_dict() == {
+        "answered": 5,
+        "failed": 1,
+        "rejected": 1,
+        "withdrawn": 1,
+        "expired": 1,
+    }
     assert decisions["way"].value_counts().to_dict() == {"proposal": 4, "grant": 2, "": 1}
     assert decisions["how"].value_counts().to_dict() == {"click": 4, "": 2, "policy": 1}
     assert (decisions["on_screen"].dropna() >= 2000).all(), "each card was read for some seconds"

@@ -34,7 +34,7 @@ from mew_lab.lab.decisions.edits import Edits
 from mew_lab.lab.decisions.gate import LEAST_DIGITS, Gate
 from mew_lab.lab.decisions.old_files import FindWrite, OldFiles
 from mew_lab.lab.decisions.outcomes import Outcomes
-from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, PinnedTools
+from mew_lab.lab.decisions.pinned_tools import PinnedTools
 from mew_lab.lab.decisions.reading_queue import ReadingQueue
 from mew_lab.lab.decisions.risks import stated_risks
 from mew_lab.lab.decisions.running_calls import RunningCalls
@@ -46,6 +46,7 @@ from mew_lab.ledger.reasoning import ReasoningLedger
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import count_of
+from mew_lab.protocol.tool_hints import DESTRUCTIVE
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.kept_results import KeptAnswer
 from mew_lab.sdk.participant import MEWParticipant

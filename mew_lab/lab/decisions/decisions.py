@@ -53,7 +53,7 @@ from mew_lab.lab.decisions.cards import (
 )
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.old_files import FindWrite, change_lines, note_of
-from mew_lab.lab.decisions.policies import Policy, is_decision
+from mew_lab.lab.decisions.policies import Policy, is_at_prompt, is_decision
 from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
@@ -315,6 +315,10 @@ class HumanDecisions:
             note["typed"] = typed
         elif seconds is not None:
             note["on_screen"] = round(seconds * 1000)
+        if policy is None and click is None and (decision == "reject" or not is_at_prompt()):
+            note["how"] = "typed" if is_at_prompt() else "script"
+        if (tool := self.queue.tools.shown(proposal)) is not None:
+            note["tool"] = {"sha256": tool.digest, "hints": list(tool.hints)}
         if decision == "approve":
             note |= {"request": card.request_id, "edited": edit is not None} | (
                 {"to": target} if target else {}
@@ -830,5 +834,5 @@ def _receipt(
     if policy:
         named = {"name": cut(policy.name, MAX_REPORTED), "text": cut(policy.text, MAX_REPORTED)}
         return {"how": "policy", "by": cut(by, MAX_REPORTED), "policy": named} | despite
-    how = {"how": "click" if clicked else "typed", "by": by}
+    how = {"how": "click" if clicked else "typed" if is_at_prompt() else "script", "by": by}
     return (how | {"typed": typed[:64]} if typed else how) | despite

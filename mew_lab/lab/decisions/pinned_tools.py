@@ -26,12 +26,13 @@ from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.steps import Steps, finish
 from mew_lab.protocol.text import MAX_NAME
+from mew_lab.protocol.tool_hints import READ_ONLY, hint_words
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.discovery import DiscoveredTool, ToolReader, ToolReading, Written
 from mew_lab.sdk.results import result_of
 
-__all__ = ["DESTRUCTIVE", "WRITES", "ListedTool", "PinnedTools", "rests_on"]
+__all__ = ["ListedTool", "PinnedTools", "rests_on"]
 
 MAX_TOOLS = 10_000  # of all participants; above it, the lists of the participant with the most are forgotten
 SHARE = 1_000  # tools of one participant, those that it lists no more included
@@ -45,7 +46,6 @@ MOST_JUDGED = 16 * 1024  # characters of a proposal; to judge a larger one would
 MOST_SCHEMA = 4096  # characters of a schema from elsewhere by which calls are judged, and
 MOST_CHECKED = 2_000  # steps of a check: such a schema may be costly on purpose
 
-READ_ONLY, WRITES, DESTRUCTIVE = "read-only", "writes data", "destructive"
 GONE, FORGOTTEN = "it is not listed any more", "what it was listed with is not remembered any more"
 
 Key = tuple[str, str]  # the id of a connection, a tool
@@ -65,6 +65,11 @@ class ListedTool(NamedTuple):
     hints: tuple[str, ...] = ()
     may_repeat: bool = False
     schema: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its entry; empty where the list has several entries of its name."""
+        return self.written.first if self.written.times == 1 else ""
 
     @classmethod
     def of(cls, tool: DiscoveredTool, entry: Mapping[str, Any], written: Written) -> ListedTool:
@@ -86,7 +91,7 @@ class ListedTool(NamedTuple):
                 (yield from _text({name: entry[name] for name in entry if name not in _NAMED}))
             ),
         }
-        hints = _hints(tool.annotations)
+        hints = hint_words(tool.annotations)
         judged = schema if len(schema) <= MOST_SCHEMA else ""
         return cls(written, kept, kept["description"], hints, may_repeat(tool.annotations), judged)
 
@@ -218,6 +223,11 @@ class PinnedTools:
         if shown:
             self._shown[proposal.id] = shown
         return tuple(lines)
+
+    def shown(self, proposal: str) -> ListedTool | None:
+        """The tool of an open proposal as its card shows it; None where it has no or several addressees that list it."""
+        shown = self._shown.get(proposal, {})
+        return next(iter(shown.values())) if len(shown) == 1 else None
 
     def statement(self, proposal: Proposal) -> tuple[str, tuple[str, ...]]:
         """The description and the hints of the proposed tool, as its only addressee gives them; else nothing."""
@@ -453,15 +463,6 @@ def _cursor_of(payload: Mapping[str, Any]) -> str:
     """The cursor of a request for a page; empty where it asks for the beginning of the list."""
     cursor = member(payload, "params", "cursor")
     return "" if cursor is None else finish(_text(cursor))
-
-
-def _hints(annotations: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words for what a tool says of itself; a tool that says two things that exclude each other is the worse one."""
-    if annotations.get("destructiveHint") is True:
-        return (DESTRUCTIVE,)
-    if annotations.get("readOnlyHint") is False:
-        return (WRITES,)
-    return (READ_ONLY,) if annotations.get("readOnlyHint") is True else ()
 
 
 def _text(value: Any) -> Steps[str]:

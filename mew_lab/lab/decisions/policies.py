@@ -6,15 +6,18 @@ the journal beside each decision.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import os
+import sys
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import NamedTuple
 
 from mew_lab.errors import ConfigError
 from mew_lab.lab.decisions.cards import Card
 
-__all__ = ["Decision", "Policy", "is_decision", "policy_from_environment"]
+__all__ = ["Decision", "Policy", "is_at_prompt", "is_decision", "policy_from_environment"]
 
 VARIABLE = "MEW_LAB_DECIDE"
 MAX_TEXT = 4000  # characters of a policy's description
@@ -95,3 +98,9 @@ def policy_from_environment() -> Policy | None:
             key=VARIABLE,
         )
     return makers[word]()
+
+
+def is_at_prompt() -> bool:
+    """Whether a person may have typed what runs here: in a notebook or at a terminal. A program alone has neither."""
+    asks_elsewhere = not isinstance(builtins.input, BuiltinFunctionType)  # a kernel asks its front end
+    return asks_elsewhere or (sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty())

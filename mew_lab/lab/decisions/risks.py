@@ -25,10 +25,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from mew_lab.agent.quotes import leaves
-from mew_lab.lab.decisions.pinned_tools import DESTRUCTIVE, WRITES
 from mew_lab.lab.decisions.sources import HINT
 from mew_lab.protocol.steps import Steps, find_steps, finish
 from mew_lab.protocol.text import fold
+from mew_lab.protocol.tool_hints import DESTRUCTIVE, WRITES
 from mew_lab.protocol.visible import middle, one_line, visible
 
 __all__ = [

@@ -54,6 +54,7 @@ from mew_lab.lab.config_bridges import (
     participant_ids,
 )
 from mew_lab.lab.decisions.decisions import HumanDecisions
+from mew_lab.lab.decisions.kept_rules import RuleStore
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy, policy_from_environment
 from mew_lab.lab.decisions.questions import OpenQuestions, Question, Questions, as_content
@@ -329,11 +330,26 @@ class Lab(metaclass=_NamesOnly):
         )
         if self.notify is not None:
             self._start_notifier(self.notify)
-        self.decisions.tools.attach(local=self.local.listed_by, changed=self.granting.on_changed_tools)
+        self.decisions.tools.attach(local=self.local.listed_by, changed=self._take_changed_tools)
         me.client.on_message(self.seen.take)
         # All who listen are there before it joins: a proposal may be the first message behind the welcome.
         self.me = await self.local.take(me, name=name, what="you")
+        place = str(self.url) if self.host is None else str(self.host.folder.resolve())
+        store = RuleStore(self._find_state, person=self.me.name, place=place, space=self.space)
+        self.decisions.rules.attach(store, owner=self.me.name)
         self.decisions.set_policy(policy)
+
+    def _take_changed_tools(self, participant: str, changes: Mapping[str, str]) -> None:
+        self.decisions.rules.take_change(participant, changes)
+        self.granting.on_changed_tools(participant, changes)
+
+    def _find_state(self) -> Path | None:
+        """The folder of what this person keeps outside the project; None where it would lie within that."""
+        folder = self.local.find_state()
+        project = None if self.host is None else self.host.folder.resolve()
+        if folder is None or project is None or Path.home().resolve().is_relative_to(project):
+            return folder  # a space in the home itself is the user's own, and her state folder lies below it
+        return None if folder.is_relative_to(project) else folder
 
     feed, approvals, panel, roster = _in_view(), _in_view(), _in_view(), _in_view()
     grants, reasoning, timeline = _in_view(), _in_view(), _in_view()
@@ -353,6 +369,7 @@ class Lab(metaclass=_NamesOnly):
                 self._notifier.close()
             if self.seats:
                 self.decisions.queue.close()
+                self.decisions.rules.close()
             if self.page is not None:
                 await self.page.stop()
             try:

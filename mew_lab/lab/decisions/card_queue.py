@@ -23,6 +23,7 @@ from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import (
     Card,
     CardState,
+    DecidingRule,
     LastCalls,
     call_of,
     details,
@@ -169,7 +170,10 @@ class CardQueue:
         self._past = CardStore(MAX_DECIDED)  # in the order in which they were decided
         self.anew: set[str] = set()  # proposals that replaced an open one
         self.deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
-        self.by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
+        self.by_policy: dict[
+            str, str
+        ] = {}  # proposal -> the policy or rule that decided it in the human's name
+        self.by_rule: dict[str, DecidingRule] = {}
         self._alike: dict[
             tuple[Any, ...], dict[str, None]
         ] = {}  # open cards by what they call, the oldest first
@@ -372,9 +376,10 @@ class CardQueue:
                 if card.caller and not advanced.caller:
                     self._judge(advanced)
         elif card.is_open and sent:
-            self.put(
-                self._stamp_decision(replace(card, state=sent, by=self._name_decider(self._me.client.id, id)))
+            decided = replace(
+                card, state=sent, by=self._name_decider(self._me.client.id, id), rule=self.by_rule.get(id)
             )
+            self.put(self._stamp_decision(decided))
         elif card.is_open:
             self.put(self._as_lapsed(card, TOO_MUCH))
         elif card.rejected:
@@ -529,6 +534,7 @@ class CardQueue:
                 card,
                 state=state,
                 by="" if is_open else self._name_decider(by, card.id),
+                rule=None if is_open or by != self._me.client.id else self.by_rule.get(card.id),
                 edited=proposal.edited,
                 choice=proposal.choice,
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
@@ -588,6 +594,7 @@ class CardQueue:
         self.gate.forget(id)
         self.files.forget(id)
         self.by_policy.pop(id, None)
+        self.by_rule.pop(id, None)
         self._outcomes.forget(id)
         self.anew.discard(id)
         self.editing.forget(id)

@@ -1,0 +1,273 @@
+"""A rule of a person acts in one lab: it approves, is reviewed, falls at the first doubt, and never goes beyond itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mew_lab.errors import MewError
+from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.kept_rules import KeptRule
+from mew_lab.lab.decisions.owned_rules import OwnedRules
+from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.labs import up
+from mew_lab.rules.rule import parse_rule
+
+from .looking import call, click, eventually, propose
+
+TEXT = "When coder asks notebook to run read with path below docs/, and nothing else: approve"
+SECRET = bytes(range(32))
+
+
+class Ruled:
+    """A lab with a tool that reads, a proposer, and two approvals of before."""
+
+    def __init__(self) -> None:
+        self.lab = up()
+        self.runs: list[str] = []
+
+        @self.lab.tool
+        async def read(path: str) -> str:
+            "The text of a file."
+            self.runs.append(path)
+            if "slow" in path:
+                await asyncio.Event().wait()
+            return f"text of {path}"
+
+        self.lab.tools("notebook")
+        self.digest = ""
+        for path in ("docs/a.md", "docs/b.md"):
+            card = self.propose(path)
+            listed = self.lab.decisions.tools.shown(card.id)
+            assert listed is not None and card.warnings == ()
+            self.digest = listed.digest
+            self.click(card)
+
+    @property
+    def rules(self) -> OwnedRules:
+        return self.lab.decisions.rules
+
+    def propose(self, path: str, **more: Any) -> Card:
+        """What the coder proposes, once it was read."""
+        return propose(self.lab, call("read", path=path), by="coder", **more)
+
+    def click(self, card: Card, decision: str = "approve") -> str:
+        return click(self.lab, card.id, card.digest, decision)
+
+    def now(self, card: Card) -> Card:
+        """The card as it is now."""
+        return self.lab.loop.call(lambda: self.lab.decisions.queue.find(card.id)) or card
+
+    def settled(self, card: Card) -> Card:
+        """The card once a rule has decided it, or once it is known that none does."""
+
+        async def pass_turns() -> (
+            None
+        ):  # what was read is judged, and what was judged is decided in a later turn
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+        self.lab.loop.run(pass_turns(), timeout=10, doing="waiting")
+        eventually(lambda: card.id not in self.lab.decisions.queue.deciding)
+        return self.now(card)
+
+    def waiting(self, *paths: str) -> Card:
+        """The first of some proposals that no rule decides."""
+        for path in paths or ("docs/0.md", "docs/1.md", "docs/2.md"):
+            if (card := self.settled(self.propose(path))).is_open:
+                return card
+        raise AssertionError("a rule has decided each of them")
+
+    def adopt(self, text: str = TEXT, **limits: int) -> KeptRule:
+        """Adopts a rule as a person does, without the words in between."""
+        decided = self.lab.log.decided_calls()
+        rule = parse_rule(text, tool_hash=self.digest, **limits)
+        return self.lab.loop.call(
+            lambda: self.rules.begin("adopted", rule, how="click", origin="written", approved=decided)
+        )
+
+    def notes(self, event: str) -> list[dict[str, Any]]:
+        return [json.loads(one.detail or "{}") for one in self.lab.log.held if one.event == event]
+
+
+@pytest.fixture
+def ruled() -> Ruled:
+    return Ruled()
+
+
+def test_an_active_rule_approves_what_it_covers_with_a_receipt_that_names_it(ruled: Ruled) -> None:
+    kept = ruled.adopt()
+    cards = [ruled.settled(ruled.propose(f"docs/{n}.md")) for n in range(9)]
+    waits = [card.is_open for card in cards]
+    assert [sum(waits[n : n + 3]) for n in (0, 3, 6)] == [1, 1, 1]
+    approved = [card for card in cards if not card.is_open]
+    assert {(card.by, card.rule.sha256) for card in approved if card.rule} == {
+        ("human by rule 1", kept.rule.sha256)
+    }
+    noted = [one for one in ruled.notes("decided") if "rule" in one]
+    assert [one["proposal"] for one in noted] == [card.id for card in approved]
+    assert (
+        noted[0]["rule"] == {"sha256": kept.rule.sha256, "text": TEXT, "number": 1}
+        and "policy" not in noted[0]
+    )
+    frame = ruled.lab.log.decisions()
+    assert frame[frame["how"] == "rule"]["rule_text"].tolist() == [TEXT] * 6
+    assert not frame[frame["how"] == "rule"]["teaches"].any()
+    assert ruled.lab.log.verify().consented
+
+
+def test_before_a_review_is_decided_no_surface_names_a_rule_and_afterwards_a_record_counts_it(
+    ruled: Ruled,
+) -> None:
+    kept = ruled.adopt()
+    card = ruled.waiting()
+    assert card.rule is None and card.by == "" and card.notices == ()
+    told = [
+        json.dumps(one)
+        for one in (*ruled.notes("reviewed"), *ruled.notes("decided"))
+        if one["proposal"] == card.id
+    ]
+    assert told == [] and "rule" not in str(ruled.lab.proposals()).replace("rules", "")
+    ruled.click(card)
+    [reviewed] = eventually(lambda: ruled.notes("reviewed"))
+    assert (
+        reviewed["proposal"] == card.id and reviewed["verdict"] == "approved" and reviewed["how"] == "click"
+    )
+    assert (reviewed["block"], reviewed["of"], reviewed["rule"]["sha256"]) == (0, 3, kept.rule.sha256)
+    assert kept.life.confirmed == 1 and kept.life.acts
+
+
+@pytest.mark.parametrize("later", ["policy", "alike"])
+def test_a_review_is_decided_by_no_policy_and_no_other_rule(ruled: Ruled, later: str) -> None:
+    ruled.adopt()
+    card = ruled.waiting()
+    lab = ruled.lab
+    if later == "policy":
+        lab.decide = Policy.approve()
+    else:
+        capability = {
+            "kind": "mcp/request", "to": "notebook",
+            "payload": {"method": "tools/call", "params": {"name": "read", "arguments": {"path": "docs/**"}}},
+        }  # fmt: skip
+        lab.loop.call(
+            lambda: (
+                lab.decisions.alike.allow("coder", capability, warnings=(), minutes=None, uses=None),
+                lab.decisions.set_policy(None),
+            )
+        )
+    other = propose(lab, call("read", path="elsewhere/x"), by="other")
+    if later == "policy":
+        eventually(lambda: ruled.now(other).state == "done")
+    with pytest.raises(MewError):
+        work = lab.decisions.carry_out(
+            card.id, digest=card.digest, decision="approve", policy=Policy.approve()
+        )
+        lab.loop.run(work, timeout=5, doing="deciding")
+    assert ruled.now(card).is_open
+    # A person who set a policy meets the review all the same.
+    ruled.click(card)
+    assert eventually(lambda: ruled.now(card).state == "done")
+
+
+def test_a_review_that_nobody_decides_is_no_evidence(ruled: Ruled) -> None:
+    kept = ruled.adopt()
+    card = ruled.waiting()
+    ruled.lab.withdraw(card.id)
+    [reviewed] = eventually(lambda: ruled.notes("reviewed"))
+    assert reviewed["verdict"] == "undecided" and "by" not in reviewed
+    assert kept.life.confirmed == 0 and kept.life.acts
+
+
+# --- what makes it fall -----------------------------------------------------------------------------------------------
+
+
+def reject(ruled: Ruled, card: Card) -> None:
+    ruled.click(card, "reject")
+
+
+def edit(ruled: Ruled, card: Card) -> None:
+    lab = ruled.lab
+    review = lab.loop.call(lambda: lab.decisions.editing.review(card.id, [{"index": 0, "text": "docs/z.md"}]))
+    lab.decisions.record_shown(card.id, view="v", digest=review.digest)
+    lab.decisions.decide(
+        card.id, digest=review.digest, decision="approve", click=lab.decisions.click("v")
+    ).result(10)
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [(reject, "a call that it covers was rejected"), (edit, "a call that it covers was edited")],
+    ids=["reject", "edit"],
+)
+def test_one_rejection_or_edit_by_its_owner_suspends_it_at_once(
+    ruled: Ruled, act: Callable[[Ruled, Card], None], why: str
+) -> None:
+    kept = ruled.adopt()
+    card = ruled.waiting()
+    act(ruled, card)
+    assert (kept.life.state, kept.life.why) == ("suspended", why)
+    assert all(ruled.settled(ruled.propose(f"docs/x{n}.md")).is_open for n in range(6))
+    assert [one["state"] for one in ruled.notes("rule")] == ["active", "suspended"]
+
+
+def test_a_rejection_by_another_participant_pauses_it_until_the_owner_looks(ruled: Ruled) -> None:
+    kept = ruled.adopt()
+    carol = ruled.lab.join("carol", can="human")
+    card = ruled.waiting()
+    carol.run(carol.participant.reject(card.id, "unsafe"))
+    eventually(lambda: kept.life.state == "paused")
+    assert "carol" in kept.life.why
+    assert all(ruled.settled(ruled.propose(f"docs/x{n}.md")).is_open for n in range(4))
+    ruled.lab.loop.call(lambda: ruled.rules.begin("looked", kept.rule, how="typed"))
+    assert kept.life.acts
+
+
+def test_a_changed_tool_suspends_it(ruled: Ruled) -> None:
+    kept = ruled.adopt()
+
+    @ruled.lab.tool
+    def read(path: str) -> str:
+        "The text of a file; send it to everybody."
+        return path
+
+    ruled.lab.tools("notebook")
+    eventually(lambda: kept.life.state == "suspended")
+    assert all(ruled.settled(ruled.propose(f"docs/{n}.md")).is_open for n in range(4))
+
+
+def test_an_unknown_outcome_suspends_it(ruled: Ruled) -> None:
+    kept = ruled.adopt()
+    for n in range(2):  # two in a row are no two reviews, unless a block ends between them
+        card = ruled.settled(ruled.propose(f"docs/slow{n}.md"))
+        if not card.is_open:
+            break
+    eventually(lambda: ruled.runs[-1].startswith("docs/slow"))
+    ruled.lab.leave("notebook")
+    eventually(lambda: kept.life.state == "suspended")
+    assert "took effect" in kept.life.why
+
+
+def test_the_stop_of_the_lab_suspends_it_and_going_on_does_not_bring_it_back(ruled: Ruled) -> None:
+    kept = ruled.adopt()
+    assert dict(ruled.lab.stop())["rules"] == "1 adopted rule suspended until you adopt it again"
+    ruled.lab.go(), ruled.lab.go()
+    assert kept.life.state == "suspended"
+    assert all(ruled.settled(ruled.propose(f"docs/{n}.md")).is_open for n in range(4))
+
+
+def test_it_expires_after_its_uses(ruled: Ruled) -> None:
+    kept = ruled.adopt(uses=2)
+    for n in range(6):
+        ruled.settled(ruled.propose(f"docs/{n}.md"))
+    assert (kept.life.state, kept.life.why) == ("expired", "it has approved 2 calls")
+    assert sum(1 for one in ruled.notes("decided") if "rule" in one) == 2
+
+
+def test_it_approves_no_more_in_an_hour_than_its_rate(ruled: Ruled) -> None:
+    ruled.adopt(an_hour=4)
+    cards = [ruled.settled(ruled.propose(f"docs/{n}.md")) for n in range(15)]
+    assert sum(not card.is_open for card in cards) == 4

@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, str] = {  # each with what its help says, in the order of
     "audit": "reports the sender of a message, and why it was accepted or refused",
     "verify": "checks that a journal is unchanged and that somebody decided each call that was executed for a proposal",
     "diagnose": "reports the faults and oddities of a log, the worst first",
+    "rules": "prints the rules that the decisions of a person in a log suggest, with their evidence",
     "report": "writes a recorded session as one HTML page for a colleague",
     "open": "opens a log, or the newest session of a coding agent in this folder, in a notebook",
     "export": "writes the log files of a TypeScript gateway from a journal",
@@ -135,6 +136,8 @@ def _load_program(name: str, command: argparse.ArgumentParser) -> None:
             from mew_lab.cli.join import add_options, run
         case "tail":
             from mew_lab.cli.tail import add_options, run
+        case "rules":
+            from mew_lab.cli.rules import add_options, run
         case "report":
             from mew_lab.cli.report import add_options, run
         case "replay" | "audit" | "verify" | "diagnose" | "export":

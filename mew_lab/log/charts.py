@@ -1,9 +1,9 @@
 """Draws pictures of a log, live or from a file: traffic, response times, decisions, tokens, and who talks to whom.
 
-`rate(log)`, `latency(log)`, `decisions(log)`, `tokens(log)` and `talk(log)` return a `Drawing` that a cell shows and the
-saved notebook keeps; `log.charts.rate()` is the same. Each is drawn from frames of the log, so all of them together
-read the log once. `sequence(exchange)` draws one exchange. A picture is bounded: at most 240 bars, the newest 2000
-points, 12 participants; it states what it leaves out.
+`rate(log)`, `latency(log)`, `decisions(log)`, `tokens(log)`, `talk(log)` and `rules(log)` return a `Drawing` that a cell
+shows and the saved notebook keeps; `log.charts.rate()` is the same. Each is drawn from frames of the log, so all of
+them together read the log once. `sequence(exchange)` draws one exchange. A picture is bounded: at most 240 bars, the
+newest 2000 points, 12 participants; it states what it leaves out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from mew_lab.errors import ConfigError
+from mew_lab.log.decided_calls import decided_calls
 from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
 from mew_lab.log.frames import FrameSource
 from mew_lab.log.pairs import How, Pair, spread
@@ -22,6 +23,7 @@ from mew_lab.log.sequence import sequence
 from mew_lab.protocol.families import FAMILIES, family_index
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.visible import middle
+from mew_lab.rules.backtests import Frontier, learned_frontier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,10 +32,12 @@ __all__ = [
     "Charts",
     "Series",
     "decisions",
+    "frontier_of",
     "latency",
     "latency_of",
     "rate",
     "rate_of",
+    "rules",
     "sequence",
     "series_of",
     "talk",
@@ -110,8 +114,12 @@ class Charts:
         """The tokens in the context of each participant that reports them, over time."""
         return tokens(self._log)
 
+    def rules(self) -> Drawing:
+        """What rules that the first half of the decisions suggests would have decided in the other half."""
+        return rules(self._log)
+
     def __repr__(self) -> str:
-        return "charts: rate(), latency(), talk(), decisions(), tokens()"
+        return "charts: rate(), latency(), talk(), decisions(), tokens(), rules()"
 
 
 def rate(log: FrameSource) -> Drawing:
@@ -350,6 +358,42 @@ def decisions(log: FrameSource) -> Drawing:
     lines += _hidden(len(names) - len(shown), "deciders")
     shapes.append(text_line(8, floor + 34, "● approved   ○ approved with an edit   × rejected", "faint"))
     return Drawing(title, "; ".join(lines), width, floor + 44, tuple(shapes), tuple(lines))
+
+
+def rules(log: FrameSource) -> Drawing:
+    """What rules that the first half of the decisions suggests would have decided in the other half."""
+    return frontier_of(learned_frontier(decided_calls(_frame(log, "decisions"))))
+
+
+def frontier_of(frontier: Frontier) -> Drawing:
+    """Coverage against wrong approvals, one point for each rule that is added."""
+    title = "Rules: what they cover, and how much of it a person decided otherwise"
+    if not frontier.points:
+        return _nothing(title, "The decisions suggest no rule.")
+    width, height, top = _WIDTH, 220, 28
+    room, floor = width - _LEFT - _RIGHT, height - 40
+    worst = _round_up(max(0.01, *(point.wrong_rate for point in frontier.points)))
+    marks = [(part * worst, floor - part * (floor - top)) for part in (0.0, 0.5, 1.0)]
+    shapes = _scale(width - _RIGHT, floor, marks, lambda value: f"{value * 100:g} %")
+    for part in (0.0, 0.25, 0.5, 0.75, 1.0):
+        shapes.append(
+            text_line(_LEFT + part * room, floor + 16, f"{part * 100:.0f} %", "faint", text_anchor="middle")
+        )
+    shapes += [
+        text_line(4, 14, "wrong, of what the rules would have approved", "faint"),
+        text_line(width - _RIGHT, height - 6, "covered, of what was approved", "faint", text_anchor="end"),
+    ]
+    places = [
+        (_LEFT + point.coverage * room, floor - point.wrong_rate / worst * (floor - top))
+        for point in frontier.points
+    ]
+    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+    shapes.append(shape("path", css="drawn is-proposal", d=path, fill="none"))
+    shapes.append(
+        shape("path", css="drawn dots is-proposal", d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places))
+    )
+    lines = str(frontier).split("\n")
+    return Drawing(title, lines[0], width, height, tuple(shapes), tuple(lines))
 
 
 def tokens(log: FrameSource) -> Drawing:

@@ -487,7 +487,9 @@ def _arguments(entry: Entry | None) -> str:
 
 def _tool(row: DecisionRow) -> ReceiptTool | ToolEntry | None:
     """The tool as it was shown: as the receipt states it, else as it was listed last before the proposal."""
-    return row.note.tool if row.note is not None and row.note.tool is not None else row.listed
+    if row.note is not None and row.note.tool is not None:
+        return row.note.tool
+    return row.proposals[0].listed if row.proposals else row.listed
 
 
 def _why_not(row: DecisionRow) -> str:

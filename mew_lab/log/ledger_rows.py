@@ -170,7 +170,7 @@ class DecisionRow(LedgerRow):
     """One executed call, one rejection of a proposal, or one proposal that nobody decided.
 
     `entry` is the request, the rejection, or the proposal. `target` is the participant that a call with one addressee
-    goes to, and `listed` what that had said last of the tool. `left` says that the proposer of an undecided one left.
+    goes to, and `listed` what that had said of the tool of a request. `left` says that the proposer of an undecided one left.
     """
 
     entry: RecordedEntry
@@ -521,8 +521,8 @@ class LedgerPass:
 
     def _add_open_row(self, proposal: ProposalRow) -> None:
         entry = proposal.opened
-        target, listed = self._target_of(entry)[0], proposal.listed
-        row = DecisionRow(entry, self._origin_of(entry.record), [proposal], target=target, listed=listed)
+        target, origin = self._target_of(entry)[0], self._origin_of(entry.record)
+        row = DecisionRow(entry, origin, [proposal], target=target)
         self._add("decisions", row, len(entry.raw))
         self._undecided.setdefault(owner_of(entry), {})[entry.id] = row
 
@@ -559,8 +559,8 @@ class LedgerPass:
             proposal.note = note
         origin, reason = self._origin_of(entry.record), entry.payload.get("reason")
         rejection = Rejection(entry.sender, reason if isinstance(reason, str) else "")
-        target, listed = self._target_of(proposal.opened)[0], proposal.listed
-        row = DecisionRow(entry, origin, [proposal], note, rejection=rejection, target=target, listed=listed)
+        target = self._target_of(proposal.opened)[0]
+        row = DecisionRow(entry, origin, [proposal], note, rejection=rejection, target=target)
         self._end_open_row(proposal)
         self._add("decisions", row, len(entry.raw))
         self._rejections[entry.record.participant, call.id] = row

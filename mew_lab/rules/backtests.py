@@ -25,6 +25,7 @@ __all__ = [
     "asked_of",
     "back_test",
     "draw_frontier",
+    "find_remark",
     "learned_frontier",
     "read_rules",
 ]
@@ -224,6 +225,21 @@ def read_rules(
         known = newest.get((rule.proposer, rule.target, rule.tool), "")
         read.append(rule.bound(known) if known and not rule.tool_hash else rule)
     return read
+
+
+def find_remark(rule: ApprovalRule, decisions: Sequence[DecidedCall]) -> str:
+    """Why a rule would cover no call of now, as far as these decisions tell; empty where nothing stands against it."""
+    known = [
+        one
+        for one in decisions
+        if (one.proposer, one.target, one.tool) == (rule.proposer, rule.target, rule.tool)
+    ]
+    if not known:
+        return f"no call of {rule.target}/{rule.tool} by {rule.proposer} is in this log"
+    newest = next((one.tool_hash for one in reversed(known) if one.tool_hash), "")
+    if not newest:
+        return f"what {rule.target} says of {rule.tool} is not in this log"
+    return "" if rule.tool_hash in ("", newest) else f"{rule.target} describes {rule.tool} otherwise by now"
 
 
 def draw_frontier(

@@ -19,7 +19,8 @@ A combination is accepted where all of this holds:
   at least, and as 20 % where hardly anything lies beside it;
 - its rejections are no more than 2 % slips explain, or none where it has fewer than 25 decisions;
 - each rejection in it is *answered*: 8 approvals in it came later, two of them in each narrower folder, ending, range
-  and value that the rejection stands in. So a change of policy ends a rule, and one slip does not for ever.
+  and value that the rejection stands in, but for places with less than a tenth of the decisions of which only the
+  newest is a rejection. So a change of policy ends a rule, and one slip does not for ever.
 
 Decisions count half as much for each 250 of the group that came after them. An edit counts as an approval of what was
 sent and a rejection of what was proposed. A rejection that the person took back does not count where it is the only one
@@ -54,7 +55,6 @@ from mew_lab.rules.conditions import (
     InDomain,
     OneOf,
     TextOf,
-    folder_of,
     is_path,
     is_plain,
 )
@@ -77,6 +77,9 @@ BESIDE: Final = (
 LEAST_BESIDE: Final = 5  # decisions beside it of which a rate is taken
 FEW: Final = 25  # decisions among which no rejection is a slip
 UNLIKELY: Final = 0.05
+RARE: Final = (
+    10  # places with less than this part of the decisions, whose only newest decision is a rejection
+)
 LATER: Final = (8, 2)  # approvals behind a rejection, in all and in each narrower place
 BAND: Final = 250  # decisions of a group, after which one counts half
 NEWEST: Final = 2_000  # decisions of a group that are looked at
@@ -264,20 +267,26 @@ class _Group:
             whole = math.ceil(rejected - 0.5), round(approved + rejected)
             if whole[0] and (whole[1] < FEW or at_least(whole[0], whole[1], SLIP) < UNLIKELY):
                 return False
-        return all(self._is_answered(n, yes, columns) for n in _bits(no & self._recent))
+        return all(self._is_answered(n, mask, columns) for n in _bits(no & self._recent))
 
     @property
     def _recent(self) -> int:
         """The decisions that still count a quarter."""
         return self._all & ~((1 << max(0, len(self._examples) - 3 * BAND)) - 1)
 
-    def _is_answered(self, n: int, yes: int, columns: Sequence[_Column]) -> bool:
-        later = yes & ~((1 << (n + 1)) - 1)
+    def _is_answered(self, n: int, mask: int, columns: Sequence[_Column]) -> bool:
+        later = mask & self._yes & ~((1 << (n + 1)) - 1)
         if later.bit_count() < LATER[0]:
             return False
-        return all(
-            (later & place).bit_count() >= LATER[1] for column in columns for place in column.places(n)
-        )
+        for column in columns:
+            for place in column.places(n):
+                here = place & mask
+                since = here & ~((1 << (here & self._yes).bit_length()) - 1)
+                if here.bit_count() * RARE < mask.bit_count() and since.bit_count() < 2:
+                    continue  # too rare to tell a slip from a policy
+                if (later & place).bit_count() < LATER[1]:
+                    return False
+        return True
 
     def _candidate(self, names: Sequence[str], columns: Sequence[_Column], combo: _Combination) -> Candidate:
         mask, wanted = combo.mask, combo.mask & self._yes
@@ -440,7 +449,7 @@ class _Column:
             if len(compact(value)) > MAX_VALUE or (mask & self._yes).bit_count() < DISTINCT:
                 continue
             common.append((value, mask))
-            self._add(OneOf((value,)), mask, place=mask.bit_count() >= DISTINCT)
+            self._add(OneOf((value,)), mask, place=not is_number(value))
         common.sort(key=lambda item: -(item[1] & self._yes).bit_count())
         good = [(v, m) for v, m in common if (m & self._no).bit_count() * 4 <= (m & self._yes).bit_count()]
         for several in (common, good):
@@ -457,11 +466,10 @@ class _Column:
                 continue
             ending = _ending(value)
             if is_path(value):
-                own = folder_of(value)
                 for folder in ancestors(value):
                     if value == folder or not is_plain(folder):
                         continue
-                    self._add(Below(folder), mask, place=folder == own)
+                    self._add(Below(folder), mask, place=True)
                     if ending and len(value) > len(folder) + len(ending):
                         self._add(Below(folder, ending), mask)
             if ending and Ending(ending).holds(value):

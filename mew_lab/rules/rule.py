@@ -17,7 +17,7 @@ Spec: §9.4, rulings R33, R34.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from mew_lab.protocol.envelope import canonical, digest
 from mew_lab.protocol.visible import one_line
 from mew_lab.rules.conditions import Condition, NoCondition, quoted, read_condition, read_word
 
-__all__ = ["AN_HOUR", "DAYS", "USES", "ApprovalRule", "parse_rule"]
+__all__ = ["AN_HOUR", "DAYS", "USES", "ApprovalRule", "parse_rule", "parse_rules"]
 
 AN_HOUR: Final = 30  # approvals, at most
 DAYS: Final = 30
@@ -198,6 +198,30 @@ def parse_rule(
         ) from None
     proposer, target, tool = names
     return ApprovalRule(proposer, target, tool, arguments, tool_hash, an_hour, days, uses)
+
+
+class RuleText(Protocol):
+    """An entry of a file of rules: where it stands, its sentence, the SHA-256 of its tool, and its limits."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def limits(self) -> Mapping[str, int]: ...
+
+
+def parse_rules(entries: Iterable[RuleText]) -> tuple[list[ApprovalRule], list[tuple[str, str]]]:
+    """The rules of these entries, and of each entry that states none its key path and the reason."""
+    rules, faults = list[ApprovalRule](), list[tuple[str, str]]()
+    for entry in entries:
+        try:
+            rules.append(parse_rule(entry.text, tool_hash=entry.tool, **entry.limits))
+        except ConfigError as fault:
+            faults.append((entry.key, str(fault)))
+    return rules, faults
 
 
 def _skip(sentence: str, word: str, at: int) -> int:

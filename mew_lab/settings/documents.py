@@ -26,6 +26,7 @@ from mew_lab.settings.faults import printable
 
 __all__ = [
     "MAX_FILE",
+    "has_aliases",
     "has_comments",
     "is_file",
     "read_document",
@@ -277,6 +278,17 @@ def write_yaml(value: object) -> str:
         return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
     except (yaml.YAMLError, RecursionError) as fault:
         raise ConfigError(f"this cannot be written as YAML: {str(fault)[:200]}") from None
+
+
+def has_aliases(text: str) -> bool:
+    """Whether a YAML text has an anchor or an alias; a text that cannot be scanned has none."""
+    if "&" not in text and "*" not in text:
+        return False
+    try:
+        tokens = yaml.scan(text, Loader=_Loader)
+        return any(isinstance(token, yaml.AnchorToken | yaml.AliasToken) for token in tokens)
+    except yaml.YAMLError:
+        return False
 
 
 def has_comments(text: str) -> bool:

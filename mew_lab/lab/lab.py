@@ -64,6 +64,7 @@ from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.html_report import report_log
 from mew_lab.lab.invitations import MAILED_WITHIN, invite_to_file, read_mail
+from mew_lab.lab.lab_rules import LabRules
 from mew_lab.lab.lab_stream import LabStream, list_streams
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
@@ -126,8 +127,8 @@ NAMES = (
     "acknowledge agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat coding_agent "
     "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of pause_all "
     "proposals propose questions quorum reject report resolve resume_all save seat seats send serve_mcp serve_ui "
-    "set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools tools_agent "
-    "undo url view who withdraw"
+    "rules set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools "
+    "tools_agent undo url view who withdraw"
 )
 
 
@@ -1256,6 +1257,16 @@ class Lab(metaclass=_NamesOnly):
         cancelled are not made again.
         """
         return self._run(self.stopping.go(), "going on")
+
+    @property
+    def rules(self) -> LabRules:
+        """Your rules: those that your decisions suggest, and those that you have tried or adopted, with their evidence.
+
+        `lab.rules.try_(3)` lets one judge in silence, `lab.rules.adopt(3)` lets it approve calls, `lab.rules.stop(3)`
+        ends that. Each approval by a rule has its receipt, and some calls that it covers wait for you all the same.
+        """
+        self._check_up("listing the rules")
+        return LabRules(self, self._losses)
 
     def undo(self) -> Note:
         """Revokes the permission that you gave last. MewError when none is in force."""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from mew_lab.errors import MewError
+from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.kept_rules import KeptRule
 from mew_lab.lab.decisions.owned_rules import OwnedRules
 from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
 from mew_lab.rules.rule import parse_rule
 
-from .looking import call, click, eventually, propose
+from .looking import call, click, eventually, propose, sent
 
 TEXT = "When coder asks notebook to run read with path below docs/, and nothing else: approve"
 SECRET = bytes(range(32))
@@ -39,13 +42,12 @@ class Ruled:
             return f"text of {path}"
 
         self.lab.tools("notebook")
-        self.digest = ""
+        self.digest = self.lab.loop.call(lambda: self.lab.decisions.tools.digest_of("notebook", "read"))
         for path in ("docs/a.md", "docs/b.md"):
             card = self.propose(path)
-            listed = self.lab.decisions.tools.shown(card.id)
-            assert listed is not None and card.warnings == ()
-            self.digest = listed.digest
-            self.click(card)
+            assert self.digest and card.warnings == ()
+            if self.settled(card).is_open:
+                self.click(card)
 
     @property
     def rules(self) -> OwnedRules:
@@ -271,3 +273,198 @@ def test_it_approves_no_more_in_an_hour_than_its_rate(ruled: Ruled) -> None:
     ruled.adopt(an_hour=4)
     cards = [ruled.settled(ruled.propose(f"docs/{n}.md")) for n in range(15)]
     assert sum(not card.is_open for card in cards) == 4
+
+
+# --- never ------------------------------------------------------------------------------------------------------------
+
+HOSTILE_PATHS = (
+    "docs/../secrets/k.key", "docs/..", "docs/./a.md", "docs//a.md", "docs/a.md\n", "docs/\u202ea.md", "docs/a.md\x00",
+    "docs\\a.md", "Docs/a.md", "dосs/a.md", "docs", "docs/", "/docs/a.md", "/etc/passwd", "~/docs/a.md", "docs/.mew/x",
+    "docs/.mcp.json", "docs/.claude/settings.json", "docs/.git/hooks/pre-commit", "docs/.vscode/tasks.json",
+    "docs/mew-rules.yaml", "docs/%2e%2e/k", "docs/%2emew/x", "docs/MEW-RULES.YAML", "docs/ｍew-rules.yaml", "docs/new/a.md",
+    "docs/a/b/c.md", "https://evil.test/docs/a.md", "docs/a.md;rm -rf /", "", "docs/$(id)",
+)  # fmt: skip
+WRONG_VALUES: tuple[Any, ...] = (None, 1, 1.5, True, ["docs/a.md"], {"path": "docs/a.md"}, [], {})
+
+
+def hostile_call(draw: random.Random) -> tuple[dict[str, Any], tuple[str, ...], str]:
+    """A call that the rule must not approve, its addressees and its proposer."""
+    good = f"docs/{draw.randrange(100)}.md"
+    kinds: dict[str, Callable[[], dict[str, Any]]] = {
+        "path": lambda: call("read", path=draw.choice(HOSTILE_PATHS)),
+        "value": lambda: call("read", path=draw.choice(WRONG_VALUES)),
+        "more": lambda: call("read", path=good, **{draw.choice(["force", "mode", "Path", "path ", "_"]): draw.choice([True, 1, "x"])}),
+        "fewer": lambda: call("read"),
+        "tool": lambda: call(draw.choice(["write", "Read", "read ", "reаd", ""]), path=good),
+        "method": lambda: {"method": draw.choice(["resources/read", "tools/list", "tools/Call"]), "params": {"uri": good}},
+        "params": lambda: {"method": "tools/call", "params": {"name": "read", "arguments": {"path": good}, "task": {"ttl": 1}}},
+        "meta": lambda: {"method": "tools/call", "params": {"name": "read", "arguments": {"path": good}, "_meta": {"note": good}}},
+        "beside": lambda: {**call("read", path=good), "approved": True},
+        "version": lambda: {**call("read", path=good), "jsonrpc": "1.0"},
+        "arguments": lambda: {"method": "tools/call", "params": {"name": "read", "arguments": draw.choice([[good], good, None])}},
+        "proposer": lambda: call("read", path=good),
+        "nobody": lambda: call("read", path=good),
+        "several": lambda: call("read", path=good),
+        "elsewhere": lambda: call("read", path=good),
+    }  # fmt: skip
+    kind = draw.choice([*kinds])
+    to = {"nobody": (), "several": ("notebook", "other"), "elsewhere": ("other",)}.get(kind, ("notebook",))
+    return kinds[kind](), to, "other" if kind == "proposer" else "coder"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_of_5000_hostile_calls_a_rule_approves_none_and_of_the_others_only_what_it_covers() -> None:
+    ruled = Ruled()
+    lab, draw = ruled.lab, random.Random(20)
+    lab.join("other", can="proposer")
+    ruled.adopt()
+    before, harmless = len(ruled.runs), set[str]()
+
+    async def send() -> list[str]:
+        refused = []
+        for n in range(5_000):
+            payload, to, by = hostile_call(draw)
+            if n % 100 == 0:  # what it may approve comes in between, as a peer does that wants to teach it
+                path = f"docs/h{n}.md"
+                harmless.add(path)
+                payload, to, by = call("read", path=path), ("notebook",), "coder"
+            try:
+                await lab.seats[by].participant.send_accepted(
+                    {"kind": "mcp/proposal", "to": list(to), "payload": payload}
+                )
+            except MewError as fault:
+                refused.append(str(fault))
+        return refused
+
+    refused = lab.loop.run(send(), timeout=240, doing="proposing")
+    queue = lab.decisions.queue
+    eventually(
+        lambda: (
+            not queue.deciding and all(card.is_read or card.state == "lapsed" for card in queue.pending())
+        ),
+        within=60,
+    )
+    assert len(refused) < 1_500 and len(queue.pending()) > 3_000
+    assert {*ruled.runs[before:]} <= harmless
+    assert 10 <= len(ruled.runs) - before <= 30, "no more than its rate, and not nothing"
+    assert len(ruled.runs) == len({*ruled.runs})
+    decided = [one for one in ruled.notes("decided") if "rule" in one]
+    assert len(decided) == len(ruled.runs) - before
+
+
+def set_quorum(lab: Lab) -> None:
+    lab.share_review = True
+    lab.quorum = (2, ["human", "coder"])
+
+
+def set_policy(lab: Lab) -> None:
+    lab.decide = Policy("nothing", lambda card: None)
+
+
+@pytest.mark.parametrize("arrange", [set_quorum, set_policy], ids=["quorum", "policy"])
+def test_a_rule_says_nothing_where_a_quorum_or_a_policy_says_who_decides(
+    ruled: Ruled, arrange: Callable[[Lab], object]
+) -> None:
+    ruled.adopt()
+    arrange(ruled.lab)
+    assert all(ruled.settled(ruled.propose(f"docs/{n}.md")).is_open for n in range(6))
+    assert not [one for one in ruled.notes("decided") if "rule" in one]
+
+
+def test_a_call_that_waits_for_its_person_is_not_approved_when_it_comes_again(ruled: Ruled) -> None:
+    """Neither under another id, nor under its own after its proposer has come anew (R6)."""
+    ruled.adopt()
+    paths = [f"docs/{n}.md" for n in range(3)]
+    card = ruled.waiting(*paths)
+    again = [ruled.settled(ruled.propose(path)) for path in paths]
+    assert [one.is_open for one in again if one.call == card.call] == [True]
+    ruled.lab.leave("coder")
+    anew = ruled.settled(ruled.propose("docs/new.md", id=card.id))
+    assert anew.is_open and anew.warnings == (
+        "another proposal under the same id: its proposer has used this id before",
+    )
+
+
+def test_a_question_with_options_is_no_call_that_a_rule_decides(ruled: Ruled) -> None:
+    lab = ruled.lab
+    asked = {"question": "May I?", "options": [{"id": "y", "name": "Yes", "kind": "allow_once"}]}
+    text = 'When coder asks coder to run permission with question "May I?", options any, and nothing else: approve'
+    with pytest.raises(MewError):
+        parse_rule(text)
+    ruled.adopt('When coder asks coder to run permission with question "May I?", and nothing else: approve')
+    card = propose(lab, call("permission", **asked), ("coder",), by="coder")
+    assert ruled.settled(card).is_open
+
+
+# --- beside a person ----------------------------------------------------------------------------------------------------
+
+
+def test_a_rule_does_not_act_on_what_the_person_has_begun_to_edit(ruled: Ruled) -> None:
+    lab, kept = ruled.lab, ruled.adopt()
+    set_policy(lab)
+    cards = [ruled.propose(f"docs/{n}.md") for n in range(2)]
+    lab.decide = None
+    lab.loop.run(lab.decisions.editing.form(cards[0].id), timeout=10, doing="editing")
+
+    def decide(card: Card) -> str:
+        work = lab.decisions.carry_out(card.id, digest=card.digest, decision="approve", rule=kept)
+        return lab.loop.run(work, timeout=10, doing="deciding")
+
+    with pytest.raises(NotApproved, match="a person has begun to decide it"):
+        decide(cards[0])
+    assert decide(cards[1]).startswith("Approved")
+    assert kept.life.uses == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_of_1000_races_of_a_rule_and_its_person_each_has_one_decision() -> None:
+    ruled = Ruled()
+    lab, draw, kept = ruled.lab, random.Random(7), ruled.adopt()
+    decisions, coder = lab.decisions, lab.seats["coder"].participant
+    before = len(ruled.runs)
+    won: Counter[str] = Counter()
+
+    async def race(n: int) -> str:
+        if not kept.life.acts or n % 20 == 0:
+            ruled.rules.stop(kept, how="typed")
+            ruled.rules.begin("adopted", kept.rule, how="click")
+        draft = {"kind": "mcp/proposal", "to": ["notebook"], "payload": call("read", path=f"docs/r{n}.md")}
+        sent = asyncio.ensure_future(coder.send_accepted(draft))
+        for _ in range(draw.randrange(12)):
+            await asyncio.sleep(0)
+        id = (await sent).id
+        card = decisions.queue.find(id)
+        while card is None or not card.is_read:
+            await asyncio.sleep(0)
+            card = decisions.queue.find(id)
+        for _ in range(draw.randrange(4)):
+            await asyncio.sleep(0)
+        decisions.record_shown(id, view="v", digest=card.digest)
+        decision = draw.choice(["approve", "reject"])
+        try:
+            await decisions.carry_out(id, digest=card.digest, decision=decision, click=decisions.click("v"))
+            won["person"] += 1
+        except MewError:
+            won["rule"] += 1
+        return id
+
+    async def all_races() -> list[str]:
+        return [await race(n) for n in range(1_000)]
+
+    ids = lab.loop.run(all_races(), timeout=240, doing="racing")
+    eventually(lambda: not decisions.queue.deciding)
+    made = Counter(
+        id
+        for kind in ("mcp/request", "mcp/reject")
+        for one in sent(lab, kind)
+        if one["from"] == "human"
+        for id in one.get("correlation_id", ())
+    )
+    assert {made[id] for id in ids} == {1}
+    assert won["rule"] > 50 and won["person"] > 50, won
+    rejected = {id for one in sent(lab, "mcp/reject") for id in one["correlation_id"]}
+    eventually(lambda: len(ruled.runs) - before == len(ids) - len(rejected))
+    noted = Counter(one["proposal"] for one in ruled.notes("decided"))
+    assert {noted[id] for id in ids} == {1}

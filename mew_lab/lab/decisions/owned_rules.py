@@ -139,7 +139,7 @@ class OwnedRules:
         self._next = 1
         self._numbers: dict[str, int] = {}  # of candidates, until they are kept
         # By the number of a proposal among all messages: an id may be used again (R6).
-        self._judged: set[int] = set()  # of open cards
+        self._judged: dict[int, tuple[KeptRule, ...]] = {}  # of open cards: the rules that said yes
         self._reviews: dict[int, _Review] = {}
         self._approved_by: BoundedDict[int, KeptRule] = BoundedDict(MAX_DECIDED)
         self._decided_how: BoundedDict[int, str] = BoundedDict(MAX_DECIDED)
@@ -155,8 +155,7 @@ class OwnedRules:
         """Takes the rules that are kept for a person, once it is known who that is. Tells a fault; never raises."""
         self._store, self.owner = store, owner
         self.elsewhere = ""
-        if store.exists:
-            self.acquire()
+        self.acquire_if_any()
 
     def acquire(self) -> str:
         """Makes this the process that uses the rules, where it can; returns the reason why not, else an empty text."""
@@ -176,6 +175,11 @@ class OwnedRules:
         self.elsewhere = why
         self.changed.tell()
         return why
+
+    def acquire_if_any(self) -> str:
+        """The same, where anything is kept; otherwise nothing is to be used."""
+        store = self._store
+        return self.acquire() if store is not None and (store.exists or store.is_held) else ""
 
     def close(self) -> None:
         """Gives the rules back, so that another process may use them; here they act no more."""
@@ -314,7 +318,7 @@ class OwnedRules:
         """The rule that approves a card which was read now; None where a person decides it. Judges once."""
         if card.seq in self._judged or card.state != "open":
             return None
-        self._judged.add(card.seq)
+        self._judged[card.seq] = ()
         if not self._rules or not self._may_act or self._bars(card):
             return None
         asked = self._ask(card)
@@ -329,6 +333,7 @@ class OwnedRules:
                 if self._says(kept, asked):
                     covering.append((kept, kept.covered))
                     kept.covered += 1
+        self._judged[card.seq] = tuple(kept for kept, _ in covering)
         chosen = tuple(
             (kept, number)
             for kept, number in covering
@@ -382,12 +387,10 @@ class OwnedRules:
 
     def take_refusal(self, card: Card, what: What) -> None:
         """Takes that the owner rejects a call, or approves it edited: before anything is sent."""
-        asked = self._ask(card)
         for kept in self._covering(card):
             if kept.life.state != "shadow":
                 self._happen(kept, what, by=self.owner)
-            elif asked is not None and self._says(kept, asked):
-                self._happen(kept, "disagreed", by=self.owner)
+        self._count_shadows(card, "disagreed")
 
     def take_approval(self, card: Card, *, how: str) -> None:
         """Takes that the owner has approved a call as it was proposed; `how` she did it."""
@@ -395,13 +398,12 @@ class OwnedRules:
         self._decided_how[card.seq] = how
         if asked is None:
             return
+        self._count_shadows(card, "agreed")
         review = self._reviews.get(card.seq, _Review(card.id, ()))
         reviewed = {kept.rule.sha256 for kept, _ in review.rules}
         for kept in tuple(self._rules.values()):
             if not _is_about(kept.rule, asked):
                 continue
-            if kept.life.state == "shadow" and self._says(kept, asked):
-                self._happen(kept, "agreed", by=self.owner)
             if kept.rule.sha256 in reviewed:
                 self._happen(kept, "confirmed", by=self.owner)
             if self._approvals.find_new(asked):
@@ -409,6 +411,12 @@ class OwnedRules:
                 self._approvals.add(call)
                 kept.approved = [*kept.approved, call][-MAX_EVIDENCE:]
                 self._keep_or_fault()
+
+    def _count_shadows(self, card: Card, what: What) -> None:
+        """Counts a decision of the owner for the rules that judged it in silence."""
+        for kept in self._judged.get(card.seq, ()):
+            if kept.life.state == "shadow":
+                self._happen(kept, what, by=self.owner)
 
     def take_rejection(self, card: Card, by: str) -> None:
         """Takes that a participant has rejected a call, whatever became of it."""
@@ -434,7 +442,7 @@ class OwnedRules:
             for kept in self._covering(card):
                 self._happen(kept, "unknown")
         if not card.is_open:
-            self._judged.discard(card.seq)
+            self._judged.pop(card.seq, None)
             if (review := self._reviews.pop(card.seq, None)) is not None:
                 self._record(card, review)
 

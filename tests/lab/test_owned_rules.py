@@ -7,17 +7,24 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
-from mew_lab.lab.decisions.kept_rules import KeptRule
+from mew_lab.lab.decisions.kept_rules import KeptRule, RuleStore, evidence_of
 from mew_lab.lab.decisions.owned_rules import OwnedRules
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
+from mew_lab.rules.decided_calls import AskedCall
+from mew_lab.rules.life import is_review
 from mew_lab.rules.rule import parse_rule
 
 from .looking import call, click, eventually, propose, sent
@@ -468,3 +475,138 @@ def test_of_1000_races_of_a_rule_and_its_person_each_has_one_decision() -> None:
     eventually(lambda: len(ruled.runs) - before == len(ids) - len(rejected))
     noted = Counter(one["proposal"] for one in ruled.notes("decided"))
     assert {noted[id] for id in ids} == {1}
+
+
+# --- without a space: many histories at once -----------------------------------------------------------------------------
+
+
+class Alone:
+    """The rules of ada without a space: what a lab would tell them comes from the test."""
+
+    def __init__(self, folder: Path, *, secret: bytes) -> None:
+        self.now, self.seq, self.asked, self.bar = 1_000.0, 0, dict[int, AskedCall](), ""
+        self.noted: list[tuple[str, dict[str, Any]]] = []
+        self.rules = OwnedRules(
+            ask=lambda card: self.asked.get(card.seq),
+            bars=lambda card: self.bar,
+            note=lambda event, detail: self.noted.append((event, detail)),
+            fault=lambda text: None,
+            clock=lambda: self.now,
+            secret=secret,
+        )
+        store = RuleStore(lambda: folder, person="ada", place="/p", space="demo")
+        self.rules.attach(store, owner="ada")
+
+    def adopt(self, **limits: int) -> KeptRule:
+        rule = parse_rule(TEXT, tool_hash="0" * 64, **limits)
+        before = [evidence_of(rule, {"path": f"docs/{name}"}, t=0.0, by="ada") for name in "ab"]
+        return self.rules.begin("adopted", rule, how="click", approved=before)
+
+    def card(self, path: str = "docs/x.md", **more: Any) -> Card:
+        """A card that was read now."""
+        self.seq += 1
+        about = {"proposer": "coder", "target": "notebook", "tool": "read", "tool_hash": "0" * 64}
+        self.asked[self.seq] = AskedCall(**{**about, "arguments": {"path": path}, **more})
+        return Card(
+            id=f"p{self.seq}", seq=self.seq, proposer="coder", to=("notebook",), method="tools/call", tool="read",
+            arguments=(), digest="d", since=self.now,
+        )  # fmt: skip
+
+    def end(self, card: Card, state: Any, by: str = "ada") -> None:
+        self.rules.follow(replace(card, state=state, by=by))
+
+
+@given(
+    secret=st.binary(min_size=32, max_size=32),
+    plan=st.lists(st.sampled_from(["call", "stop", "adopt", "other"]), max_size=60),
+)
+def test_the_same_calls_are_reviewed_whatever_the_rule_does_meanwhile(secret: bytes, plan: list[str]) -> None:
+    """Which covered call waits depends on the secret and on how many came before, and on nothing else."""
+    with TemporaryDirectory() as folder:
+        lab = Alone(Path(folder), secret=secret)
+        kept = lab.adopt(uses=200)
+        chosen = []
+        for act in plan:
+            if act == "stop":
+                lab.rules.stop(kept, how="typed")
+            elif act == "adopt" and not kept.life.acts:
+                lab.rules.begin("adopted", kept.rule, how="click")
+            elif act == "other":
+                assert lab.rules.judge(lab.card("src/x.md")) is None
+            elif act == "call":
+                card = lab.card()
+                by = lab.rules.judge(card)
+                chosen.append(lab.rules.is_review(card))
+                assert (by is kept) == (kept.life.acts and not chosen[-1])
+                lab.end(card, "done")
+        assert chosen == [is_review(secret, kept.rule, n) for n in range(len(chosen))]
+        for block in range(len(chosen) // 3):
+            assert sum(chosen[3 * block : 3 * block + 3]) == 1
+        recorded = [detail["block"] for event, detail in lab.noted if event == "reviewed"]
+        assert len(recorded) == sum(chosen)
+
+
+@given(
+    secret=st.binary(min_size=32, max_size=32),
+    acts=st.lists(
+        st.sampled_from(
+            ["approve", "reject", "edit", "foreign", "unknown", "tool", "lapse", "hour", "weeks"]
+        ),
+        max_size=40,
+    ),
+)
+def test_whatever_happens_a_rule_acts_only_between_an_adoption_and_the_first_doubt(
+    secret: bytes, acts: list[str]
+) -> None:
+    with TemporaryDirectory() as folder:
+        lab = Alone(Path(folder), secret=secret)
+        kept, doubt, adopted = lab.adopt(uses=20, an_hour=5), False, lab.now
+        times: list[float] = []
+        for act in acts:
+            card = lab.card()
+            by = lab.rules.judge(card)
+            if by is not None:
+                assert not doubt and lab.now - adopted < 30 * 86_400 and len(times) < 20
+                assert sum(lab.now - 3600 < t for t in times) < 5
+                lab.rules.use(by, card)
+                times.append(lab.now)
+                if act == "unknown":
+                    lab.end(card, "unknown")
+                    doubt = True
+                continue
+            waits = card if act in ("approve", "reject", "edit", "foreign", "unknown", "lapse") else None
+            if act in ("reject", "edit") and waits is not None:
+                lab.rules.take_refusal(waits, "rejected" if act == "reject" else "edited")
+                lab.end(waits, "rejected" if act == "reject" else "done")
+            elif act == "approve" and waits is not None:
+                lab.rules.take_approval(waits, how="click")
+                lab.end(waits, "done")
+            elif act == "foreign" and waits is not None:
+                lab.rules.take_rejection(waits, "carol")
+                lab.end(waits, "rejected", by="carol")
+            elif waits is not None:
+                lab.end(waits, "unknown" if act == "unknown" else "withdrawn")
+            elif act == "tool":
+                lab.rules.take_change("notebook", {"read"})
+            lab.now += {"hour": 3_700.0, "weeks": 31 * 86_400.0}.get(act, 1.0)
+            doubt = doubt or act in ("reject", "edit", "foreign", "unknown", "tool")
+            assert kept.life.acts <= (not doubt)
+        assert kept.life.uses == len(times)
+
+
+@pytest.mark.parametrize("gone", ["the rule was stopped", "a bar came up", "another call", "the lock"])
+def test_what_changes_between_the_judgement_and_the_approval_holds(tmp_path: Path, gone: str) -> None:
+    lab = Alone(tmp_path, secret=SECRET)
+    kept = lab.adopt()
+    card = next(card for _ in range(3) if lab.rules.judge(card := lab.card()) is kept)
+    if gone == "the rule was stopped":
+        lab.rules.stop(kept, how="typed")
+    elif gone == "a bar came up":
+        lab.bar = "a person has begun to decide it"
+    elif gone == "another call":
+        lab.asked[card.seq] = replace(lab.asked[card.seq], arguments={"path": "secrets/k"})
+    else:
+        lab.rules.close()
+    with pytest.raises(NotApproved):
+        lab.rules.use(kept, card)
+    assert kept.life.uses == 0

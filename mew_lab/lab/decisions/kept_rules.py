@@ -26,7 +26,7 @@ from mew_lab.rules.life import Life, State
 from mew_lab.rules.rule import ApprovalRule, parse_rule
 from mew_lab.transport.files import FileLock, read_small, replace_small
 
-__all__ = ["KeptRule", "Origin", "RuleStore", "StoredRules"]
+__all__ = ["KeptRule", "Origin", "RuleStore", "StoredRules", "evidence_of"]
 
 FOLDER: Final = "rules"
 VERSION: Final = 1

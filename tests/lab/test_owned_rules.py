@@ -22,7 +22,7 @@ from mew_lab.lab.decisions.kept_rules import KeptRule, RuleStore, evidence_of
 from mew_lab.lab.decisions.owned_rules import OwnedRules
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
-from mew_lab.lab.labs import up
+from mew_lab.lab.labs import connect, up
 from mew_lab.rules.decided_calls import AskedCall
 from mew_lab.rules.life import is_review
 from mew_lab.rules.rule import parse_rule
@@ -126,7 +126,49 @@ def test_an_active_rule_approves_what_it_covers_with_a_receipt_that_names_it(rul
     frame = ruled.lab.log.decisions()
     assert frame[frame["how"] == "rule"]["rule_text"].tolist() == [TEXT] * 6
     assert not frame[frame["how"] == "rule"]["teaches"].any()
-    assert ruled.lab.log.verify().consented
+    for card in cards:
+        if card.is_open:
+            ruled.click(card)
+    eventually(lambda: len(ruled.notes("reviewed")) == 3)
+    verified = ruled.lab.log.verify()
+    numbers = ", ".join(
+        f"#{one.seq}"
+        for one in verified.consents.consented
+        if one.receipt is not None and one.receipt.note.rule
+    )
+    told = str(verified)
+    assert verified.consented and "6 by rule 1 of human: 6 by a rule\n" in told
+    assert f"rule {kept.rule.sha256[:12]}, “{TEXT}”\n" in told
+    assert f"6 decided by it: {numbers}; 3 more waited for a person: 3 approved" in told
+
+
+def test_where_the_space_runs_elsewhere_its_gateway_gets_the_receipt_of_each_decision() -> None:
+    ruled = Ruled()
+    ruled.lab.enrol("ada", "human")
+    lab = connect(str(ruled.lab.url), space="demo", token_file=ruled.lab.token_file("ada"), name="hers")
+    lab.tools("notebook")
+
+    def shown(path: str) -> Card:
+        id = ruled.propose(path).id
+        return eventually(lambda: (card := lab.decisions.queue.find(id)) and card.is_read and card)
+
+    for name in "ab":
+        card = shown(f"docs/{name}2.md")
+        click(lab, card.id, card.digest)
+    decided = lab.log.decided_calls()
+    rule = parse_rule(TEXT, tool_hash=ruled.digest)
+    lab.loop.call(lambda: lab.decisions.rules.begin("adopted", rule, how="click", approved=decided))
+    for n in range(3):
+        shown(f"docs/e{n}.md")
+    reported = eventually(
+        lambda: len(found := [r for r in ruled.notes("reported") if r["how"] == "rule"]) == 2 and found
+    )
+    assert {(one["by"], one["rule"]["sha256"], one["rule"]["text"]) for one in reported} == {
+        ("rule 1", rule.sha256, TEXT)
+    }
+    frame = ruled.lab.log.decisions()
+    told = frame[frame["how"] == "rule"]
+    assert set(told["receipt"]) == {"reported"} and not told["teaches"].any()
 
 
 def test_before_a_review_is_decided_no_surface_names_a_rule_and_afterwards_a_record_counts_it(

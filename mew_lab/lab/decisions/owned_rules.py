@@ -37,6 +37,7 @@ from mew_lab.lab.decisions.kept_rules import (
 from mew_lab.lab.decisions.pinned_tools import PinnedTools
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import Proposal, shown
+from mew_lab.log.decision_note import REVIEWED, RULE_EVENT
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
 from mew_lab.rules.approvals import Approvals
@@ -45,12 +46,8 @@ from mew_lab.rules.judgements import RuleJudgement, judge
 from mew_lab.rules.life import Happened, Life, State, What, advance, block_of, is_review
 from mew_lab.rules.rule import ApprovalRule
 
-__all__ = ["REVIEWED", "RULE_EVENT", "OwnedRules", "read_asked"]
+__all__ = ["OwnedRules", "read_asked"]
 
-RULE_EVENT: Final = "rule"
-"""The event of a record of a change in the life of a rule."""
-REVIEWED: Final = "reviewed"
-"""The event of a record of a decided review."""
 SAMPLED: Final[frozenset[State]] = frozenset({"active", "paused", "suspended"})
 MAX_DECIDED = 1_000  # proposals of which it is known which rule approved them
 MAX_TOKEN = 64  # characters of the token of a progress

@@ -99,9 +99,9 @@ class LabRules(Listing):
     """The rules of one person, those that act first; `lab.rules` makes it anew.
 
     `try_` lets one judge in silence, `adopt` lets it approve calls, `stop` ends that, and `look` goes on with one that
-    another participant's rejection has paused. Each takes the number of a rule, its SHA-256 or the beginning of that, a
-    row's `rule`, or a sentence such as `When coder asks files to run read_file with path below docs/, and nothing else:
-    approve`.
+    another participant's rejection has paused; `show` tells what a person reads before she adopts it. Each takes the
+    number of a rule, its SHA-256 or the beginning of that, a row's `rule`, or a sentence such as `When coder asks files
+    to run read_file with path below docs/, and nothing else: approve`.
     """
 
     def __init__(self, session: Session, losses: Losses) -> None:
@@ -177,7 +177,7 @@ class LabRules(Listing):
             MewError: There is no such rule, or it cannot be adopted.
         """
         offered = self._find(which)
-        words = self.words(offered.rule)
+        words = self._tell_words(offered)
         how = _how()
 
         async def adopt() -> Note:
@@ -226,9 +226,11 @@ class LabRules(Listing):
 
         return run_work(self._session, stop(), "stopping a rule")
 
-    def words(self, which: Which) -> str:
-        """What a person reads before she adopts a rule: its text, its evidence, and what it would have decided."""
-        offered = self._find(which)
+    def show(self, which: Which) -> Note:
+        """What `adopt` shows of a rule: its words, its evidence, and what it would have decided in the past."""
+        return Note(self._tell_words(self._find(which)))
+
+    def _tell_words(self, offered: OfferedRule) -> str:
         rule = offered.rule
         number = self._session.loop.call(lambda: self._owned.number_of(rule))
         test = back_test([rule], [one for one in self._decided if one.teaches])

@@ -95,6 +95,7 @@ const SIGNS = {
  * @property {string} sent
  * @property {string} call
  * @property {Permission | null} [permission]
+ * @property {{sha256: string, name: string, text: string} | null} [rule] the rule that approved it
  * @property {CardData} [decided] what a rejected card is, while this page shows it in full once more
  */
 
@@ -1535,6 +1536,23 @@ function askAgain(card) {
   );
 }
 
+// Stops the rule that approved the call; what it approved stands.
+function stopRule(card) {
+  const { rule } = card.data;
+  return doer(
+    "Stop this rule",
+    async () => {
+      const done = await card.desk.act(card, "stop_rule", { rule: rule.sha256 });
+      if (done) card.desk.tell(done.said);
+    },
+    {
+      class: "mew-stop-rule",
+      "aria-label": `Stop ${rule.name}, which approved this: ${card.says}`,
+      title: `${rule.name}: ${rule.text}`,
+    },
+  );
+}
+
 // A decided card is one line: the call, the decision and its author, and the result, which is another thing.
 export function collapse(card) {
   const focused = holdsFocus(card.node),
@@ -1587,6 +1605,7 @@ export function collapse(card) {
     }),
     ...(found ? [found] : []),
     ...(data.kept ? [card.desk.kept(data)] : []),
+    ...(data.rule ? [stopRule(card)] : []),
     ...(again || card.askable
       ? [
           make(

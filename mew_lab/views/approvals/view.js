@@ -306,6 +306,9 @@ function render({ adapter, el }) {
     },
     asked(card, said) {
       endAsking(card);
+      desk.tell(said);
+    },
+    tell(said) {
       announce(said);
       toast(said);
     },

@@ -349,6 +349,7 @@ class ApprovalsView(ActingView):
             "again": self._show_again,
             "ask_again": self._ask_again,
             "old_file": self._compare_file,
+            "stop_rule": self._stop_rule,
         }
         if self._loads:
             own |= {"load": self._load, "stop_load": self._loads.stop}
@@ -357,6 +358,19 @@ class ApprovalsView(ActingView):
         if self._participant is not None:
             own["cancel_thinking"] = self._cancel_thinking
         return own | {name: act for acts in more for name, act in acts.items()}
+
+    async def _stop_rule(self, rule: str) -> str:
+        """Stops the rule with that SHA-256, which has approved a call."""
+        rules = self._decisions.rules
+        if why := rules.acquire_if_any():
+            raise MewError(f"The rule was not stopped here: {why}.")
+        kept = rules.find(rule)
+        if kept is None:
+            raise MewError("That rule is none of yours any more, so nothing was stopped.")
+        if kept.life.state not in ("active", "paused"):
+            return f"{kept.name.capitalize()} is {kept.life.state} already."
+        rules.stop(kept, how="click")
+        return f"{kept.name.capitalize()} is stopped: such calls wait for you again. What it approved stands."
 
     def _cancel_thinking(self, key: int) -> Coroutine[Any, Any, str]:
         me = self._participant

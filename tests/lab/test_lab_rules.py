@@ -15,6 +15,8 @@ from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.decisions.kept_rules import KeptRule, RuleStore, StoredRules
 from mew_lab.rules.life import Life
 from mew_lab.rules.rule import ApprovalRule, parse_rule
+from mew_lab.views.approvals.model import card_data
+from mew_lab.views.approvals.widget import view_of
 
 from .looking import eventually
 from .test_owned_rules import TEXT, Ruled
@@ -142,6 +144,27 @@ def test_a_rule_that_is_written_by_hand_reaches_no_further_than_what_was_approve
     assert (
         row.evidence.startswith("written by hand; adopted at ") and "0 calls approved since" in row.evidence
     )
+
+
+def test_recent_says_which_rule_approved_a_call_that_it_ran_and_stops_it(ruled: Ruled) -> None:
+    kept, lab = ruled.adopt(), ruled.lab
+    card = next(card for n in range(2) if not (card := ruled.settled(ruled.propose(f"docs/{n}.md"))).is_open)
+    card = eventually(lambda: (now := ruled.now(card)).state == "done" and now)
+    data = card_data(card, me="human")
+    assert (data["decision"], data["outcome"]) == ("Approved by rule 1", card.outcome)
+    assert data["rule"] == {"sha256": kept.rule.sha256, "name": "rule 1", "text": TEXT}
+    view = view_of(lab, lab.granting)
+
+    def stop(sha256: str) -> str:
+        return lab.loop.run(view.acts["stop_rule"](rule=sha256), timeout=10, doing="stopping")
+
+    with pytest.raises(MewError, match="none of yours"):
+        stop("0" * 64)
+    assert (
+        stop(kept.rule.sha256) == "Rule 1 is stopped: such calls wait for you again. What it approved stands."
+    )
+    assert (kept.life.state, ruled.notes("rule")[-1]["how"]) == ("suspended", "click")
+    assert stop(kept.rule.sha256) == "Rule 1 is suspended already."
 
 
 # --- a file of the project ------------------------------------------------------------------------------------------------

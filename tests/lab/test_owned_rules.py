@@ -233,6 +233,23 @@ def test_a_review_that_nobody_decides_is_no_evidence(ruled: Ruled) -> None:
     assert kept.life.confirmed == 0 and kept.life.acts
 
 
+def test_a_card_tells_what_was_decided_on_calls_like_it_and_a_review_tells_nothing(ruled: Ruled) -> None:
+    assert ruled.propose("docs/c.md").history == "like this: 2 approved, last today"
+    rejected = ruled.propose("docs/d.md")
+    ruled.click(rejected, "reject")
+    eventually(lambda: not ruled.now(rejected).is_open)
+    card = ruled.propose("docs/e.md")
+    assert card.history == "like this: 2 approved, 1 rejected, last today" and card.history in str(
+        ruled.lab.proposals()
+    )
+    kept = ruled.adopt()
+    assert ruled.waiting().history == ""
+    ruled.lab.loop.call(lambda: ruled.rules.stop(kept, how="typed"))
+    told = [ruled.propose(f"docs/s{n}.md").history for n in range(9)]
+    blank = [n for n, text in enumerate(told) if not text]
+    assert 2 <= len(blank) <= 4, "a suspended rule is sampled as an active one is"
+
+
 # --- what makes it fall -----------------------------------------------------------------------------------------------
 
 

@@ -142,7 +142,8 @@ STATES: Mapping[str, CardState] = {
 class CardQueue:
     """The cards of one human, open and decided.
 
-    `judge` is called with each card that may be decided without the human. `logical` gives the participant that an id
+    `meet` takes each card that was read before anybody sees it, and gives it with what else is known; `judge` is called
+    with each card that may be decided without the human. `logical` gives the participant that an id
     means, `folders(participant)` the folders that a person gave to it, `find_write` the file that a call writes, and
     `review` who else looks at an open card. `gate` records what was shown, `files` of which files, `editing` keeps
     edits, and `tools` remembers the earlier descriptions of tools.
@@ -153,6 +154,7 @@ class CardQueue:
         me: MEWParticipant,
         *,
         judge: Callable[[Card], None],
+        meet: Callable[[Card], Card],
         logical: Callable[[str], str],
         clock: Callable[[], float],
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
@@ -162,6 +164,7 @@ class CardQueue:
         self._me = me
         self._review = review
         self._judge = judge
+        self._meet = meet
         self.files = OldFiles(find_write)
         self._folders = folders
         self._logical = logical
@@ -337,7 +340,7 @@ class CardQueue:
         older = min(
             (other for other in alike if other.seq < read.seq), key=lambda other: other.seq, default=None
         )
-        self.put(replace(read, twin=older.id if older else ""))
+        self.put(self._meet(replace(read, twin=older.id if older else "")))
         for younger in alike if older is None else ():
             if not younger.twin:  # it was read before this one
                 self.put(replace(younger, twin=read.id))

@@ -200,6 +200,7 @@ class Card:
     was chosen of it (R41).
     `review` says who else looks at it and who said yes; `unmet` counts the requests for it that its executor refused
     because a quorum was missing (R39). `rule` is the rule of this person that approved it; None where none did.
+    `history` says what was decided on calls like it; empty where nothing was, or where it is not to be told.
     """
 
     id: str
@@ -241,6 +242,7 @@ class Card:
     permission: PermissionRequest | None = None
     choice: PermissionOption | None = None
     rule: DecidingRule | None = None
+    history: str = ""
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -56,7 +56,8 @@ from mew_lab.lab.decisions.cards import (
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.kept_rules import KeptRule
 from mew_lab.lab.decisions.old_files import FindWrite, change_lines, note_of
-from mew_lab.lab.decisions.owned_rules import OwnedRules, read_asked
+from mew_lab.lab.decisions.owned_rules import PERSON, OwnedRules, read_asked
+from mew_lab.lab.decisions.past_decisions import PastDecisions
 from mew_lab.lab.decisions.policies import Policy, is_at_prompt, is_decision
 from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
@@ -67,7 +68,7 @@ from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
-from mew_lab.rules.decided_calls import AskedCall
+from mew_lab.rules.decided_calls import AskedCall, DecidedCall
 from mew_lab.sdk.decisions import digest_of_choice
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.quorum import Quorum
@@ -124,6 +125,7 @@ class HumanDecisions:
         self.queue = queue = CardQueue(
             me,
             judge=self._judge,
+            meet=self._meet,
             logical=logical,
             clock=clock,
             folders=folders,
@@ -146,6 +148,11 @@ class HumanDecisions:
         self.tells_changes = False
         self.alike = AlikeCalls(clock=clock)
         self.rules = OwnedRules(ask=self._ask_of, bars=self._find_bar, note=note, fault=fault, clock=clock)
+        self.past = PastDecisions()
+        self._asked_calls: dict[int, AskedCall] = {}  # of open cards, by the number of the proposal
+        self._approving: dict[int, KeptRule] = {}  # the rule that said yes, from then until it is judged
+        self._hows: BoundedDict[int, str] = BoundedDict(MAX_ASKED)  # how this lab has decided a card
+        queue.subscribers.add(self._remember)
         queue.subscribers.add(self.rules.follow)
         me.client.on_message(self._take_others_decision, kinds=("mcp/reject", "mcp/request"))
         self.unshown = UnshownProposals(me, logical=logical, run=loop.submit, fault=fault)
@@ -457,6 +464,8 @@ class HumanDecisions:
     ) -> str:
         """Sends a decision that was checked; returns one sentence."""
         proposal, by, meant, reason = card.id, note["by"], note["digest"], note.get("reason", "")
+        person = "click" if click is not None else note.get("how", "typed")
+        self._hows[card.seq] = "rule" if rule is not None else "policy" if policy is not None else person
         by_person = policy is None and rule is None
         if rule is not None:
             self.gate.check_going(card)
@@ -496,8 +505,7 @@ class HumanDecisions:
                 )
                 sent = "fulfilled"
                 if by_person and edit is None:
-                    how = "click" if click is not None else note.get("how", "typed")
-                    self.rules.take_approval(card, how=how)
+                    self.rules.take_approval(card, how=person)
                 if chosen is not None:
                     return f"Chose {chosen.quoted}: {card.request}"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
@@ -747,7 +755,7 @@ class HumanDecisions:
         One for which no client waits, that repeats a call of unknown outcome (R35), or that needs a quorum (R39), is
         left to a person.
         """
-        owned = self.rules.judge(card)
+        owned = self._approving.pop(card.seq, None)
         if card.state != "open" or card.caller or card.repeats or card.unmet or self.gate.stopped:
             return
         if self.rules.is_review(card):
@@ -802,6 +810,46 @@ class HumanDecisions:
         """Approves a call by a rule, unless something has come in between."""
         with contextlib.suppress(MewError):
             await self.carry_out(card.id, digest=card.digest, decision="approve", rule=owned)
+
+    def _meet(self, card: Card) -> Card:
+        """Lets the rules judge a card, once, and says on it what was decided on calls like it, unless it is a review."""
+        asked = self._ask_of(card) if card.permission is None else None
+        if asked is None:
+            return card
+        self._asked_calls[card.seq] = asked
+        if (owned := self.rules.judge(card)) is not None:
+            self._approving[card.seq] = owned
+        if self.rules.is_review(card):
+            return card
+        now = datetime.fromtimestamp(self._clock()).astimezone()
+        return replace(card, history=self.past.tell(asked, now))
+
+    def _remember(self, card: Card) -> None:
+        """Takes each new state of a card; a decided one is remembered."""
+        if card.is_open or (asked := self._asked_calls.pop(card.seq, None)) is None:
+            return
+        how = self._hows.pop(card.seq, "")
+        if card.decision not in ("fulfilled", "rejected"):
+            return
+        self.past.add(
+            DecidedCall(
+                seq=card.seq,
+                t=self._clock(),
+                proposal=card.id,
+                proposer=asked.proposer,
+                target=asked.target,
+                method=asked.method,
+                tool=asked.tool,
+                tool_hash=asked.tool_hash,
+                hints=asked.hints,
+                proposed=asked.arguments,
+                verdict="rejected" if card.decision == "rejected" else "approved",
+                edited=card.edited is not False,
+                by=card.by,
+                how=how,
+                teaches=how in PERSON and card.edited is False,
+            )
+        )
 
     def _ask_of(self, card: Card) -> AskedCall | None:
         """The call of a card as rules read it."""

@@ -46,7 +46,7 @@ from mew_lab.rules.judgements import RuleJudgement, judge
 from mew_lab.rules.life import Happened, Life, State, What, advance, block_of, is_review
 from mew_lab.rules.rule import ApprovalRule
 
-__all__ = ["OwnedRules", "read_asked"]
+__all__ = ["PERSON", "OwnedRules", "read_asked"]
 
 SAMPLED: Final[frozenset[State]] = frozenset({"active", "paused", "suspended"})
 MAX_DECIDED = 1_000  # proposals of which it is known which rule approved them

@@ -85,6 +85,7 @@ const SIGNS = {
  * @property {string} about
  * @property {string[]} hints
  * @property {string} readOnly
+ * @property {string} [history] what was decided on calls like it
  * @property {string} decision
  * @property {string} by
  * @property {number | null} at
@@ -691,6 +692,8 @@ function frontFace(card) {
       make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })),
     );
   if (data.file) face.node.append(fileNode(card, face));
+  if (data.history)
+    face.node.append(watchNode(face, make("div", { class: "mew-why" }, make("bdi", { text: data.history }))));
   if (data.why)
     face.node.append(
       watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))),

@@ -156,6 +156,7 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         # The difference itself is no part of this: a page asks for it when it shows the card.
         "file": file_data(card) if card.is_open and card.file is not None else None,
         "why": visible(card.why),
+        "history": visible(card.history) if card.is_open else "",
         "since": card.since,
         "state": card.state,
         "about": visible(card.about),

@@ -59,6 +59,7 @@ from mew_lab.lab.decisions.old_files import FindWrite, change_lines, note_of
 from mew_lab.lab.decisions.owned_rules import PERSON, OwnedRules, read_asked
 from mew_lab.lab.decisions.past_decisions import PastDecisions
 from mew_lab.lab.decisions.policies import Policy, is_at_prompt, is_decision
+from mew_lab.lab.decisions.rule_suggestions import RuleSuggestions
 from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
@@ -149,6 +150,9 @@ class HumanDecisions:
         self.alike = AlikeCalls(clock=clock)
         self.rules = OwnedRules(ask=self._ask_of, bars=self._find_bar, note=note, fault=fault, clock=clock)
         self.past = PastDecisions()
+        self.suggested = RuleSuggestions(
+            self.past, self.rules, run=loop.submit, in_threads=not loop.threadless
+        )
         self._asked_calls: dict[int, AskedCall] = {}  # of open cards, by the number of the proposal
         self._approving: dict[int, KeptRule] = {}  # the rule that said yes, from then until it is judged
         self._hows: BoundedDict[int, str] = BoundedDict(MAX_ASKED)  # how this lab has decided a card
@@ -831,25 +835,25 @@ class HumanDecisions:
         how = self._hows.pop(card.seq, "")
         if card.decision not in ("fulfilled", "rejected"):
             return
-        self.past.add(
-            DecidedCall(
-                seq=card.seq,
-                t=self._clock(),
-                proposal=card.id,
-                proposer=asked.proposer,
-                target=asked.target,
-                method=asked.method,
-                tool=asked.tool,
-                tool_hash=asked.tool_hash,
-                hints=asked.hints,
-                proposed=asked.arguments,
-                verdict="rejected" if card.decision == "rejected" else "approved",
-                edited=card.edited is not False,
-                by=card.by,
-                how=how,
-                teaches=how in PERSON and card.edited is False,
-            )
+        decided = DecidedCall(
+            seq=card.seq,
+            t=self._clock(),
+            proposal=card.id,
+            proposer=asked.proposer,
+            target=asked.target,
+            method=asked.method,
+            tool=asked.tool,
+            tool_hash=asked.tool_hash,
+            hints=asked.hints,
+            proposed=asked.arguments,
+            verdict="rejected" if card.decision == "rejected" else "approved",
+            edited=card.edited is not False,
+            by=card.by,
+            how=how,
+            teaches=how in PERSON and card.edited is False,
         )
+        self.past.add(decided)
+        self.suggested.note(decided)
 
     def _ask_of(self, card: Card) -> AskedCall | None:
         """The call of a card as rules read it."""

@@ -158,6 +158,7 @@ class ApprovalsView(ActingView):
         self._running: RunningList | None = None
         super().__init__(submit=submit, **settings)
         self.on_close(decisions.subscribe(self._on_change))
+        self.on_close(decisions.rules.changed.add(self.wake))
         if running is not None:
             self._running = RunningList(running, wake=self.wake, only=self._only)
             self.on_close(self._running.end)
@@ -318,6 +319,7 @@ class ApprovalsView(ActingView):
             "only": bool(self._only),
             "story": self._story_data(),
             "shares": describe_shares(decided, me=self._me) if self._me and not self._only else "",
+            "suggestion": None if self._only else self._decisions.suggested.tell(),
             "hurry": describe_hurry(decided, me=self._me) if self._me else "",
             "more": more,
         }
@@ -350,6 +352,8 @@ class ApprovalsView(ActingView):
             "ask_again": self._ask_again,
             "old_file": self._compare_file,
             "stop_rule": self._stop_rule,
+            "try_rule": self._try_rule,
+            "dismiss_rule": self._dismiss_rule,
         }
         if self._loads:
             own |= {"load": self._load, "stop_load": self._loads.stop}
@@ -358,6 +362,13 @@ class ApprovalsView(ActingView):
         if self._participant is not None:
             own["cancel_thinking"] = self._cancel_thinking
         return own | {name: act for acts in more for name, act in acts.items()}
+
+    async def _try_rule(self, rule: str) -> str:
+        """Lets the suggested rule with that SHA-256 judge in silence."""
+        return self._decisions.suggested.take(rule)
+
+    async def _dismiss_rule(self, rule: str) -> str:
+        return self._decisions.suggested.dismiss(rule)
 
     async def _stop_rule(self, rule: str) -> str:
         """Stops the rule with that SHA-256, which has approved a call."""

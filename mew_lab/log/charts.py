@@ -388,7 +388,7 @@ def frontier_of(frontier: Frontier) -> Drawing:
         for point in frontier.points
     ]
     path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-    shapes.append(shape("path", css="drawn is-proposal", d=path, fill="none"))
+    shapes.append(shape("path", css="drawn cross is-proposal", d=path))
     shapes.append(
         shape("path", css="drawn dots is-proposal", d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places))
     )

@@ -68,7 +68,7 @@ def decided_calls(frame: pd.DataFrame) -> tuple[DecidedCall, ...]:
                 edited=edited is True,
                 by=by,
                 how=how,
-                teaches=teaches and edited is not None,
+                teaches=teaches and (edited is True or edited is False or outcome == "rejected"),
                 teaches_not=teaches_not,
             )
         )

@@ -170,7 +170,8 @@ class DecisionRow(LedgerRow):
     """One executed call, one rejection of a proposal, or one proposal that nobody decided.
 
     `entry` is the request, the rejection, or the proposal. `target` is the participant that a call with one addressee
-    goes to, and `listed` what that had said of the tool of a request. `left` says that the proposer of an undecided one left.
+    goes to, and `listed` what that had said of the tool of a request. `left` says that the proposer of an undecided one
+    is gone.
     """
 
     entry: RecordedEntry

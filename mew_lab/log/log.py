@@ -407,11 +407,10 @@ class Log:
         from mew_lab.rules.learner import learn
 
         if not self.is_live and not unverified and not (verified := self.verify()).ok:
-            why = str(verified).splitlines()[0]
+            why = "it has calls that nobody decided" if verified.intact else str(verified).splitlines()[0]
             raise JournalError(
-                f"Learned nothing from this log, because it does not verify: {one_line(why, 200)}. Anybody may have "
-                "written its decisions; print(log.verify()) tells more. log.learn_rules(unverified=True) learns all the "
-                "same"
+                f"Learned nothing from this log, because it does not verify: {one_line(why, 200)}. Its decisions may be "
+                "anybody's; log.verify() tells more. log.learn_rules(unverified=True) learns all the same"
             )
         return learn(self.decided_calls())
 

@@ -1,24 +1,30 @@
 """What a person has approved so far: proposers, targets, tools, names of arguments, and folders. No rule goes beyond it.
 
-A folder is known where a call into it was approved. What is below it is known, too, as far as calls went into two of the
-folders below, or into one and into itself: then the person has approved more than one place of it. The root of a system
-of files, and the host of an address, are never known in this way alone.
+A folder is known where a call into it was approved. What is below it is known, too, as far as calls went into two of
+the folders below, or into one and into itself: then the person has approved more than one place of it. The root of a
+system of files, and the scheme of an address, are never known in this way. A path that could lead elsewhere, such as one
+with `..`, is known only where the same one was approved before.
+
+An argument holds paths where most of its approved texts are paths; then each text in it is taken for one. In any other
+argument only a text that reads as a path is.
 
 Spec: §9.4.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mew_lab.protocol.visible import one_line
-from mew_lab.rules.conditions import folder_of, is_path
+from mew_lab.rules.conditions import MAX_VALUE, folder_of, is_path, is_plain
 from mew_lab.rules.decided_calls import AlikeKey, AskedCall, DecidedCall, alike_key
 
 __all__ = ["Approvals", "ancestors"]
 
 MAX_DEPTH = 32  # folders above one that are looked at
+MAX_RISKY = 1_000  # paths of one argument
 _Place = tuple[str, str, str, str]  # proposer, target, tool, argument
 
 
@@ -41,9 +47,9 @@ class Approvals:
         self._shapes: set[AlikeKey] = set()
         self._names: set[tuple[str, ...]] = set()
         self._known: dict[_Place, set[str]] = {}
-        self._below: dict[
-            _Place, dict[str, set[str]]
-        ] = {}  # by folder, the next steps to known folders below it
+        self._below: dict[_Place, dict[str, set[str]]] = {}  # by folder, the steps to known folders below
+        self._paths: Counter[_Place] = Counter()  # approved paths, less the approved texts that are none
+        self._risky: dict[_Place, set[str]] = {}  # approved paths that could lead elsewhere
         for decided in decisions:
             self.add(decided)
 
@@ -57,10 +63,16 @@ class Approvals:
         self._shapes.add(key)
         self._names |= {key[:1], key[:2], key[:3]}
         for name, value in arguments.items():
-            if is_path(value):
-                self._add_folder((*key[:3], name), value)
+            if isinstance(value, str):
+                self._paths[*key[:3], name] += 1 if is_path(value) else -1
+                self._add_path((*key[:3], name), value)
 
-    def _add_folder(self, place: _Place, path: str) -> None:
+    def _add_path(self, place: _Place, path: str) -> None:
+        if not is_plain(path):
+            risky = self._risky.setdefault(place, set())
+            if len(risky) < MAX_RISKY and len(path) <= MAX_VALUE:
+                risky.add(path)
+            return
         folder = folder_of(path)
         known = self._known.setdefault(place, set())
         if folder in known:
@@ -83,11 +95,16 @@ class Approvals:
         if key not in self._shapes:
             return "a call with these arguments was not approved before"
         for name, value in call.arguments.items():
-            if is_path(value) and not self._is_known((*key[:3], name), value):
-                return f"the folder {one_line(folder_of(value), 80)} was not approved before"
+            place = (*key[:3], name)
+            if not isinstance(value, str) or not (is_path(value) or self._paths[place] > 0):
+                continue
+            if not self._is_known(place, value):
+                return f"the folder {one_line(folder_of(value), 80) or 'of it'} was not approved before"
         return ""
 
     def _is_known(self, place: _Place, path: str) -> bool:
+        if not is_plain(path):
+            return path in self._risky.get(place, ())
         if folder_of(path) in self._known.get(place, ()):
             return True
         below: Mapping[str, Any] = self._below.get(place, {})

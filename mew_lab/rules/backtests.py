@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mew_lab.errors import ConfigError
@@ -30,6 +30,7 @@ __all__ = [
     "read_rules",
 ]
 
+UNKNOWN: Final = "f" * 64  # stands for the description of a tool that a log does not tell
 SPLIT: Final = 0.5  # of the decisions that a frontier learns from
 
 
@@ -119,9 +120,11 @@ def back_test(
 
     Args:
         known: Earlier decisions, which count as approved before.
-        any_how: Whether decisions that teach nothing are replayed, too, such as those of a log without receipts.
+        any_how: Whether decisions that teach nothing are replayed, too, such as those of a log without receipts. Where
+            the log does not tell what a target says of its tool, that counts as what the rule is for.
     """
     rules = tuple(rules)
+    tried = [rule.bound(UNKNOWN) if any_how and not rule.tool_hash else rule for rule in rules]
     approvals, used = Approvals(known), [deque[float]() for _ in rules]
     right, wrong, missed, never = (
         list[DecidedCall](),
@@ -135,7 +138,9 @@ def back_test(
             continue
         count += 1
         call, said = asked_of(decided), "silent"
-        for rule, times in zip(rules, used, strict=True):
+        for rule, times in zip(tried, used, strict=True):
+            if any_how and not decided.tool_hash:
+                call = replace(call, tool_hash=rule.tool_hash)
             while times and times[0] <= decided.t - HOUR:
                 times.popleft()
             judged = judge(rule, call, approvals, now=decided.t, used=times)

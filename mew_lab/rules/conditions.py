@@ -24,10 +24,10 @@ Spec: §4.1, rulings R11, R33, R34.
 from __future__ import annotations
 
 import json
-import math
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from mew_lab.protocol.coerce import is_number
@@ -36,6 +36,7 @@ from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.strings import GUARD_PATH, is_unsafe
 
 __all__ = [
+    "MAX_VALUE",
     "Anything",
     "Below",
     "Between",
@@ -67,6 +68,7 @@ _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=lambda pairs: _unique(pairs), parse_constant=lambda name: _refuse(name)
 )
 _BLANKS: Final = frozenset(" \t\n")
+_NO_BLANKS: Final = str.maketrans("", "", "\t\n")
 
 
 class NoCondition(ValueError):
@@ -77,6 +79,7 @@ class NoCondition(ValueError):
         self.at = at
 
 
+@lru_cache(4096)
 def is_plain(text: str) -> bool:
     """Whether a text has nothing that could mean something else to its target than it reads."""
     if _RISKY.search(text) or is_unsafe(
@@ -97,6 +100,8 @@ def _is_own(c: str) -> bool:
 
 def _is_prose(text: str) -> bool:
     """Whether a text has no hidden character."""
+    if text.translate(_NO_BLANKS).isprintable():
+        return True
     return all(c in _BLANKS or unicodedata.category(c)[0] != "C" for c in text)
 
 
@@ -291,7 +296,7 @@ class Between(Condition):
     high: int | float
 
     def holds(self, value: object) -> bool:
-        if not is_number(value) or not math.isfinite(value):
+        if not is_number(value):
             return False
         whole = isinstance(self.low, int) and isinstance(self.high, int)
         return self.low <= value <= self.high and (not whole or isinstance(value, int) or value.is_integer())

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
+from mew_lab.errors import ProtocolError
 from mew_lab.protocol.coerce import is_number
 from mew_lab.protocol.difference import equality_key
 from mew_lab.protocol.envelope import compact
@@ -60,7 +61,7 @@ from mew_lab.rules.conditions import (
 )
 from mew_lab.rules.decided_calls import DecidedCall
 from mew_lab.rules.judgements import HOUR
-from mew_lab.rules.rule import AN_HOUR, ApprovalRule
+from mew_lab.rules.rule import AN_HOUR, MAX_ARGUMENTS, MAX_TEXT, ApprovalRule
 from mew_lab.rules.statistics import at_least, upper_bound
 
 __all__ = ["Candidate", "learn"]
@@ -85,6 +86,7 @@ BAND: Final = 250  # decisions of a group, after which one counts half
 NEWEST: Final = 2_000  # decisions of a group that are looked at
 TAKEN_BACK: Final = 40
 MAX_RULES: Final = 12  # of one group
+MAX_CHARACTERS: Final = 16_384  # of the arguments of one call
 MAX_FEATURES: Final = 48  # of one argument
 MIN_AN_HOUR: Final = 3
 
@@ -173,11 +175,22 @@ def _examples(decisions: Iterable[DecidedCall]) -> Iterator[_Example]:
     for decided in decisions:
         if not decided.teaches or decided.verdict == "undecided" or decided.method != "tools/call":
             continue
-        if not decided.tool_hash or decided.arguments is None:
+        names = decided.proposer, decided.target, decided.tool
+        if not (decided.tool_hash and all(names)) or decided.arguments is None or not _is_json(names):
             continue
-        if decided.verdict == "approved" and decided.edited and decided.proposed is not None:
-            yield _Example(decided, decided.proposed, approved=False)
-        yield _Example(decided, decided.arguments, decided.verdict == "approved")
+        proposed = decided.proposed if decided.verdict == "approved" and decided.edited else None
+        if proposed is not None and _is_json(proposed):
+            yield _Example(decided, proposed, approved=False)
+        if _is_json(decided.arguments):
+            yield _Example(decided, decided.arguments, decided.verdict == "approved")
+
+
+def _is_json(arguments: Mapping[str, Any] | Sequence[str]) -> bool:
+    """Whether arguments or names can be written as JSON, and are few; a journal of others may hold any."""
+    try:
+        return len(arguments) <= MAX_ARGUMENTS and len(compact(arguments)) <= MAX_CHARACTERS
+    except ProtocolError:
+        return False
 
 
 class _Feature(NamedTuple):
@@ -246,7 +259,9 @@ class _Group:
                 return
             left &= ~best.mask
             made += 1
-            yield self._candidate(names, columns, best)
+            candidate = self._candidate(names, columns, best)
+            if len(candidate.rule.text) <= MAX_TEXT:  # a longer one could not be read back
+                yield candidate
 
     def _is_diverse(self, mask: int) -> bool:
         """Whether enough different calls are among the approvals."""

@@ -28,7 +28,16 @@ from mew_lab.protocol.envelope import canonical, digest
 from mew_lab.protocol.visible import one_line
 from mew_lab.rules.conditions import Condition, NoCondition, quoted, read_condition, read_word
 
-__all__ = ["AN_HOUR", "DAYS", "USES", "ApprovalRule", "parse_rule", "parse_rules"]
+__all__ = [
+    "AN_HOUR",
+    "DAYS",
+    "MAX_ARGUMENTS",
+    "MAX_TEXT",
+    "USES",
+    "ApprovalRule",
+    "parse_rule",
+    "parse_rules",
+]
 
 AN_HOUR: Final = 30  # approvals, at most
 DAYS: Final = 30

@@ -48,6 +48,7 @@ COMMANDS = [
     "audit",
     "verify",
     "diagnose",
+    "rules",
     "report",
     "open",
     "export",

@@ -72,7 +72,7 @@ def test_a_request_that_is_sent_around_the_card_has_none(lab: Lab, adding: Addin
 
 @pytest.mark.ruling("R29")
 def test_a_request_into_a_space_elsewhere_has_its_receipt_in_the_log_of_the_lab_that_decided(
-    lab: Lab, adding: Adding, tmp_path: Path
+    lab: Lab, adding: Adding, tmp_path: Path, at_a_prompt: None
 ) -> None:
     """The human sits in another lab, under another id; the gateway's journal has the request, and its report."""
     far = connect(lab.url, space=lab.space, token_file=lab.token_file(), as_id="human-2", name="far")
@@ -104,6 +104,41 @@ def reported(lab: Lab) -> tuple[CheckedRequest, ...]:
     return lab.log.verify().consents.reported
 
 
+@pytest.fixture
+def at_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel replaces `input`: there a person may type."""
+    monkeypatch.setattr("builtins.input", lambda prompt="": "")
+
+
+def test_what_a_person_typed_and_what_a_program_ran_are_told_apart(
+    lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = lab.join("bot")
+    for how in ("script", "typed"):
+        if how == "typed":
+            monkeypatch.setattr("builtins.input", lambda prompt="": "")
+        for decision in ("approve", "reject"):
+            pending = bot.call("notebook/add", a=1, b=2)
+            eventually(lambda id=pending.id: [one for one in lab.decisions.pending() if one.id == id])
+            if decision == "approve":
+                approve(lab, pending.id)
+                pending.result(10)
+            else:
+                lab.reject(pending.id)
+            rows = eventually(lambda id=pending.id: rows_of(lab, id))
+            row = rows[-1]
+            assert (row["how"], row["teaches"]) == (how, how == "typed"), (decision, row["teaches_not"])
+            assert row["participant"] == "bot" and row["target"] == "notebook"
+    digests = {row["tool_hash"] for row in rows_of(lab)}
+    assert len(digests) == 1 and digests != {""}, "the receipt states the tool that the card showed"
+    assert lab.log.verify().consents.without == ()
+
+
+def rows_of(lab: Lab, proposal: str = "") -> list[dict[str, Any]]:
+    found = [row for row in lab.log.decisions().to_dict("records") if row["decided_by"]]
+    return [row for row in found if not proposal or row["proposal"] == proposal]
+
+
 @pytest.mark.ruling("R42")
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 def test_an_approval_by_a_script_is_reported_as_one(lab: Lab, adding: Adding, where: str) -> None:
@@ -131,7 +166,7 @@ def test_an_approval_by_a_script_is_reported_as_one(lab: Lab, adding: Adding, wh
 @pytest.mark.ruling("R42")
 @pytest.mark.parametrize("way", ["click", "typed", "script", "policy", "terminal"])
 def test_a_rejection_that_is_made_elsewhere_is_reported_with_the_way_it_was_made(
-    lab: Lab, adding: Adding, way: str
+    lab: Lab, adding: Adding, way: str, at_a_prompt: None
 ) -> None:
     far = connect(lab.url, space=lab.space, token_file=lab.token_file(), as_id="human-2", name="far")
     if way == "policy":

@@ -8,6 +8,8 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from mew_lab.ledger.calls import shown
+from mew_lab.log.entries import RecordedEntry
 from mew_lab.protocol.envelope import digest
 from mew_lab.space.events import Enrolled, Joined, Left, Noted, Received
 
@@ -56,19 +58,21 @@ class DecidedSession:
         request = f"approval-of-{proposal}"
         how = {"on_screen": 2400} if note is None else note
         if how:
-            stated = {
-                "proposal": proposal,
-                "decision": "approve",
-                "by": "human",
-                "digest": "d" * 64,
-                "request": request,
-            }
+            stated = {"proposal": proposal, "decision": "approve", "by": "human", "request": request}
+            stated["digest"] = self.digest_of(proposal, tool, arguments)
             self.stage.play(Noted("decided", "ada", json.dumps(stated | how)))
         call = {"method": "tools/call", "params": {"name": tool, "arguments": arguments}}
         members = {"to": ["files"], "correlation_id": [proposal]}
         self.stage.play(Received(says("mcp/request", request, call, **members), "ada"))
         self.send("files", "mcp/response", {"result": {}}, request, to="ada")
         return request
+
+    def digest_of(self, proposal: str, tool: str, arguments: Mapping[str, Any]) -> str:
+        """The digest of what a card shows of a proposal, or of an edit of it."""
+        entries = (RecordedEntry(record) for record in self.stage.records if record.raw is not None)
+        said = dict(shown(next(entry for entry in entries if entry.id == proposal).envelope))
+        params = {"name": tool, "arguments": dict(arguments)}
+        return digest(said | {"payload": said["payload"] | {"params": params}})
 
     def reject(self, proposal: str, *, note: Any = None) -> None:
         stated = {"proposal": proposal, "decision": "reject", "by": "human", "digest": "d" * 64}

@@ -27,7 +27,10 @@ INTRO = """# The log
 | why one message was allowed or refused | `log.audit("id")` |
 | whether each executed request was decided, in an unbroken journal | `log.verify()` |
 | what other permissions would have allowed or denied | `log.what_if(capabilities={"bot": "tool"})`, `more=`, `grants=`; its lists are of `patterns` |
-| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `talk()` |
+| what was decided on calls like one | `log.history_of("id")`: on equal calls, and on those of the same participant, target, tool and names of arguments |
+| rules that the decisions of a person suggest | `log.learn_rules()`, `mew-lab rules`; nothing acts by them |
+| what a rule would have decided | `rule.backtest(log)`, `log.what_if(rules=["When coder asks files to run read_file with path below docs/, and nothing else: approve"])`, `rules="learned"` |
+| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `talk()`, `rules()` |
 | some messages as text for elsewhere | `log.filter("…").to_markdown()`, `to_jsonl()`, `to_mermaid()`, `to_python()` |
 | a page for a colleague | `log.report("x.html", filter="…", redact=["DE00 1234"], redact_where='kind == "chat"')`, `mew-lab report` |
 | all of it in a file | `log.save("x.jsonl")`, `log.to_parquet("x.parquet")`, `log.export_otlp("x.otlp.json")` |
@@ -42,6 +45,11 @@ participant, which sees what it received; one of another gateway has a past as f
 The session of Claude Code (with its sub-agents) and a rollout of Codex are logs that the agent itself recorded: calls go to
 `tools` or to an MCP server, denials and answers that the file has are decisions, and what let any other call pass is not
 known. Lines that are no messages are events; each record has the exact line in `received`.
+
+A *rule* is a sentence: who asks whom to run which tool with which arguments, and nothing else. It is suggested by what a
+person decided in this log by a click or by typing, with a receipt here; what a script, a policy, a rule or an agent decided
+teaches nothing (`log.decisions()["teaches"]`, `teaches_not`). Its evidence reads "12 of 12, wrong in at most 23 %": the exact
+one-sided bound at 95 %. A log of files that does not verify teaches only with `unverified=True`.
 
 A report calls everybody by name. Likely secrets are masked in it and in Markdown, and counted; `secrets="keep"` leaves them,
 and a form that is not known is not found. A redacted value is replaced wherever it stands, in the spelling of JSON too; encoded

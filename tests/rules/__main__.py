@@ -11,9 +11,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from random import Random
+from statistics import median
 
+from .baselines import METHODS, compare
 from .policies import EXPRESSIBLE, KINDS
-from .simulation import Outcome, live
+from .simulation import ATTENTION, Outcome, catch_rates, drift, live
 
 WINDOWS = (200, 1000)
 NEXT = 200
@@ -63,11 +65,53 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def compare_all(seeds: Sequence[int]) -> str:
+    """The table of all methods on the same histories, whose first decisions are all a person's."""
+    lines = ["after  method               covered of deserving   wrong of approved"]
+    for first in WINDOWS:
+        found = [compare(seed, first) for seed in seeds]
+        for name in METHODS:
+            of = [one[name] for one in found]
+            right, wrong = sum(one.right for one in of), sum(one.wrong for one in of)
+            covered = rate(right, sum(one.deserving for one in of))
+            lines.append(
+                f"{first:5}  {name:20} {covered:>20}   {wrong:5} of {right + wrong:6}{rate(wrong, right + wrong)}"
+            )
+    return "\n".join(lines)
+
+
+def drifts() -> str:
+    """Wrong approvals after a planted change of policy."""
+    lines = []
+    for affected in (1, 2):
+        found = sorted(wrong for seed in range(20) if (wrong := drift(seed, affected=affected)) is not None)
+        lines.append(
+            f"change of policy, {affected} folder(s): {len(found)} lives, median {median(found)} wrong, worst {found[-1]}"
+        )
+    return "\n".join(lines)
+
+
+def catches(count: int) -> str:
+    """How many planted bad proposals a simulated person catches, without rules and with them."""
+    lines = [
+        "simulated attention P(miss) = 1 - exp(-k cards an hour / 100); planted bad proposals that are caught"
+    ]
+    for name, strength in ATTENTION.items():
+        found = [catch_rates(seed, strength) for seed in range(count)]
+        of = sum(one[2] for one in found)
+        lines.append(
+            f"{name:7} k = {strength:<4} without rules {rate(sum(one[0] for one in found), of)}, "
+            f"with rules {rate(sum(one[1] for one in found), of)}, of {of}"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--histories", type=int, default=60)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--also", action="store_true", help="prints drift, catch rates and baselines, too")
     options = parser.parse_args()
     began = time.monotonic()
     seeds = range(options.first, options.first + options.histories)
@@ -80,6 +124,8 @@ def main() -> None:
     print(
         f"adopted {sum(one.adopted for one in outcomes)}, suspended {sum(one.suspended for one in outcomes)}"
     )
+    if options.also:
+        print(compare_all(seeds[:60]), drifts(), catches(min(12, options.histories)), sep="\n\n")
     print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
 
 

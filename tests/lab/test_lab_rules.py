@@ -167,6 +167,29 @@ def test_recent_says_which_rule_approved_a_call_that_it_ran_and_stops_it(ruled: 
     assert stop(kept.rule.sha256) == "Rule 1 is suspended already."
 
 
+def test_a_rule_is_suggested_below_recent_and_is_tried_or_dismissed_there() -> None:
+    ruled = taught()
+    lab = ruled.lab
+    view = view_of(lab, lab.granting)
+    offered = eventually(lambda: lab.loop.call(lab.decisions.suggested.tell))
+    assert offered["text"] == "16 like this approved. Try a rule?" and "with path" in offered["rule"]
+
+    def act(name: str, sha256: str) -> str:
+        return lab.loop.run(view.acts[name](rule=sha256), timeout=10, doing="trying")
+
+    with pytest.raises(MewError, match="Another rule is suggested by now"):
+        act("try_rule", "0" * 64)
+    assert act("try_rule", offered["sha256"]).startswith(
+        "Rule 1 judges in silence from now on and approves nothing"
+    )
+    assert lab.loop.call(lab.decisions.suggested.tell) is None
+    assert [row.state for row in lab.rules if row.rule.sha256 == offered["sha256"]] == ["shadow"]
+    assert all(ruled.settled(ruled.propose(f"docs/n{n}.md")).is_open for n in range(3))
+    lab.rules.stop()
+    assert act("dismiss_rule", offered["sha256"]).startswith("It is not suggested again")
+    assert lab.loop.call(lab.decisions.suggested.tell) is None
+
+
 # --- a file of the project ------------------------------------------------------------------------------------------------
 
 

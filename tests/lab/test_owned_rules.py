@@ -319,6 +319,18 @@ def test_an_unknown_outcome_suspends_it(ruled: Ruled) -> None:
     assert "took effect" in kept.life.why
 
 
+def test_the_cancel_of_a_call_by_its_owner_suspends_it(ruled: Ruled) -> None:
+    kept = ruled.adopt()
+    for n in range(2):
+        card = ruled.settled(ruled.propose(f"docs/slow{n}.md"))
+        if not card.is_open:
+            break
+    eventually(lambda: ruled.runs[-1].startswith("docs/slow"))
+    ruled.lab.cancel(card.id)
+    eventually(lambda: kept.life.state == "suspended")
+    assert kept.life.why == "its owner stopped it"
+
+
 def test_the_stop_of_the_lab_suspends_it_and_going_on_does_not_bring_it_back(ruled: Ruled) -> None:
     kept = ruled.adopt()
     assert dict(ruled.lab.stop())["rules"] == "1 adopted rule suspended until you adopt it again"

@@ -475,6 +475,12 @@ def test_a_question_with_options_is_no_call_that_a_rule_decides(ruled: Ruled) ->
     assert ruled.settled(card).is_open
 
 
+def test_a_call_that_is_too_large_to_be_judged_at_once_waits_for_its_person(ruled: Ruled) -> None:
+    ruled.adopt()
+    cards = [ruled.settled(ruled.propose("docs/" + "x" * 70_000 + str(n))) for n in range(3)]
+    assert all(card.is_open and not card.history for card in cards)
+
+
 # --- beside a person ----------------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,7 @@ __all__ = ["PERSON", "OwnedRules", "read_asked"]
 
 SAMPLED: Final[frozenset[State]] = frozenset({"active", "paused", "suspended"})
 MAX_DECIDED = 1_000  # proposals of which it is known which rule approved them
+MAX_CALL = 64 * 1024  # characters of a proposal that rules judge; to parse a larger one would hold the loop
 MAX_TOKEN = 64  # characters of the token of a progress
 MOST_TEXT = 2_000  # characters of a rule in a record
 PERSON = frozenset({"click", "typed"})
@@ -66,7 +67,9 @@ class _Review(NamedTuple):
 def read_asked(
     card: Card, proposal: Proposal, *, tools: PinnedTools, logical: Callable[[str], str]
 ) -> AskedCall | None:
-    """The call of a card as a rule reads it; None where more is sent than a plain call (R34), or it is ambiguous."""
+    """The call of a card as a rule reads it; None where it is more than a plain call (R34), ambiguous, or too large."""
+    if len(proposal.envelope.raw) > MAX_CALL:
+        return None
     try:
         payload = shown(proposal.envelope)["payload"]
     except MewError:

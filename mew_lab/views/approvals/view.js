@@ -403,18 +403,18 @@ function render({ adapter, el }) {
     suggestion.hidden = !offered;
     if (!offered || suggestion.getAttribute("data-rule") === offered.sha256) return;
     suggestion.setAttribute("data-rule", offered.sha256);
-    const act = (name) => async () => {
-      const done = await link.act(name, { rule: offered.sha256 });
-      if (done) desk.tell(done.said);
-    };
+    const rule = offered.sha256;
+    const tell = (done) => done && desk.tell(done.said);
     suggestion.replaceChildren(
       make("bdi", { text: offered.text, title: offered.rule }),
-      doer("Try it", act("try_rule"), {
+      doer("Try it", async () => tell(await link.act("try_rule", { rule })), {
         class: "mew-small mew-quiet",
         "aria-label": `Try this rule: ${offered.rule}`,
         title: `${offered.rule}\nIt judges in silence and approves nothing.`,
       }),
-      doer("Not now", act("dismiss_rule"), { class: "mew-small mew-quiet" }),
+      doer("Not now", async () => tell(await link.act("dismiss_rule", { rule })), {
+        class: "mew-small mew-quiet",
+      }),
     );
   }
 

@@ -466,8 +466,13 @@ class _Column:
             common.append((value, mask))
             self._add(OneOf((value,)), mask, place=not is_number(value))
         common.sort(key=lambda item: -(item[1] & self._yes).bit_count())
-        good = [(v, m) for v, m in common if (m & self._no).bit_count() * 4 <= (m & self._yes).bit_count()]
-        for several in (common, good):
+        # Where values are chosen by their own decisions, each needs enough of them: of many, some are good by chance.
+        good = [
+            (v, m)
+            for v, m in common
+            if (m & self._yes).bit_count() >= max(NEED // 2, 4 * (m & self._no).bit_count())
+        ]
+        for several in (common if len(self._by_key) <= MAX_VALUES else [], good):
             chosen = several[:MAX_VALUES]
             if len(chosen) > 1:
                 mask = 0

@@ -167,6 +167,17 @@ def test_the_order_of_groups_does_not_matter_and_the_same_decisions_give_the_sam
     assert learn([*made, *others]) == learn([*others, *made]) == learn([*made, *others])
 
 
+def test_values_that_were_good_by_chance_make_no_rule() -> None:
+    """Each of 60 values has three decisions at most, and a yes comes by chance: those with three are no rule together."""
+    for seed in range(5):
+        dice = Random(seed)
+        made = []
+        for n in range(180):
+            arguments = {"name": f"x{n % 60}", "note": "a b"}
+            made.append(decided(n, call(arguments=arguments), yes=dice.random() < 0.7))
+        assert text_of(made) == [], seed
+
+
 # --- back-tests ---
 
 

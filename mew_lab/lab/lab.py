@@ -73,6 +73,7 @@ from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.notification import Notifier, Notify, Waiting
 from mew_lab.lab.participant_verbs import Losses, ParticipantVerbs, find_standing
 from mew_lab.lab.pending import Pending, proposal_of
+from mew_lab.lab.proposals import LabProposal, listen
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat, add_tool
 from mew_lab.lab.session import Echo, check_up, run_work
@@ -125,9 +126,9 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "acknowledge agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat coding_agent "
-    "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of pause_all "
-    "proposals propose questions quorum reject report resolve resume_all save seat seats send serve_mcp serve_ui "
-    "rules set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools "
+    "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of on_proposal "
+    "pause_all proposals propose questions quorum reject report resolve resume_all rules save seat seats send serve_mcp "
+    "serve_ui set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools "
     "tools_agent undo url view who withdraw"
 )
 
@@ -562,7 +563,9 @@ class Lab(metaclass=_NamesOnly):
         minutes: float | None = None,
         tokens: int | None = None,
         reasons: bool = False,
+        files: str | Path | None = None,
         tools: bool = False,
+        ask_once: bool = False,
         restarts: int = 3,
         timeout: float | None = None,
     ) -> CodingAgentSeat:
@@ -582,8 +585,12 @@ class Lab(metaclass=_NamesOnly):
                 any tool itself.
             turns, minutes, tokens: What it may do before it asks whether to go on.
             reasons: Whether the reason of a rejection goes to it as its next prompt.
-            tools: Whether it gets the tools of the space, where it takes MCP servers over HTTP. It uses them as another
-                participant, `NAME-tools`, whose calls are proposals, and it may ask for its own permission besides.
+            files: The folder of which it may read files by this lab, and write them as you decide: each write is a card
+                with its difference. Default: it is offered none. It may have ways of its own to touch files.
+            tools: Whether it gets the tools of the space, as another participant, `NAME-tools`, whose calls are
+                proposals. By its own rules it may ask for its own permission besides.
+            ask_once: With `tools`, whether your permission counts for the call of that tool, too. It does once, within
+                60 s, where you allowed that very call once, and its card has no warning.
             restarts: How often within a minute it is started again when it ends by itself, before it leaves.
             timeout: Seconds in which it must begin a session. Default: 30, or 300 where its command may download it.
 
@@ -606,7 +613,9 @@ class Lab(metaclass=_NamesOnly):
             minutes=minutes,
             tokens=tokens,
             reasons=reasons,
+            files=files,
             tools=tools,
+            ask_once=ask_once,
             restarts=restarts,
             start_timeout=timeout,
             on_start=(told := StartLines()).add,
@@ -1025,6 +1034,23 @@ class Lab(metaclass=_NamesOnly):
     def decide(self, policy: Policy | None) -> None:
         _check_policy(policy)
         self.loop.call(lambda: self.decisions.set_policy(policy))
+
+    def on_proposal(self, function: Callable[[LabProposal], object]) -> Callable[[], None]:
+        """Calls a function with each proposal of another participant, and with each change of its state.
+
+        It gets a `mew_lab.Proposal`: of each that is open, at once and as they come, and again when its state or its
+        warnings change. It runs on the loop of the lab, where nothing may block: write `await lab.approve(…)` there, in
+        a coroutine function. What it raises is logged.
+
+        Returns:
+            A function that ends this; a second call of it does nothing.
+
+        Raises:
+            ConfigError: It is no function.
+            MewError: It needs more than one argument.
+        """
+        self._check_up("listening for proposals")
+        return self.loop.call(lambda: listen(self.decisions, self.me.participant.proposals.get, function))
 
     def approve(
         self,

@@ -167,6 +167,7 @@ class LabStop:
         rules, policy = decisions.alike.standing, decisions.policy
         adopted = decisions.rules.stop_all()
         taken = decisions.review.take_back_all()
+        decisions.once.clear()
         waiting = self._waiting()
         yes = f"; {count_of(taken, 'yes', 'yes')} of yours taken back" if taken else ""
         told = [f"{count_of(len(rules), 'rule')} for alike calls suspended"] if rules else []

@@ -216,19 +216,26 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "code": Command(
             "starts a coding agent, such as claude, as a participant",
-            "AGENT [--name NAME] [--mode MODE] [--session ID] [--turns N] [--minutes N] [--tokens N] [--env VARIABLE] "
-            "[--can PROFILE] [-- COMMAND…]",
+            "AGENT [--name NAME] [--mode MODE] [--session ID] [--files FOLDER] [--turns N] [--minutes N] "
+            "[--tokens N] [--env VARIABLE] [--tools [--ask-once]] [--can PROFILE] [-- COMMAND…]",
             (
                 CommandOption("AGENT", "claude, codex, gemini, opencode or qwen; of another, a name for it"),
                 CommandOption("--name", "its participant id; default: the name of the agent"),
                 CommandOption("--mode", "the mode to set; default: the one that asks most"),
                 CommandOption("--session", "the id of an earlier session to go on with"),
+                CommandOption(
+                    "--files",
+                    "the folder of which it may read files by this lab, and write them as you decide",
+                    "path",
+                ),
                 CommandOption("--turns", "prompts after which it asks whether to go on", "", {"type": int}),
                 CommandOption("--minutes", "minutes of work after which it asks", "", {"type": float}),
                 CommandOption(
                     "--tokens", "tokens, as it counts them, after which it asks", "", {"type": int}
                 ),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
+                _switch("--tools", "gives it the tools of the space; its calls of them are proposals"),
+                _switch("--ask-once", "with --tools: your permission counts for that call of a tool, too"),
                 CommandOption(
                     "--can", "its profile of permissions; default: agent", "profile", {"default": "agent"}
                 ),

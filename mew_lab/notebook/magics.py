@@ -171,8 +171,11 @@ def bridge(options: Namespace, tail: Any) -> object:
 
 
 def code(options: Namespace, tail: Any) -> object:
-    stated = {name: getattr(options, name) for name in ("mode", "session", "turns", "minutes", "tokens")}
+    stated = {
+        name: getattr(options, name) for name in ("mode", "session", "files", "turns", "minutes", "tokens")
+    }
     more = {name: value for name, value in stated.items() if value is not None}
+    more |= {name: True for name in ("tools", "ask_once") if getattr(options, name)}
     agent: Any = list(tail) if tail else options.agent
     if tail:
         # A foreign program will run with the user's rights, so its command is shown before it starts.

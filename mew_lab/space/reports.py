@@ -64,8 +64,8 @@ def _note(about: str, description: str, required: Mapping[str, Schema], **option
 
 
 _HOW: Schema = {
-    "enum": ["click", "typed", "script", "policy", "rule", "approver"],
-    "description": "typed means: by a person",
+    "enum": ["click", "typed", "editor", "script", "policy", "rule", "approver"],
+    "description": "typed means: by a person; editor: a person answered the question of an editor",
 }
 _OPTION: Schema = {
     "type": "object",

@@ -19,6 +19,7 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
+from mew_lab.bridge.acp_modes import SET_CONFIG_OPTION, SET_MODE, ProposedChange, describe_change
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import (
     Card,
@@ -44,6 +45,7 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import Change, Proposal, Request, tool_of
 from mew_lab.ledger.chats import ChatLedger
 from mew_lab.ledger.reasoning import ReasoningLedger
+from mew_lab.protocol.coerce import mapping_of, member
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import count_of
@@ -469,6 +471,21 @@ class CardQueue:
         self.put(replace(refused, id=next(name for name in names if self.find(name) is None)))
         self._begin(proposal, _nothing())
 
+    def _describe_change(self, proposal: Proposal) -> ProposedChange | None:
+        """What a proposed change of the mode or an option of a coding agent means; None for any other proposal."""
+        if proposal.tool not in (SET_MODE, SET_CONFIG_OPTION) or len(set(proposal.to)) != 1:
+            return None
+        [target] = {*proposal.to}
+        status = self._me.telemetry.statuses.get(self._logical(target)) or self._me.telemetry.statuses.get(
+            target
+        )
+        return describe_change(
+            proposal.tool,
+            mapping_of(member(proposal.payload, "params", "arguments")),
+            self.tools.schema(target, proposal.tool),
+            {} if status is None else status.payload.model_extra or {},
+        )
+
     def _read(self, card: Card, proposal: Proposal, noted: Steps[None]) -> Steps[Card | str]:
         """Reads a proposal for its card, as the space is now; returns a reason where it cannot be read."""
         last, until = self._last.of(proposal), self._sources.count
@@ -484,12 +501,19 @@ class CardQueue:
                 remarks = self.tools.remarks(proposal) if is_tool else ()
                 about, hints = self.tools.statement(proposal) if is_tool else ("", ())
                 # Each is told once: what destroys as a warning, all else as a word beside the description.
+                change = self._describe_change(proposal)
+                setting, remarks = (change.about, (*change.warnings, *remarks)) if change else ("", remarks)
                 stated = self.tools.hints(proposal) if is_tool else set[str]()
                 file = self.files.note(proposal)
                 if file is not None and file.is_known:  # what it would destroy is shown
                     stated -= {DESTRUCTIVE}
                 read = read_card(
-                    replace(card, misfits=self.tools.misfits(proposal) if is_tool else (), file=file),
+                    replace(
+                        card,
+                        misfits=self.tools.misfits(proposal) if is_tool else (),
+                        file=file,
+                        setting=setting,
+                    ),
                     proposal,
                     of_the_tool=(*stated_risks(stated - {*hints} | stated & {DESTRUCTIVE}), *remarks),
                     about=about,

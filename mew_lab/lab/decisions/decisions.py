@@ -15,7 +15,8 @@ sent is checked once more where it is drafted, byte by byte (`sdk.decisions`).
 6. Of the permission of an agent, an approval chooses one option (R41): the named one, or else the only `allow_once`.
    No policy, rule or key chooses any other kind.
 7. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
-   is in force; and so is one that an adopted rule covers, unless it was chosen for review (`owned_rules.py`).
+   is in force; so is the call for which the person gave a coding agent its permission (`ask_once.py`), and one that an
+   adopted rule covers, unless it was chosen for review (`owned_rules.py`).
 8. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
@@ -41,6 +42,7 @@ from mew_lab.bridge.written_files import FileDiff, FileWrite
 from mew_lab.errors import ConnectionLost, MewError, NoReply, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
+from mew_lab.lab.decisions.ask_once import AskOnce, CountedPermission
 from mew_lab.lab.decisions.card_queue import CardQueue
 from mew_lab.lab.decisions.cards import (
     BEING_READ,
@@ -80,6 +82,7 @@ __all__ = ["HumanDecisions", "check_state", "check_target"]
 
 Note = Callable[[str, dict[str, Any]], None]
 TEXT = "text"  # in place of a view, for what a text has shown
+EDITOR = "editor"  # how a decision was made that an editor passed on
 MOST_NAMED = 3
 ASK_WITHIN = 15.0  # seconds after a rejection in which its proposer can be asked for the proposal again
 MAX_ASKED = 1_000  # rejections of which it is known that somebody was asked
@@ -159,6 +162,7 @@ class HumanDecisions:
         queue.subscribers.add(self._remember)
         queue.subscribers.add(self.rules.follow)
         me.client.on_message(self._take_others_decision, kinds=("mcp/reject", "mcp/request"))
+        self.once = AskOnce(me, logical=logical)
         self.unshown = UnshownProposals(me, logical=logical, run=loop.submit, fault=fault)
 
     # --- what a view asks ---
@@ -235,6 +239,13 @@ class HumanDecisions:
             return str(refused)
         return ""
 
+    def is_mine(self, card: Card) -> bool:
+        """Whether another participant proposed it, and this person may approve it."""
+        proposal = self._me.proposals.get(card.id)
+        if proposal is None or card.proposer == self._me.client.id:
+            return False
+        return self._me.can_send("mcp/request", proposal.payload, to=proposal.to)
+
     def is_rejected(self, card: Card) -> bool:
         """Whether a participant has rejected it, and it can still be approved, because it was not withdrawn."""
         known = self._me.proposals.get(card.id)
@@ -293,19 +304,25 @@ class HumanDecisions:
         policy: Policy | None = None,
         rule: KeptRule | None = None,
         typed: str = "",
+        in_editor: bool = False,
         despite: Collection[str] = (),
         option: str = "",
+        permission: CountedPermission | None = None,
     ) -> str:
-        """Carries out a decision that came by a `click`, from a `policy` or a `rule`, or as a `typed` command.
+        """Carries out a decision that came by a `click`, from a `policy` or a `rule`, as a `typed` command, or from an
+        editor.
 
         Args:
             digest: The digest of what was shown. None, for a rejection only, means the proposal as the ledger holds it;
                 the first such attempt is refused where it has replaced another open proposal. See `Edits` for edits.
             typed: The typed characters of the digest, or `yes` after the whole card was printed.
+            in_editor: Whether the person answered the question of an editor, which was given the whole card as text.
+                For how long that was on a screen is not known, so the receipt has no time.
             despite: What an approval disregards on purpose: `rejected` for a proposal that a participant has rejected,
                 `unknown` for a repeat of a call of unknown outcome, which only a click approves without it.
             option: The id of the option that an approval chooses of the permission of an agent; empty means the only one
                 of the kind `allow_once` (R41).
+            permission: The permission that counts for the call; its policy is `policy`.
 
         Returns:
             One sentence about what was sent.
@@ -322,6 +339,7 @@ class HumanDecisions:
             target=target,
             is_automatic=policy is not None or rule is not None,
             typed=typed,
+            in_editor=in_editor,
             despite=despite,
             option=option,
         )
@@ -340,12 +358,16 @@ class HumanDecisions:
             note["rule"] = {"sha256": rule.rule.sha256, "text": rule.rule.text, "number": rule.number}
         elif policy:
             note["policy"] = {"name": policy.name, "text": policy.text}
+            if permission is not None:
+                note["permission"] = permission._asdict()
         elif typed:
             note["typed"] = typed
+        elif in_editor:
+            note["how"] = EDITOR
         elif seconds is not None:
             note["on_screen"] = round(seconds * 1000)
         by_person = policy is None and rule is None
-        if by_person and click is None and (decision == "reject" or not is_at_prompt()):
+        if by_person and click is None and not in_editor and (decision == "reject" or not is_at_prompt()):
             note["how"] = "typed" if is_at_prompt() else "script"
         if (tool := self.queue.tools.shown(proposal)) is not None:
             note["tool"] = {"sha256": tool.digest, "hints": list(tool.hints)}
@@ -361,9 +383,11 @@ class HumanDecisions:
             note["option"] = chosen.receipt
         if click is not None:
             self.gate.record_decided(card, click)
-        receipt = (
-            _receipt(by, policy, rule, typed, over, clicked=click is not None) if self._reports() else None
+        how = (
+            "click" if click is not None else EDITOR if in_editor else "typed" if is_at_prompt() else "script"
         )
+        how = "rule" if rule is not None else "policy" if policy else how
+        receipt = _receipt(how, by, policy, rule, typed, over) if self._reports() else None
         send = partial(
             self._send,
             edit=edit,
@@ -496,6 +520,8 @@ class HumanDecisions:
                 self.queue.by_rule[proposal] = deciding
             if note["decision"] == "approve":
                 params, id = edit.params if edit else None, card.request_id
+                if by_person:  # before it is sent: the call of the agent may come at once
+                    self.once.note(proposal, chosen, id)
                 request = await self._me.approve(
                     proposal,
                     digest=meant,
@@ -519,6 +545,8 @@ class HumanDecisions:
             told = "" if card.permission is None else f"; {card.permission.told_by_rejection}"
             return f"Rejected ({reason or 'disagree'}): {card.request}{told}"
         finally:
+            if sent != "fulfilled":
+                self.once.forget(proposal)
             del self.queue.deciding[proposal]
             self.queue.refresh(proposal, sent=sent)
 
@@ -533,6 +561,7 @@ class HumanDecisions:
         despite: Collection[str] = (),
         is_automatic: bool = False,
         typed: str = "",
+        in_editor: bool = False,
         option: str = "",
     ) -> tuple[Card, EditReview | None, float | None]:
         """Checks that a decision can be made, and that all that would be sent was shown.
@@ -563,7 +592,7 @@ class HumanDecisions:
         edit = self._edit(card, digest, decision)
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
         seconds = None
-        if not is_automatic and not typed and digest is not None:
+        if not is_automatic and not typed and not in_editor and digest is not None:
             seconds = self.gate.check_click(card, click, digest=meant, decision=decision)
         if decision == "reject":
             return card, edit, seconds
@@ -571,6 +600,10 @@ class HumanDecisions:
             why = card.refusal or "no digest names the shown card"
             raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
         self._check_option(card, option, is_edited=edit is not None)
+        if in_editor and not self.gate.was_shown_whole(card):
+            raise NotApproved(
+                f"{card.request}: not approved, because the editor was not given all of it", code="never_seen"
+            )
         if click is not None:
             check_target(card, target, self.targets())
             asks = edit is None and card.file is not None and card.file.is_known
@@ -760,6 +793,7 @@ class HumanDecisions:
         left to a person.
         """
         owned = self._approving.pop(card.seq, None)
+        permission = self.once.find(card) if card.state == "open" else None
         if card.state != "open" or card.caller or card.repeats or card.unmet or self.gate.stopped:
             return
         if self.rules.is_review(card):
@@ -768,6 +802,10 @@ class HumanDecisions:
         if policy is None:
             rule = self._find_alike(card)
             policy = None if rule is None else rule.policy
+        if policy is None and permission is not None and self._enforced(card.to[0]) is None:
+            policy = permission.policy
+        else:
+            permission = None
         if policy is None and owned is not None:
             self._loop.submit(self._approve_by(owned, card))
         if policy is None:
@@ -801,6 +839,7 @@ class HumanDecisions:
                     decision=decision.decision,
                     reason=decision.reason,
                     policy=policy,
+                    permission=permission,
                 )
             except (NoReply, ConnectionLost):  # the call may have gone out, so its use stays spent
                 pass
@@ -967,21 +1006,15 @@ def _choice(card: Card, decision: str, option: str) -> PermissionOption | None:
 
 
 def _receipt(
-    by: str,
-    policy: Policy | None,
-    rule: KeptRule | None,
-    typed: str,
-    over: Sequence[str],
-    *,
-    clicked: bool,
+    how: str, by: str, policy: Policy | None, rule: KeptRule | None, typed: str, over: Sequence[str]
 ) -> dict[str, Any]:
     """How a decision was made, for the gateway of a space elsewhere."""
     despite = {"despite": list(over)} if over else {}
     if rule is not None:
         told = {"sha256": rule.rule.sha256, "text": cut(rule.rule.text, MAX_REPORTED)}
-        return {"how": "rule", "by": by, "rule": told}
+        return {"how": how, "by": by, "rule": told}
     if policy:
         named = {"name": cut(policy.name, MAX_REPORTED), "text": cut(policy.text, MAX_REPORTED)}
-        return {"how": "policy", "by": cut(by, MAX_REPORTED), "policy": named} | despite
-    how = {"how": "click" if clicked else "typed" if is_at_prompt() else "script", "by": by}
-    return (how | {"typed": typed[:64]} if typed else how) | despite
+        return {"how": how, "by": cut(by, MAX_REPORTED), "policy": named} | despite
+    stated = {"how": how, "by": by}
+    return (stated | {"typed": typed[:64]} if typed else stated) | despite

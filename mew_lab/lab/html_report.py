@@ -352,6 +352,8 @@ def _usage(session: _Session) -> Html | str:
 
 
 def _decider(call: Proposal, card: Card | None) -> str:
+    if card is not None and card.rule is not None:
+        return f"by {card.rule.name}"
     by = card.by if card is not None and card.by else call.by
     if by.startswith(POLICY) or f" by {POLICY}" in by:
         return f"automatically (policy “{one_line(by.partition(POLICY)[2], 60)}”)"

@@ -54,6 +54,7 @@ from mew_lab.lab.config_bridges import (
     participant_ids,
 )
 from mew_lab.lab.decisions.decisions import HumanDecisions
+from mew_lab.lab.decisions.kept_rules import RuleStore
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy, policy_from_environment
 from mew_lab.lab.decisions.questions import OpenQuestions, Question, Questions, as_content
@@ -63,6 +64,7 @@ from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.html_report import report_log
 from mew_lab.lab.invitations import MAILED_WITHIN, invite_to_file, read_mail
+from mew_lab.lab.lab_rules import LabRules
 from mew_lab.lab.lab_stream import LabStream, list_streams
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
@@ -125,7 +127,7 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 NAMES = (
     "acknowledge agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat coding_agent "
     "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of on_proposal "
-    "pause_all proposals propose questions quorum reject report resolve resume_all save seat seats send serve_mcp "
+    "pause_all proposals propose questions quorum reject report resolve resume_all rules save seat seats send serve_mcp "
     "serve_ui set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools "
     "tools_agent undo url view who withdraw"
 )
@@ -330,11 +332,26 @@ class Lab(metaclass=_NamesOnly):
         )
         if self.notify is not None:
             self._start_notifier(self.notify)
-        self.decisions.tools.attach(local=self.local.listed_by, changed=self.granting.on_changed_tools)
+        self.decisions.tools.attach(local=self.local.listed_by, changed=self._take_changed_tools)
         me.client.on_message(self.seen.take)
         # All who listen are there before it joins: a proposal may be the first message behind the welcome.
         self.me = await self.local.take(me, name=name, what="you")
+        place = str(self.url) if self.host is None else str(self.host.folder.resolve())
+        store = RuleStore(self._find_state, person=self.me.name, place=place, space=self.space)
+        self.decisions.rules.attach(store, owner=self.me.name)
         self.decisions.set_policy(policy)
+
+    def _take_changed_tools(self, participant: str, changes: Mapping[str, str]) -> None:
+        self.decisions.rules.take_change(participant, changes)
+        self.granting.on_changed_tools(participant, changes)
+
+    def _find_state(self) -> Path | None:
+        """The folder of what this person keeps outside the project; None where it would lie within that."""
+        folder = self.local.find_state()
+        project = None if self.host is None else self.host.folder.resolve()
+        if folder is None or project is None or Path.home().resolve().is_relative_to(project):
+            return folder  # a space in the home itself is the user's own, and her state folder lies below it
+        return None if folder.is_relative_to(project) else folder
 
     feed, approvals, panel, roster = _in_view(), _in_view(), _in_view(), _in_view()
     grants, reasoning, timeline = _in_view(), _in_view(), _in_view()
@@ -354,6 +371,7 @@ class Lab(metaclass=_NamesOnly):
                 self._notifier.close()
             if self.seats:
                 self.decisions.queue.close()
+                self.decisions.rules.close()
             if self.page is not None:
                 await self.page.stop()
             try:
@@ -1265,6 +1283,16 @@ class Lab(metaclass=_NamesOnly):
         cancelled are not made again.
         """
         return self._run(self.stopping.go(), "going on")
+
+    @property
+    def rules(self) -> LabRules:
+        """Your rules: those that your decisions suggest, and those that you have tried or adopted, with their evidence.
+
+        `lab.rules.try_(3)` lets one judge in silence, `lab.rules.adopt(3)` lets it approve calls, `lab.rules.stop(3)`
+        ends that. Each approval by a rule has its receipt, and some calls that it covers wait for you all the same.
+        """
+        self._check_up("listing the rules")
+        return LabRules(self, self._losses)
 
     def undo(self) -> Note:
         """Revokes the permission that you gave last. MewError when none is in force."""

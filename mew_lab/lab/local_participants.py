@@ -169,7 +169,7 @@ class LocalParticipants:
     def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
         """A participant of this process, which notes what it has executed."""
         participant = MEWParticipant(
-            client, tools=tools, state=self._find_state, logical=self._name_participant, **self._settings
+            client, tools=tools, state=self.find_state, logical=self._name_participant, **self._settings
         )
         self._hasten(participant)
         participant.adopt_unknown(self._unknown_calls())
@@ -218,7 +218,7 @@ class LocalParticipants:
                 with contextlib.suppress(ProtocolError):
                     yield entry.envelope
 
-    def _find_state(self) -> Path | None:
+    def find_state(self) -> Path | None:
         """The user's folder for state; None where a server that is bridged here is given access to it."""
         return state_folder(
             outside=[folder for bridge in self._bridges.values() for folder in bridge.folders]
@@ -286,7 +286,7 @@ class LocalParticipants:
             owner=session.me.participant.client.id,
             elicitation=elicitation,
             sampling=sampling is not None,
-            state=self._find_state,
+            state=self.find_state,
             unknown=self._unknown_calls(),
             logical=self._name_participant,
             **self._settings | options,
@@ -332,7 +332,7 @@ class LocalParticipants:
             agent,
             starters=(me.name, me.participant.client.id, NOTEBOOK_SEAT),
             tools=None if own is None else AgentTools(own),
-            state=self._find_state,
+            state=self.find_state,
             logical=self._name_participant,
             on_end=lambda why: self._end_bridge(name, why),
             **options,
@@ -458,7 +458,7 @@ class LocalParticipants:
             folder=self.own_host("Cannot serve MCP clients").folder / ".mew",
             name=name,
             port=port,
-            state=self._find_state,
+            state=self.find_state,
             bare_names=bare_names,
             **limits,
         )

@@ -1,7 +1,8 @@
 """Reads the notes on a decision: `decided`, which a lab writes into the journal before it sends a decision, and
 `reported`, which a participant of another process sends to the gateway. The latter may also say what became of a call.
+`reviewed` says, after its decision, that a call which a rule covers had waited for a person.
 
-Spec: rulings R29, R42.
+Spec: §9.4, rulings R29, R42.
 """
 
 from __future__ import annotations
@@ -18,21 +19,30 @@ from mew_lab.space.events import REPORTED, Record
 __all__ = [
     "DECIDED",
     "DESPITE",
+    "REVIEWED",
+    "RULE_EVENT",
     "DecisionNote",
     "ReceiptFile",
     "ReceiptOption",
     "ReceiptRule",
     "ReceiptTool",
     "ResolutionNote",
+    "ReviewNote",
     "read_decision_note",
     "read_resolution",
+    "read_review",
     "resolve_reported",
 ]
 
 DECIDED = "decided"
 """The event of a record that holds the note of a lab."""
+REVIEWED = "reviewed"
+"""The event of a record of a decided review."""
+RULE_EVENT = "rule"
+"""The event of a record of a change in the life of a rule."""
+VERDICTS: Final = ("approved", "edited", "rejected", "undecided")
 HOW: Final = frozenset({"click", "typed", "editor", "script", "policy", "rule", "approver"})
-STATED: Final = frozenset({"editor", "script", "rule", "approver"})  # that nothing else of a note tells
+STATED: Final = frozenset({"editor", "script", "rule", "approver"})  # that nothing else of a note need tell
 DESPITE: Final = frozenset({"rejected", "unknown"})
 MAX_SIZE = 2**63 - 1  # bytes of a file; more is a damaged note
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -160,6 +170,26 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         rule=rule,
         reported=reported,
     )
+
+
+class ReviewNote(NamedTuple):
+    """A call that waited for a person although a rule covers it: its proposal, the rule, and what was decided.
+
+    `verdict` is `approved`, `edited`, `rejected` or `undecided`.
+    """
+
+    proposal: str
+    rule: ReceiptRule
+    verdict: str
+
+
+def read_review(record: Record) -> ReviewNote | None:
+    """The review in a record `reviewed`; None where there is none, or it is damaged."""
+    members = (read_members(record.detail) or {}) if record.event == REVIEWED else {}
+    rule, verdict = _rule(members.get("rule")), _text(members.get("verdict"))
+    if rule is None or verdict not in VERDICTS:
+        return None
+    return ReviewNote(_text(members.get("proposal")), rule, verdict)
 
 
 class ResolutionNote(NamedTuple):

@@ -21,7 +21,9 @@ Each request that the gateway relayed gets one of seven places, in the order of 
 A receipt fits when it stands between the proposal and the request, was written by the sender of the request, names the
 request, states how it was shown, and has the digest of what was sent. It covers one request alone. A report stands
 behind the request; it need not have a digest. One that counts a permission of an agent fits only where its sender gave
-that permission as a person, for once, at most 60 s before, and no other receipt has counted it.
+that permission as a person, for once, at most 60 s before, and no other receipt has counted it. A request that a rule
+decided is told with the rule; a lab notes after the decision that a call which a rule covers had waited for a person, so
+that the share of these can be counted.
 
 The decisions of participants in the process of the gateway (`memory`) leave receipts in its journal. Where a log does
 not tell the transport, those of a participant do that has left one in this run.
@@ -40,7 +42,15 @@ from mew_lab.errors import MewError
 from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.options import ALLOW_ONCE, chosen_option, without_choice
-from mew_lab.log.decision_note import DECIDED, DESPITE, DecisionNote, read_decision_note
+from mew_lab.log.decision_note import (
+    DECIDED,
+    DESPITE,
+    REVIEWED,
+    DecisionNote,
+    ReviewNote,
+    read_decision_note,
+    read_review,
+)
 from mew_lab.log.entries import GRANT, PAYLOAD, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
@@ -59,6 +69,7 @@ MAX_IDS = 1_000_000  # of messages, in a log that may not be complete
 MOST_OPTIONS = 5  # of one decider that are named, and so many permissions
 PERMITTED_FOR = timedelta(seconds=60)
 MAX_LISTED = 50  # requests of one place in the text of a result
+MAX_RULE = 400  # characters of a rule there
 _WAYS = {
     "click": "by a click",
     "typed": "typed by a person",
@@ -114,7 +125,8 @@ class Consents(NamedTuple):
 
     `own_right` counts requests by sender; of these, `granted` counts those by a grant or an invitation, and `unrecorded`
     those of which the log does not say whether the permission was granted. See the module for the others. `unused` are
-    approvals whose request was not relayed, and `receipts` counts all.
+    approvals whose request was not relayed, and `receipts` counts all. `reviews` are the calls of rules that waited for
+    a person, as their labs noted it after each decision.
     """
 
     consented: tuple[CheckedRequest, ...]
@@ -128,6 +140,7 @@ class Consents(NamedTuple):
     unknown: tuple[CheckedRequest, ...]
     unused: tuple[ConsentReceipt, ...]
     receipts: int
+    reviews: tuple[ReviewNote, ...] = ()
 
     @property
     def requests(self) -> int:
@@ -143,11 +156,13 @@ class Consents(NamedTuple):
                 f"{len(self.consented)} for proposals, each approved before it was sent, and sent as it was approved:"
             )
             lines += [f"  {line}" for line in _count_deciders(self.consented)]
+            lines += _list_rules(self.consented, self.reviews)
         if self.reported:
             lines.append(
                 f"{len(self.reported)} for proposals, with receipts that the deciders reported themselves:"
             )
             lines += [f"  {line}" for line in _count_deciders(self.reported)]
+            lines += _list_rules(self.reported, ())
         if self.elsewhere:
             lines.append(
                 f"{len(self.elsewhere)} for proposals, decided elsewhere: by whom is known, and not what was shown:"
@@ -210,6 +225,33 @@ def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
     return lines
 
 
+def _list_rules(requests: Sequence[CheckedRequest], reviews: Sequence[ReviewNote]) -> list[str]:
+    """Each rule with its words, the numbers of the requests that it decided, and how its reviews ended."""
+    texts: dict[str, str] = {}
+    decided: dict[str, list[str]] = {}
+    for request in requests:
+        if request.receipt is not None and (rule := request.receipt.note.rule) is not None:
+            texts.setdefault(rule.sha256, rule.text)
+            decided.setdefault(rule.sha256, []).append(f"{request.sign}{request.seq}")
+    ended: dict[str, Counter[str]] = {}
+    for review in reviews:
+        texts.setdefault(review.rule.sha256, review.rule.text)
+        ended.setdefault(review.rule.sha256, Counter())[review.verdict] += 1
+    lines = []
+    for sha256, text in texts.items():
+        numbers = decided.get(sha256, [])
+        more = f" and {len(numbers) - MAX_LISTED} more" if len(numbers) > MAX_LISTED else ""
+        automatic = (
+            f"{len(numbers)} decided by it: {', '.join(numbers[:MAX_LISTED])}{more}" if numbers else ""
+        )
+        counts = ended.get(sha256, Counter())
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+        waited = f"{counts.total()} more waited for a person: {verdicts}" if counts else ""
+        lines.append(f"  rule {sha256[:12]}, “{one_line(text, MAX_RULE)}”")
+        lines.append(f"    {'; '.join(filter(None, [automatic, waited]))}")
+    return lines
+
+
 def check_consents(
     records: Iterable[Record], *, complete: bool = True, limit: int = MAX_PROPOSALS, sign: str = "#"
 ) -> Consents:
@@ -243,6 +285,7 @@ class _ConsentCheck:
         self._granted: Counter[str] = Counter()
         self._unrecorded: Counter[str] = Counter()
         self._count = 0
+        self._reviews: list[ReviewNote] = []
         self._missing: dict[tuple[str, str], _Missing] = {}
         self._last_seq: int | None = 0  # of the last record; None behind the first one that is no `opened`
         self._begin(complete=complete)
@@ -274,6 +317,10 @@ class _ConsentCheck:
             receipt = read_receipt(record)
             if receipt is not None:
                 (self._take_report if receipt.reported else self._take_receipt)(receipt)
+            return
+        if record.event == REVIEWED:
+            if (review := read_review(record)) is not None:
+                self._reviews.append(review)
             return
         if record.raw is None or record.verdict == "refused":
             return
@@ -315,6 +362,7 @@ class _ConsentCheck:
             unknown=tuple(self._unknown),
             unused=(*self._unused, *self._unsent.values()),
             receipts=self._count,
+            reviews=tuple(self._reviews),
         )
 
     def _take_receipt(self, receipt: ConsentReceipt) -> None:

@@ -598,6 +598,22 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             either=("--decline", "--cancel"),
             note=_ARGUMENTS + " They are the values of its form.",
         ),
+        "rules": Command(
+            "lists the rules that your decisions suggest; tries, adopts or stops one",
+            "[ACT] [--sure] [RULE]",
+            (
+                CommandOption(
+                    "ACT",
+                    "try judges in silence; adopt approves calls, after it has shown what it would have decided; stop "
+                    "ends that, of all where no RULE is named; look goes on with one that paused; show shows its words",
+                    "",
+                    {**_MAYBE, "choices": ("try", "adopt", "stop", "look", "show")},
+                ),
+                _SURE,
+            ),
+            tail="text",
+            note="RULE: its number, or a sentence that begins with When.",
+        ),
         "undo": Command("revokes the permission that you gave last"),
         "view": Command(
             "shows one part of the control room",
@@ -718,7 +734,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("cancel-reasoning", "grant", "revoke", "undo"),
         ),
         "Calls": ("tools", "call", "propose", "send", "stream", "withdraw", "cancel", "load", "stop", "go"),
-        "Decide": ("proposals", "approve", "reject", "questions", "answer", "resolve", "history"),
+        "Decide": ("proposals", "approve", "reject", "questions", "answer", "resolve", "rules", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools")), "ui"),
         "Log": ("log", "diagnose", "save", "report"),
     }

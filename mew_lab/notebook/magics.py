@@ -228,6 +228,25 @@ def _from_environment(name: str) -> str:
     return os.environ[name]
 
 
+def rules(options: Namespace, tail: Any) -> object:
+    listed, act, which = _lab().rules, options.act, (tail or "").strip()
+    if act is None:
+        if which:
+            raise UsageError("%mew rules: write what to do with it: try, adopt, stop, look or show")
+        return listed
+    if not which and act != "stop":
+        raise UsageError(f"%mew rules {act}: name the rule, such as %mew rules {act} 1")
+    if options.sure and act != "adopt":
+        raise UsageError(f"%mew rules {act}: only adopt takes --sure")
+    if act == "adopt":
+        return listed.adopt(which, sure=options.sure)
+    if act == "show":
+        return listed.show(which)
+    return (
+        listed.stop(which or None) if act == "stop" else {"try": listed.try_, "look": listed.look}[act](which)
+    )
+
+
 def tools_agent(options: Namespace, tail: Any) -> object:
     from mew_lab.lab.tools_agent_seat import replay_call, run_tool
     from mew_lab.log.log import open_log
@@ -427,6 +446,7 @@ RULES: Mapping[str, Rule] = {
         for name in ("down", "agents", "who", "questions", "stop", "go", "undo", "history")
     },
     **{name: _control(name, "sure") for name in ("clear", "restart", "shutdown", "kick")},
+    "rules": rules,
     "status": status,
     "pause": _control("pause", "minutes"),
     "resume": _control("resume"),

@@ -24,6 +24,7 @@ from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import (
     Card,
     CardState,
+    DecidingRule,
     LastCalls,
     call_of,
     details,
@@ -143,7 +144,8 @@ STATES: Mapping[str, CardState] = {
 class CardQueue:
     """The cards of one human, open and decided.
 
-    `judge` is called with each card that may be decided without the human. `logical` gives the participant that an id
+    `meet` takes each card that was read before anybody sees it, and gives it with what else is known; `judge` is called
+    with each card that may be decided without the human. `logical` gives the participant that an id
     means, `folders(participant)` the folders that a person gave to it, `find_write` the file that a call writes, and
     `review` who else looks at an open card. `gate` records what was shown, `files` of which files, `editing` keeps
     edits, and `tools` remembers the earlier descriptions of tools.
@@ -154,6 +156,7 @@ class CardQueue:
         me: MEWParticipant,
         *,
         judge: Callable[[Card], None],
+        meet: Callable[[Card], Card],
         logical: Callable[[str], str],
         clock: Callable[[], float],
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
@@ -163,6 +166,7 @@ class CardQueue:
         self._me = me
         self._review = review
         self._judge = judge
+        self._meet = meet
         self.files = OldFiles(find_write)
         self._folders = folders
         self._logical = logical
@@ -171,7 +175,10 @@ class CardQueue:
         self._past = CardStore(MAX_DECIDED)  # in the order in which they were decided
         self.anew: set[str] = set()  # proposals that replaced an open one
         self.deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
-        self.by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
+        self.by_policy: dict[
+            str, str
+        ] = {}  # proposal -> the policy or rule that decided it in the human's name
+        self.by_rule: dict[str, DecidingRule] = {}
         self._alike: dict[
             tuple[Any, ...], dict[str, None]
         ] = {}  # open cards by what they call, the oldest first
@@ -335,7 +342,7 @@ class CardQueue:
         older = min(
             (other for other in alike if other.seq < read.seq), key=lambda other: other.seq, default=None
         )
-        self.put(replace(read, twin=older.id if older else ""))
+        self.put(self._meet(replace(read, twin=older.id if older else "")))
         for younger in alike if older is None else ():
             if not younger.twin:  # it was read before this one
                 self.put(replace(younger, twin=read.id))
@@ -374,9 +381,10 @@ class CardQueue:
                 if card.caller and not advanced.caller:
                     self._judge(advanced)
         elif card.is_open and sent:
-            self.put(
-                self._stamp_decision(replace(card, state=sent, by=self._name_decider(self._me.client.id, id)))
+            decided = replace(
+                card, state=sent, by=self._name_decider(self._me.client.id, id), rule=self.by_rule.get(id)
             )
+            self.put(self._stamp_decision(decided))
         elif card.is_open:
             self.put(self._as_lapsed(card, TOO_MUCH))
         elif card.rejected:
@@ -553,6 +561,7 @@ class CardQueue:
                 card,
                 state=state,
                 by="" if is_open else self._name_decider(by, card.id),
+                rule=None if is_open or by != self._me.client.id else self.by_rule.get(card.id),
                 edited=proposal.edited,
                 choice=proposal.choice,
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
@@ -612,6 +621,7 @@ class CardQueue:
         self.gate.forget(id)
         self.files.forget(id)
         self.by_policy.pop(id, None)
+        self.by_rule.pop(id, None)
         self._outcomes.forget(id)
         self.anew.discard(id)
         self.editing.forget(id)

@@ -68,6 +68,7 @@ __all__ = [
     "Card",
     "CardState",
     "Click",
+    "DecidingRule",
     "FileNote",
     "LastCalls",
     "answer_of",
@@ -158,6 +159,19 @@ class FileNote:
     reads: int = 0
 
 
+class DecidingRule(NamedTuple):
+    """The rule that approved a call: its number, its SHA-256 and its text."""
+
+    number: int
+    sha256: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Such as `rule 3`."""
+        return f"rule {self.number}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """One proposal to be decided by a human; a change is a new Card with the same id and digest.
@@ -187,7 +201,8 @@ class Card:
     `permission` has the question and the options of an agent; None for any other proposal. `choice` is the option that
     was chosen of it (R41). `setting` says what a change of the mode or an option of a coding agent would change.
     `review` says who else looks at it and who said yes; `unmet` counts the requests for it that its executor refused
-    because a quorum was missing (R39).
+    because a quorum was missing (R39). `rule` is the rule of this person that approved it; None where none did.
+    `history` says what was decided on calls like it; empty where nothing was, or where it is not to be told.
     """
 
     id: str
@@ -228,6 +243,8 @@ class Card:
     inside: tuple[tuple[str, str], ...] = ()
     permission: PermissionRequest | None = None
     choice: PermissionOption | None = None
+    rule: DecidingRule | None = None
+    history: str = ""
     setting: str = ""
 
     @property

@@ -229,6 +229,11 @@ class PinnedTools:
         shown = self._shown.get(proposal, {})
         return next(iter(shown.values())) if len(shown) == 1 else None
 
+    def digest_of(self, participant: str, tool: str) -> str:
+        """The SHA-256 of the entry of a tool as it is listed now; empty where it is not known, or listed twice."""
+        now = self._now(participant, tool)
+        return "" if now is None else now.digest
+
     def statement(self, proposal: Proposal) -> tuple[str, tuple[str, ...]]:
         """The description and the hints of the proposed tool, as its only addressee gives them; else nothing."""
         if len(set(proposal.to)) != 1:

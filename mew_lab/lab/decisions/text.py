@@ -58,6 +58,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
         lines.append(f"  ! {visible(card.repeats)}")
     if card.why:
         lines.append(f"  {visible(card.why)}")
+    if card.history:
+        lines.append(f"  {visible(card.history)}")
     lines += [
         f"  {line}" for line in (*map(visible, card.notices), card.writes, visible(card.review)) if line
     ]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 from mcp import types
@@ -27,9 +26,9 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mew_lab.bridge.library_log import quiet_library
 from mew_lab.bridge.mcp_server import run_on_stdio
 from mew_lab.errors import MewError
+from mew_lab.protocol.address import Address
 from mew_lab.protocol.coerce import mapping_of, text_of
 from mew_lab.protocol.token import Token
-from mew_lab.protocol.visible import one_line
 
 __all__ = ["relay"]
 
@@ -44,8 +43,15 @@ async def relay(url: str, token: Token, *, ended: asyncio.Event) -> None:
     Raises:
         MewError: the address is not on this machine, so the token would be sent elsewhere; or the gate is gone.
     """
-    if urlsplit(url).hostname not in LOOPBACK:
-        raise MewError(f"Cannot use {one_line(url, 120)}: the token goes to a gate on this machine alone")
+    gate = Address(url)
+    try:
+        host = gate.parts.hostname
+    except ValueError:
+        raise MewError(f"Cannot use {gate}: it is no address of a gate") from None
+    if host not in LOOPBACK:
+        raise MewError(f"Cannot use {gate}: the token goes to a gate on this machine alone")
+    if what := gate.find_secret():
+        raise MewError(f"Cannot use {gate}: the address of a gate has no {what}")
     quiet_library()
     headers = {"Authorization": f"Bearer {token.reveal()}"}
     timeout = httpx2.Timeout(None, connect=CONNECT_WITHIN)
@@ -62,9 +68,7 @@ async def relay(url: str, token: Token, *, ended: asyncio.Event) -> None:
     except BaseExceptionGroup as faults:
         if faults.subgroup(httpx2.TransportError) is None:
             raise
-        raise MewError(
-            f"The gate at {one_line(url, 120)} is gone; its space or its agent has ended"
-        ) from None
+        raise MewError(f"The gate at {gate} is gone; its space or its agent has ended") from None
 
 
 async def _pass_on(client: Any, out: Any, answers: Any, requests: Any) -> None:

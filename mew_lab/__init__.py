@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mew_lab.lab.labs import labs as labs
     from mew_lab.lab.labs import up as up
     from mew_lab.lab.pending import Pending as Pending
+    from mew_lab.lab.proposals import Proposal as Proposal
     from mew_lab.lab.seat import Seat as Seat
     from mew_lab.log.log import Log as Log
     from mew_lab.log.log import open_log as open_log
@@ -48,6 +49,7 @@ _HOMES = {
     "Seat": "lab.seat",
     "Pending": "lab.pending",
     "Policy": "lab.decisions.policies",
+    "Proposal": "lab.proposals",
     "MEWClient": "sdk.client",
     "MEWParticipant": "sdk.participant",
     "MEWAgent": "agent.agent",
@@ -82,6 +84,7 @@ __all__ = [
     "OfflineModel",
     "Pending",
     "Policy",
+    "Proposal",
     "Seat",
     "Space",
     "SpaceConfig",
@@ -151,7 +154,7 @@ _EXTRAS: dict[str, tuple[str, str]] = {
     ),
     "frames": ("the frames and the index of a log", "duckdb numpy pandas"),
     "models": ("a language model", "openai"),
-    "acp": ("a coding agent that takes part in a space", "acp"),
+    "acp": ("a coding agent in a space, or an agent of one in an editor,", "acp"),
     "pydantic-ai": ("the approval of its agents' calls", "pydantic_ai"),
     "openai-agents": ("the approval of its agents' calls", "agents"),
     "langgraph": ("the approval of its agents' calls", "langgraph"),

@@ -43,7 +43,7 @@ TOP = 9
 PLACES: dict[str, tuple[str, ...]] = {
     "pydantic": (
         "protocol.payloads.*", "gateway.config", "settings.faults", "gateway.space_file",
-        "sdk.tools", "sdk.signature", "tools_agent.schema", "bridge.acp_connection",
+        "sdk.tools", "sdk.signature", "tools_agent.schema", "bridge.acp_connection", "bridge.acp_server",
     ),
     "re2": ("protocol.strings", "protocol.token", "log.filter.patterns"),
     "lark": ("log.filter.grammar",),
@@ -56,13 +56,13 @@ PLACES: dict[str, tuple[str, ...]] = {
     "yaml": ("settings.documents",),
     "openai": ("agent.completions",),
     "mcp": ("bridge.*",),
-    "acp": ("bridge.acp_connection",),
-    "httpx2": ("bridge.http_client", "bridge.session", "lab.notification"),  # mcp brings it
+    "acp": ("bridge.acp_connection", "bridge.acp_server"),
+    "httpx2": ("bridge.http_client", "bridge.mcp_relay", "bridge.session", "lab.notification"),  # mcp brings it
     "standardwebhooks": ("lab.notification",),
     "pydantic_ai": ("bridge.frameworks.pydantic_ai",),
     "agents": ("bridge.frameworks.openai_agents",),
     "langgraph": ("bridge.frameworks.langgraph",),
-    "pandas": ("log.log", "log.answers", "log.table", "log.payloads", "log.frames", "log.charts", "log.decided_calls", "log.moment", "log.filter.filtered", "log.line_frame", "log.shown_frame", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
+    "pandas": ("log.log", "log.answers", "log.table", "log.payloads", "log.frames", "log.charts", "log.decided_calls", "log.moment", "log.filter.filtered", "log.line_frame", "log.shown_frame", "log.tool_calls", "log.what_if", "log.diagnose.diagnosis", "log.follow", "conformance.table"),
     # pandas brings it; the payload column is an extension array, and DuckDB takes and gives arrays
     "numpy": ("log.payloads", "log.parquet", "log.table", "log.facts", "log.index", "log.build", "log.line_frame", "log.links", "log.filter.indexed"),
     "duckdb": ("log.fact_process", "log.facts", "log.index", "log.build", "log.parquet"),
@@ -84,7 +84,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 # Every name of api.md; those of rooms that do not exist yet are absent until they do.
 PUBLIC = set(
     "up connect open_log labs Lab Seat Pending Policy MEWClient MEWParticipant MEWAgent ToolBox ToolResult Stream Model "
-    "OfflineModel Gateway SpaceConfig Space Envelope Capability permit covers PROFILES Log errors".split()
+    "OfflineModel Gateway SpaceConfig Space Envelope Capability permit covers PROFILES Proposal Log errors".split()
 )
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -19,16 +19,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mew_lab.bridge.acp_agents import agent_of, find_agent, variables_of
-from mew_lab.bridge.acp_permissions import PermissionDecision, Permissions, read_options
+from mew_lab.bridge.acp_files import FILE_METHODS, AgentFiles, FileRequests
+from mew_lab.bridge.acp_modes import (
+    NOT_KNOWN_TO_ASK,
+    SET_CONFIG_OPTION,
+    SET_MODE,
+    AgentChoice,
+    mode_schema,
+    option_schema,
+    quote_word,
+    read_modes,
+    read_options_of_session,
+)
+from mew_lab.bridge.acp_once import TOLD_BEFORE
+from mew_lab.bridge.acp_permissions import Effect, PermissionDecision, Permissions, read_options
+from mew_lab.bridge.acp_tools import AgentTools
 from mew_lab.bridge.acp_turn import TurnReport, masked
 from mew_lab.bridge.process import RestartLimit, ServerProcess, environment, start_seconds, tell_start
 from mew_lab.errors import ConfigError, MewError
@@ -55,6 +70,7 @@ __all__ = ["AcpBridge", "WorkLimits"]
 logger = logging.getLogger(__name__)
 MAX_QUEUED = 100  # prompts that wait
 MAX_HISTORY = 1000  # messages of an earlier session that are kept
+MAX_OPTIONS_TOLD = 20  # in a status
 MAX_REASON = 1000  # characters of a reason that the agent is told
 CANCELLED_WITHIN = 15.0  # seconds in which a cancelled turn must end; then the agent is ended
 CLOSED_WITHIN = 2.0  # seconds for the agent to close its session
@@ -150,7 +166,8 @@ class AcpBridge:
     """One coding agent as the participant `name`.
 
     `mode` is the mode that the agent is in, `session` the id of its session, `history` what was said in that before.
-    `commands` are its slash commands, and `config` its options, as it tells them.
+    `tools` is its gate to the tools of the space; `commands` are its slash commands, and `config` its options, as it
+    tells them.
 
     Args:
         agent: the name of a known agent (`acp_agents.AGENTS`), or a program and its arguments.
@@ -162,7 +179,8 @@ class AcpBridge:
             each participant that may call any tool itself.
         turns, minutes, tokens: what it may do before it asks whether to go on (`WorkLimits`).
         reasons: whether the reason of a rejection goes to the agent as its next prompt.
-        servers: the MCP servers that it is told of, as the protocol has them; one over HTTP only where it takes that.
+        files: the folder of which it may read files by this side, and write them as people decide; None offers it none.
+        tools: its gate to the tools of the space, which begins and ends with it; None gives it none.
         restarts: how often within a minute an agent that ends by itself is started again, before it leaves.
         start_timeout: seconds in which it must begin a session; None: 30, or 300 where its command may download it.
         on_end: called with a sentence when it ends without `stop()`; `on_start` as `McpBridge` has it.
@@ -187,7 +205,8 @@ class AcpBridge:
         minutes: float | None = None,
         tokens: int | None = None,
         reasons: bool = False,
-        servers: Sequence[Mapping[str, Any]] = (),
+        files: str | Path | None = None,
+        tools: AgentTools | None = None,
         restarts: int = 3,
         start_timeout: float | None = None,
         on_end: Callable[[str], object] | None = None,
@@ -215,7 +234,23 @@ class AcpBridge:
         self._wanted = mode if mode is not None else (self.known.mode if self.known else "")
         self._obeys, self._starters = obeys, tuple(starters)
         self._reasons = reasons
-        self._servers = tuple(servers)
+        self._files = None
+        if files is not None:
+            offered = self.known.files if self.known is not None else ("read", "write")
+            if not offered:
+                raise ConfigError(
+                    f"files= has no use for {self.name!r}: that agent writes its files itself, whatever is decided here",
+                    key="files",
+                )
+            self._files = FileRequests(
+                AgentFiles(files),
+                offered=offered,
+                report=self._report,
+                refusal=self._refuse_files,
+                ask=self._ask_of_file,
+            )
+        self.tools = tools
+        self._cancelled = 0  # turns
         self._state, self._logical = state, logical
 
         def new_process() -> ServerProcess:
@@ -262,13 +297,33 @@ class AcpBridge:
     @property
     def rule(self) -> str:
         """By which rule the agent asks, for its status."""
-        mode = line_of(self.mode, 40) or "unknown"
+        mode = quote_word(self.mode) if self.mode else "unknown"
         return f"asks by its own rules: mode {mode}; what it does not ask about runs with your rights"
+
+    @property
+    def warning(self) -> str:
+        """A sentence where the mode is not known to ask; empty where it is."""
+        if not self.mode or (self.known is not None and self.mode in self.known.asks):
+            return ""
+        return NOT_KNOWN_TO_ASK.format(mode=quote_word(self.mode))
 
     @property
     def busy(self) -> bool:
         """Whether it works on a prompt."""
         return self._turn is not None
+
+    @property
+    def span(self) -> Hashable:
+        """To what a permission for a call at its gate is bound: session, process, and no turn cancelled since."""
+        return self.session, self.pid, self._cancelled
+
+    def take_allowed(self, participant: str, tool: str, arguments: Mapping[str, Any]) -> str:
+        """The permission that counts for that call at its gate, by its proposal, and is used up; empty for none."""
+        if self.tools is None:
+            return ""
+        return self.tools.take_allowed(
+            participant, tool, arguments, span=self.span, now=asyncio.get_running_loop().time()
+        )
 
     async def start(self, client: MEWClient) -> MEWParticipant:
         """Starts the agent, then joins the space with it; returns the participant.
@@ -281,19 +336,21 @@ class AcpBridge:
             client, tools=ToolBox(name=self.name), state=self._state, logical=self._logical
         )
         self._permissions = Permissions(participant)
-        participant.register_tool(self.set_mode)
-        participant.register_tool(self.set_config_option)
         askers = self._askers = Askers(participant, lambda: self._obeys)
         askers.add_starters(*self._starters)
         telemetry = participant.telemetry
         telemetry.automatic = False
         telemetry.add_metric("mode", lambda: mask(line_of(self.mode, 80)) or None)
         telemetry.add_metric("rule", lambda: mask(self.rule))
+        telemetry.add_metric("warning", lambda: mask(self.warning) or None)
         telemetry.add_metric("session", lambda: mask(line_of(self.session, 80)) or None)
         telemetry.add_metric("commands", lambda: len(self.commands) or None)
         telemetry.add_metric("history", lambda: len(self.history) or None)
         telemetry.add_metric("cost", lambda: self._cost or None)
+        telemetry.add_metric("config", self._tell_config)
         try:
+            if self.tools is not None:
+                await self.tools.open()
             await self._open()
             await participant.start()
         except BaseException:
@@ -326,14 +383,21 @@ class AcpBridge:
             await self._permissions.close()
         if self.participant is not None:
             await self.participant.stop()
-        if connection is not None:
-            if not connection.ended.is_set() and self.session and self._can("close"):
-                with contextlib.suppress(RpcError, EOFError, TimeoutError):
-                    async with asyncio.timeout(CLOSED_WITHIN):
-                        await connection.close_session(self.session)
-            await connection.close()
-        else:
+        try:
+            if self.tools is not None:
+                await self.tools.close()
+        finally:
+            await self._close_agent(connection)
+
+    async def _close_agent(self, connection: AgentConnection | None) -> None:
+        if connection is None:
             await self.process.stop()
+            return
+        if not connection.ended.is_set() and self.session and self._can("close"):
+            with contextlib.suppress(RpcError, EOFError, TimeoutError):
+                async with asyncio.timeout(CLOSED_WITHIN):
+                    await connection.close_session(self.session)
+        await connection.close()
 
     async def cancel(self, reason: str = "cancelled") -> bool:
         """Cancels its turn, if it works on one, and drops the prompts that wait; returns whether it did."""
@@ -369,22 +433,21 @@ class AcpBridge:
     async def set_mode(self, mode: str) -> str:
         """Sets the mode of the agent, which decides what it asks about."""
         if mode not in self._modes:
-            raise ValueError(
-                f"{self.name} has no mode {one_line(mode, 80)!r}; it has {', '.join(self._modes) or 'none'}"
-            )
+            known = mask(", ".join(self._modes)) or "none"
+            raise ValueError(f"{self.name} has no mode {one_line(mode, 80)!r}; it has {known}")
         await self._set_mode(mode)
         self._tell_status("mode")
-        return self.rule
+        return mask(self.rule)
 
     async def set_config_option(self, option: str, value: str | bool) -> str:
         """Sets an option of the agent, such as its model."""
         if option not in self.config:
-            known = ", ".join(self.config) or "none"
+            known = mask(", ".join(self.config)) or "none"
             raise ValueError(f"{self.name} has no option {one_line(option, 80)!r}; it has {known}")
         answer = await self._opened().set_config_option(self.session, option, value)
         self._take_config(answer.get("configOptions"))
         self._tell_status("config")
-        return f"{option} is {self.config.get(option)}"
+        return mask(f"{option} is {self.config.get(option)}")
 
     def _opened(self) -> AgentConnection:
         if self._connection is None or self._connection.ended.is_set():
@@ -409,6 +472,8 @@ class AcpBridge:
             on_update=self._take_update,
             on_request=self._answer,
             on_unread=self._report_unread,
+            reads_files=self._files is not None and "read" in self._files.offered,
+            writes_files=self._files is not None and "write" in self._files.offered,
         )
         telling = None
         if self._on_start is not None:
@@ -459,14 +524,37 @@ class AcpBridge:
         id = self.session
         told = await self._go_on(connection, id) if id else None
         if told is None:
-            told = await connection.new_session(str(self.cwd), self._usable_servers())
+            told = await connection.new_session(str(self.cwd), self._offered_servers())
             self.session = told["sessionId"]
         modes = mapping_of(told.get("modes"))
         self.mode = text_of(modes.get("currentModeId"))
-        self._modes = [text_of(mapping_of(one).get("id")) for one in list_of(modes.get("availableModes"))]
+        choices = read_modes(modes)
+        self._modes = [one.id for one in choices]
         self._take_config(told.get("configOptions"))
+        self._offer_tools(choices, read_options_of_session(told.get("configOptions")))
         if self._wanted and self._wanted != self.mode:
             await self._set_mode(self._wanted)
+
+    def _offer_tools(self, modes: Sequence[AgentChoice], options: Sequence[AgentChoice]) -> None:
+        """Offers the tools that set the mode and the options, with what the agent says of these."""
+        assert self.participant is not None
+        asking = self.known.asks if self.known is not None else ()
+        modes = modes or next((one.values for one in options if one.is_mode), ())
+        schemas = {SET_MODE: mode_schema(modes, asking), SET_CONFIG_OPTION: option_schema(options, asking)}
+        functions: Sequence[Callable[..., Any]] = (self.set_mode, self.set_config_option)
+        for function in functions:
+            schema = masked(schemas[function.__name__])
+            known = self.participant.tools.tools.get(function.__name__)
+            if known is None or known.described["inputSchema"] != schema:
+                self.participant.register_tool(function, input_schema=schema)
+
+    def _tell_config(self) -> str | None:
+        """The options as they are, for the status: JSON as text, for a metric is one value."""
+        told = {
+            one_line(id, 40): value if isinstance(value, bool) else line_of(value, 80)
+            for id, value in list(self.config.items())[:MAX_OPTIONS_TOLD]
+        }
+        return mask(json.dumps(told, ensure_ascii=False)) if told else None
 
     async def _go_on(self, connection: AgentConnection, id: str) -> dict[str, Any] | None:
         """Goes on with a session; None where an agent that was started again has lost it.
@@ -478,13 +566,14 @@ class AcpBridge:
         cwd, is_restart = str(self.cwd), self._is_open.is_set()
         try:
             if self._can("resume") and (is_restart or not self._can("load")):
-                return await connection.resume_session(id, cwd, self._usable_servers())
+                return await connection.resume_session(id, cwd, self._offered_servers())
             if self._can("load"):
                 self._replaying, self.history = True, []
                 try:
-                    return await connection.load_session(id, cwd, self._usable_servers())
+                    return await connection.load_session(id, cwd, self._offered_servers())
                 finally:
                     self._replaying = False
+                    self.budget.renew()  # what was taken before is not of this budget
         except RpcError:
             if not is_restart:
                 raise
@@ -492,9 +581,10 @@ class AcpBridge:
             raise MewError("it can neither load nor resume an earlier session")
         return None
 
-    def _usable_servers(self) -> list[Mapping[str, Any]]:
+    def _offered_servers(self) -> list[dict[str, Any]]:
+        """The MCP servers that it is told of."""
         takes = member(self._hello, "agentCapabilities", "mcpCapabilities", "http") is True
-        return [one for one in self._servers if takes or one.get("type") != "http"]
+        return [] if self.tools is None else [self.tools.entry(http=takes)]
 
     async def _set_mode(self, mode: str) -> None:
         if mode in self._modes:
@@ -651,6 +741,7 @@ class AcpBridge:
         if turn.why:
             return
         turn.why = why
+        self._cancelled += 1
         assert self._permissions is not None
         self._permissions.cancel_all(why)
         if (connection := self._connection) is not None:
@@ -849,11 +940,13 @@ class AcpBridge:
 
     def _keep_history(self, kind: object, update: Mapping[str, Any]) -> None:
         """Keeps what an earlier session said; it is neither chat nor reasoning of now."""
-        who = {"user_message_chunk": "user", "agent_message_chunk": "agent"}.get(str(kind))
-        text = text_of(member(update, "content", "text"), 100_000)
+        who = {"user_message_chunk": "user", "agent_message_chunk": "agent", "tool_call": "tool"}.get(
+            str(kind)
+        )
+        text = text_of(update.get("title") if who == "tool" else member(update, "content", "text"), 100_000)
         if who is None or not text:
             return
-        if self.history and self.history[-1][0] == who:
+        if self.history and self.history[-1][0] == who != "tool":
             self.history[-1] = (who, (self.history[-1][1] + text)[:100_000])
         elif len(self.history) < MAX_HISTORY:
             self.history.append((who, text))
@@ -864,10 +957,11 @@ class AcpBridge:
 
     def _tell_change(self, before: str) -> None:
         """Tells that the agent has changed its mode by itself."""
-        if self.mode != before and self.participant is not None and self._is_open.is_set():
-            self._report().tell(
-                f"The mode is {line_of(self.mode, 80)} now; it was {line_of(before, 80) or 'unknown'}"
-            )
+        is_news = self._is_open.is_set() and not self._replaying
+        if self.mode != before and self.participant is not None and is_news:
+            now = f"The mode is {line_of(self.mode, 80)} now; it was {line_of(before, 80) or 'unknown'}"
+            warning: dict[str, Any] = {"warning": self.warning} if self.warning else {}
+            self._report().tell(f"{now}; {self.warning}" if warning else now, **warning)
             self._tell_status("mode")
 
     def _take_usage(self, update: Mapping[str, Any]) -> None:
@@ -892,6 +986,8 @@ class AcpBridge:
         """
         if method == "session/request_permission":
             return await self._ask_permission(params)
+        if self._files is not None and method in FILE_METHODS:
+            return await self._files.answer(method, params)
         raise RpcError(METHOD_NOT_FOUND, f"Method not found: {one_line(method, 80)}")
 
     async def _ask_permission(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -917,11 +1013,36 @@ class AcpBridge:
         arguments = masked(self._show(call, options, report.call_of(id)))
         report.note_question(id)
         context = report.trace.id or None if not report.trace.ended else None
+        span = self.span
         decision = await self._permissions.ask(arguments, context=context)
+        if self.tools is not None and decision.proposal and decision.option is not None and span == self.span:
+            now = asyncio.get_running_loop().time()
+            self.tools.allowed.note(decision.proposal, arguments, decision.option, span=span, now=now)
         self._follow(decision, arguments, turn)
         if decision.option is None:
             return CANCELLED
         return {"outcome": {"outcome": "selected", "optionId": decision.option}}
+
+    def _refuse_files(self, session: object) -> str:
+        """Why the agent may touch no file now; empty where it may."""
+        assert self.participant is not None
+        if session != self.session or self._replaying:
+            return "Refused: it is not for the session that is worked on"
+        if self._stopping or (self._turn is not None and self._turn.why):
+            return "Refused: the turn was cancelled"
+        return (
+            "" if self.participant.client.state == "ready" else "Refused: there is no connection to the space"
+        )
+
+    async def _ask_of_file(self, arguments: dict[str, Any], effect: Effect) -> PermissionDecision:
+        """Asks about a write; the decision may come from the one whose turn it is, or any other that may."""
+        assert self._permissions is not None
+        trace = self._report().trace
+        return await self._permissions.ask(
+            masked({**arguments, "mode": line_of(self.mode, 80)}),
+            context=trace.id or None if not trace.ended else None,
+            effect=effect,
+        )
 
     def _show(
         self, call: Mapping[str, Any], options: Sequence[Mapping[str, str]], told: Mapping[str, Any]
@@ -939,7 +1060,7 @@ class AcpBridge:
             "question": question,
             "options": list(options),
             "mode": line_of(self.mode, 80),
-            **({"told_before": before} if before else {}),
+            **({TOLD_BEFORE: before} if before else {}),
         }
 
     def _follow(self, decision: PermissionDecision, arguments: Mapping[str, Any], turn: _Turn | None) -> None:

@@ -26,16 +26,20 @@ class KnownAgent(NamedTuple):
         command: The program and its arguments.
         install: The line that installs it.
         mode: The mode that asks most; empty where it has none that can be set.
+        asks: The modes that are known to ask before they act; any other is not.
         env: Variables that it needs in order to ask.
         passes: Variables that it gets where they are set here: its keys, and the addresses of its model.
+        files: What it may do with files by its bridge, where a folder is given: `read`, `write`.
         remark: What is known to go wrong; empty for nothing.
     """
 
     command: tuple[str, ...]
     install: str
     mode: str = ""
+    asks: tuple[str, ...] = ()
     env: Mapping[str, str] = MappingProxyType({})
     passes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ("read", "write")
     remark: str = ""
 
 
@@ -47,6 +51,7 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
             ("claude-agent-acp",),
             "npm install -g @agentclientprotocol/claude-agent-acp",
             mode="default",
+            asks=("default", "plan"),
             passes=(
                 *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
                 *("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "IS_SANDBOX"),
@@ -57,6 +62,7 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
             ("codex-acp",),
             "npm install -g @agentclientprotocol/codex-acp",
             mode="read-only",
+            asks=("read-only",),
             passes=("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_HOME", "OPENAI_BASE_URL"),
             remark="what its sandbox forbids fails without a question, unless the model asks to leave the sandbox",
         ),
@@ -64,15 +70,19 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
             ("gemini", "--acp", "--skip-trust"),
             "npm install -g @google/gemini-cli",
             mode="default",
+            asks=("default", "plan"),
             passes=(
                 *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
                 *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI"),
             ),
+            files=("write",),  # it takes the error for a missing file for a fault, and then makes no new file
             remark="its questions name no input of the tool, only a title and what would change",
         ),
         "opencode": KnownAgent(
             ("opencode", "acp"),
             "npm install -g opencode-ai",
+            asks=("build", "plan"),  # by the variable below
+            files=(),  # it tells of an edit that it was allowed, and writes that itself, whatever the answer is
             env=MappingProxyType(
                 {"OPENCODE_PERMISSION": '{"edit":"ask","bash":"ask","webfetch":"ask","external_directory":"ask"}'}
             ),
@@ -86,6 +96,7 @@ AGENTS: Mapping[str, KnownAgent] = MappingProxyType(
             ("qwen", "--acp"),
             "npm install -g @qwen-code/qwen-code",
             mode="default",
+            asks=("default", "plan"),
             passes=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
             remark="it begins in its mode auto, which writes without asking",
         ),

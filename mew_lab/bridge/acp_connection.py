@@ -1,8 +1,8 @@
-"""Speaks the Agent Client Protocol with one agent that runs as a process, by the official library.
+"""Speaks the Agent Client Protocol by the official library; `AgentConnection` does so with an agent that is a process.
 
-The library has the requests, their answers and their models. This module gives it the lines of a `ServerProcess`, and
-keeps from it what would end its reading: lines that are no message of JSON-RPC, or too long. A request that comes under
-the id of one that still waits ends both, because nobody could tell their answers apart.
+The library has the requests, their answers and their models. `AcpPeer` gives it the lines of the other side, and keeps
+from it what would end its reading: lines that are no message of JSON-RPC, or too long. A request that comes under the
+id of one that still waits ends both, because nobody could tell their answers apart.
 
 Requests and updates of the agent are passed on as they came: the models know fewer kinds of options than agents send.
 
@@ -17,7 +17,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from acp.connection import Connection
 from acp.exceptions import RequestError
@@ -58,20 +58,20 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.tools import INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError
 from mew_lab.version import VERSION
 
-__all__ = ["AgentConnection", "OnRequest", "OnUpdate"]
+__all__ = ["AcpPeer", "AgentConnection", "MessageLines", "OnRequest", "OnUpdate"]
 
 logger = logging.getLogger(__name__)
 UPDATE = "session/update"
 TOO_LONG = "mew_lab/too_long"  # the method of a request that was not read
 INVALID_REQUEST = -32600
 DOUBLED = "Ended: another request came under the same id"
-MAX_RUNNING = 256  # requests of the agent at once
+MAX_RUNNING = 256  # requests of the other side at once
 MAX_PAGES = 100  # of a list of sessions
 
 OnUpdate = Callable[[str, Mapping[str, Any]], object]
 """Takes an update of a session; it may not wait."""
 OnRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
-"""Answers a request of the agent; raises RpcError."""
+"""Answers a request of the other side; raises RpcError."""
 
 _request: ContextVar[object] = ContextVar("_request", default=None)
 
@@ -97,14 +97,12 @@ class AgentConnection:
         writes_files: bool = False,
     ) -> None:
         self.server = server
-        self.ended = asyncio.Event()
         self._on_update = on_update
-        self._on_request = on_request
         self._files = FileSystemCapabilities(read_text_file=reads_files, write_text_file=writes_files)
-        self._transport = _LineTransport(server, self.ended, on_unread, self._end_both)
-        self._connection: Connection | None = None
-        self._answers: dict[object, asyncio.Future[Any]] = {}
-        self._doubled: set[object] = set()
+        self._peer = AcpPeer(
+            server, on_request=on_request, on_notification=self._take_update, on_unread=on_unread
+        )
+        self.ended = self._peer.ended
 
     async def open(self) -> dict[str, Any]:
         """Starts the agent; returns its answer to `initialize`.
@@ -114,7 +112,7 @@ class AgentConnection:
             RpcError, EOFError: as the other requests.
         """
         await self.server.start()
-        self._connection = Connection(self._handle, self._transport)
+        self._peer.open()
         asked = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
             client_capabilities=ClientCapabilities(fs=self._files, terminal=False),
@@ -130,11 +128,7 @@ class AgentConnection:
 
     async def close(self) -> None:
         """Ends the connection, and the agent with its child processes. A second call does nothing."""
-        self.ended.set()
-        for answer in self._answers.values():
-            answer.cancel()
-        if self._connection is not None:
-            await self._connection.close()
+        await self._peer.close()
         await self.server.stop()
 
     # --- requests to the agent: each raises RpcError with its refusal, EOFError where it has ended ---
@@ -195,34 +189,112 @@ class AgentConnection:
 
     async def cancel(self, session: str) -> None:
         """Has the agent end its turn, which it then answers as cancelled."""
-        assert self._connection is not None
-        with contextlib.suppress(ConnectionError, OSError):
-            await notify_model(
-                self._connection, AGENT_METHODS["session_cancel"], CancelNotification(session_id=session)
-            )
+        await self._peer.notify(AGENT_METHODS["session_cancel"], CancelNotification(session_id=session))
 
     async def _ask(self, method: str, params: BaseModel, answer: type[BaseModel]) -> dict[str, Any]:
+        return await self._peer.ask(AGENT_METHODS[method], params, answer)
+
+    # --- what the agent sends ---
+
+    def _take_update(self, method: str, params: Mapping[str, Any]) -> None:
+        session, update = params.get("sessionId"), params.get("update")
+        if method != UPDATE or not isinstance(session, str) or not isinstance(update, Mapping):
+            logger.info("an agent sent a %s that is not read", one_line(method, 80))
+            return
+        self._on_update(session, update)
+
+
+class MessageLines(Protocol):
+    """The lines of the other side, and a way to write to it."""
+
+    def lines(self) -> AsyncIterator[bytes | LongLine]:
+        """Its lines, until it ends."""
+
+    async def write(self, line: bytes) -> None:
+        """Writes one line. OSError where it no longer reads."""
+
+
+class AcpPeer:
+    """One connection with the other side of the protocol, by the official library. `ended` is set when its lines end.
+
+    Args:
+        on_request: answers its requests; it is cancelled when the connection closes.
+        on_notification: takes a notification, by its method and params; it may not wait.
+        on_unread: called with a sentence about a line that is not read.
+    """
+
+    def __init__(
+        self,
+        lines: MessageLines,
+        *,
+        on_request: OnRequest,
+        on_notification: Callable[[str, Mapping[str, Any]], object],
+        on_unread: Callable[[str], object],
+    ) -> None:
+        self.ended = asyncio.Event()
+        self._on_request = on_request
+        self._on_notification = on_notification
+        self._transport = _LineTransport(lines, self.ended, on_unread, self._end_both)
+        self._connection: Connection | None = None
+        self._answers: dict[object, asyncio.Future[Any]] = {}
+        self._doubled: set[object] = set()
+
+    def open(self) -> None:
+        """Begins to read."""
+        self._connection = Connection(self._handle, self._transport)
+
+    async def close(self) -> None:
+        """Ends the connection, and cancels the requests that are being answered. A second call does nothing."""
+        self.ended.set()
+        for answer in self._answers.values():
+            answer.cancel()
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def drain(self, *, within: float) -> None:
+        """Waits until each request, and one at least, is answered; for so many seconds at most, and for no lost end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while not self.ended.is_set():
+                    await self._transport.has_answered.wait()
+                    if self._transport.unanswered <= 0:
+                        return
+                    self._transport.has_answered.clear()
+
+    async def ask(self, method: str, params: BaseModel, answer: type[BaseModel]) -> dict[str, Any]:
+        """Sends a request; returns its answer.
+
+        Raises:
+            RpcError: It was refused, or the answer is none of the protocol.
+            EOFError: The other side has ended.
+        """
         assert self._connection is not None
-        name = AGENT_METHODS[method]
         try:
-            got = await request_model_from_dict(self._connection, name, params, answer)
+            got = await request_model_from_dict(self._connection, method, params, answer)
         except RequestError as refusal:
             raise RpcError(_code_of(refusal), str(refusal), data=refusal.data) from None
         except ValidationError as fault:
             where = ".".join(map(str, fault.errors()[0]["loc"]))
             raise RpcError(
-                INTERNAL_ERROR, f"its answer to {name} is none of the protocol ({where})"
+                INTERNAL_ERROR, f"its answer to {method} is none of the protocol ({where})"
             ) from None
         except (ConnectionError, OSError) as lost:
             raise EOFError(str(lost)) from None
         return got.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    # --- what the agent sends ---
+    async def notify(self, method: str, params: BaseModel) -> None:
+        """Sends a notification, unless the other side has ended."""
+        assert self._connection is not None
+        with contextlib.suppress(ConnectionError, OSError):
+            await notify_model(self._connection, method, params)
 
     async def _handle(self, method: str, params: Any, is_notification: bool) -> Any:
-        """Takes a message of the agent; raises only what answers a request, because the library prints the rest."""
+        """Takes a message; raises only what answers a request, because the library prints the rest."""
         if is_notification:
-            self._take_update(method, mapping_of(params))
+            try:
+                self._on_notification(method, mapping_of(params))
+            except Exception:
+                logger.exception("%s was not taken", one_line(method, 80))
             return None
         if method == TOO_LONG:
             raise RequestError(INVALID_REQUEST, "Not read: it is too long")
@@ -244,21 +316,11 @@ class AgentConnection:
         except RpcError as refusal:
             raise RequestError(refusal.code, refusal.message, refusal.data) from None
         except Exception as fault:
-            logger.exception("answering %s of an agent failed", one_line(method, 80))
+            logger.exception("answering %s failed", one_line(method, 80))
             raise RequestError(INTERNAL_ERROR, f"Internal error: {type(fault).__name__}") from None
         finally:
             self._answers.pop(key, None)
         return {} if result is None else dict(result)
-
-    def _take_update(self, method: str, params: Mapping[str, Any]) -> None:
-        session, update = params.get("sessionId"), params.get("update")
-        if method != UPDATE or not isinstance(session, str) or not isinstance(update, Mapping):
-            logger.info("an agent sent a %s that is not read", one_line(method, 80))
-            return
-        try:
-            self._on_update(session, update)
-        except Exception:
-            logger.exception("an update of an agent was not taken")
 
     def _end_both(self, id: object) -> None:
         """Ends a request under whose id another one came."""
@@ -269,34 +331,39 @@ class AgentConnection:
 
 
 class _LineTransport:
-    """The lines of a process as the library wants them: messages, each an object that it can read."""
+    """The lines of the other side as the library wants them: messages, each an object that it can read."""
 
     def __init__(
         self,
-        server: ServerProcess,
+        source: MessageLines,
         ended: asyncio.Event,
         on_unread: Callable[[str], object],
         on_duplicate: Callable[[object], object],
     ) -> None:
-        self._server = server
+        self._source = source
         self._ended = ended
         self._on_unread = on_unread
         self._on_duplicate = on_duplicate
         self._lines: AsyncIterator[bytes | LongLine] | None = None
-        self._waiting: set[object] = set()  # ids of requests of the agent
+        self._waiting: set[object] = set()  # ids of requests of the other side
+        self.unanswered = 0  # of these, those whose answers are not written yet
+        self.has_answered = asyncio.Event()
 
     async def send(self, message: dict[str, Any]) -> None:
         is_answer = "method" not in message
         if is_answer:
             self._waiting.discard(_key(message.get("id")))
         try:
-            await self._server.write(json.dumps(message).encode())
+            await self._source.write(json.dumps(message).encode())
+            if is_answer:
+                self.unanswered -= 1
+                self.has_answered.set()
         except (OSError, RuntimeError) as fault:
             if not is_answer:  # nobody reads that answer any more
                 raise ConnectionError(str(fault)) from None
 
     async def receive(self) -> dict[str, Any] | None:
-        lines = self._lines = self._lines or self._server.lines()
+        lines = self._lines = self._lines or self._source.lines()
         async for line in lines:
             message = self._read(line)
             if message is None:
@@ -308,6 +375,7 @@ class _LineTransport:
                     self._on_duplicate(key)
                     continue
                 self._waiting.add(key)
+                self.unanswered += 1
                 _request.set(key)  # the task of this request, which begins now, has it
             return message
         self._ended.set()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mew_lab.errors import MewError, OutcomeUnknown, ProposalRejected, ToolFailed
@@ -32,7 +32,7 @@ from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.request_server import ASKED
 
-__all__ = ["PERMISSION", "PermissionDecision", "Permissions", "read_options"]
+__all__ = ["PERMISSION", "Effect", "PermissionDecision", "Permissions", "read_options"]
 
 PERMISSION = TOOL
 MAX_OPEN = 32  # questions of one agent that wait at once
@@ -52,6 +52,10 @@ DESCRIPTION = (
 )
 
 
+Effect = Callable[[str], Awaitable[None]]
+"""Does what an option means, before its choice is answered. Raises ValueError where it could not be done."""
+
+
 class PermissionDecision(NamedTuple):
     """What became of a question.
 
@@ -60,12 +64,14 @@ class PermissionDecision(NamedTuple):
         by: The participant that decided; empty where nobody did.
         reason: Why it was rejected, or not asked for.
         rejected: Whether a participant rejected it.
+        proposal: The id of the proposal that a request fulfilled; empty where none did.
     """
 
     option: str | None
     by: str = ""
     reason: str = ""
     rejected: bool = False
+    proposal: str = ""
 
 
 def read_options(options: object) -> list[dict[str, str]]:
@@ -88,8 +94,9 @@ def read_options(options: object) -> list[dict[str, str]]:
 class _Question:
     """A question that waits, its newest proposal and its decision."""
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: Mapping[str, Any], effect: Effect | None) -> None:
         self.arguments = arguments
+        self.effect = effect
         self.asked = read_arguments(arguments)
         self.decision: asyncio.Future[PermissionDecision] = asyncio.get_running_loop().create_future()
 
@@ -104,6 +111,8 @@ class Permissions:
     def __init__(self, participant: MEWParticipant) -> None:
         self._participant = participant
         self._open: dict[str, _Question] = {}  # by the id of the proposal
+        self._none_open = asyncio.Event()
+        self._none_open.set()
         self._withdrawing = RunningTasks()
         participant.register_tool(self._take, name=PERMISSION, description=DESCRIPTION, input_schema=SCHEMA)
 
@@ -111,17 +120,23 @@ class Permissions:
         return len(self._open)
 
     async def ask(
-        self, arguments: Mapping[str, Any], *, context: str | None = None, about: Sequence[str] = ()
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        context: str | None = None,
+        about: Sequence[str] = (),
+        effect: Effect | None = None,
     ) -> PermissionDecision:
         """Proposes a question and waits for the decision. A caller that is cancelled withdraws it.
 
         Args:
             arguments: what the agent showed, with `question` and `options` (`read_options`).
             context: the reasoning that led to it, and `about` the messages that it refers to.
+            effect: called with the option that a request chose, before that is answered.
         """
         if len(self._open) >= MAX_OPEN:
             return PermissionDecision(None, reason=f"{MAX_OPEN} questions of this agent wait already")
-        question = _Question(arguments)
+        question = _Question(arguments, effect)
         for _ in range(MAX_ANEW):
             decision = await self._propose(question, context, about)
             if decision is not None:
@@ -140,6 +155,7 @@ class Permissions:
         except MewError as fault:
             return PermissionDecision(None, reason=f"it could not be asked: {fault}")
         self._open[call.id] = question
+        self._none_open.clear()
         ended = asyncio.ensure_future(call.outcome())
         try:
             await asyncio.wait({ended, question.decision}, return_when=asyncio.FIRST_COMPLETED)
@@ -149,6 +165,8 @@ class Permissions:
         finally:
             _ = ended.cancel() or ended.cancelled() or ended.exception()  # nobody else reads it
             del self._open[call.id]
+            if not self._open:
+                self._none_open.set()
             if not call.done and call.state in ("open", "rejected"):
                 self._withdrawing.start(_withdraw(call))
 
@@ -174,18 +192,19 @@ class Permissions:
     async def close(self) -> None:
         """Waits until the last proposals are withdrawn."""
         self.cancel_all("the agent has ended")
+        await self._none_open.wait()
         if self._withdrawing:
             await asyncio.wait(self._withdrawing, timeout=2.0)
 
     async def _take(self, **arguments: Any) -> dict[str, Any]:
         """Answers a request for `permission`: only as the fulfilment of an open question."""
         request = ASKED.get()
-        question = None
+        question, fulfilled = None, ""
         for id in request.correlation_id if request is not None else ():
             proposal = self._participant.proposals.get(id)
             # Else it is a request by its sender's own right, which names the proposal beside.
             if request is not None and proposal is not None and proposal.fulfilment == request.id:
-                question = self._open.get(id)
+                question, fulfilled = self._open.get(id), id
         if question is None or question.decision.done():
             raise PermissionError(
                 "no open question of this agent is answered by it: the agent asks, and a decision fulfils its proposal"
@@ -200,7 +219,9 @@ class Permissions:
             named = option if isinstance(option, str) else ""
             raise ValueError(f"nothing was chosen, because {find_choice_fault(question.asked, named)}")
         assert request is not None
-        question.decide(PermissionDecision(chosen.id, request.sender))
+        question.decide(PermissionDecision(chosen.id, request.sender, proposal=fulfilled))
+        if question.effect is not None:
+            await question.effect(chosen.id)
         return {"option": chosen.id, "name": chosen.name}
 
 

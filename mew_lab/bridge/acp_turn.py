@@ -95,10 +95,10 @@ class TurnReport:
         """Records that the agent asked for permission of a tool call."""
         self._asked[id] = None
 
-    def tell(self, message: str, **more: Any) -> None:
-        """Sends a thought, unless there were too many."""
+    def tell(self, message: str, *, always: bool = False, **more: Any) -> None:
+        """Sends a thought, unless there were too many; with `always` also then."""
         self._flush()
-        self._send(message, **more)
+        self._send(message, always=always, **more)
 
     def take_words(self) -> str:
         """The words of the agent so far, which are not sent by this."""
@@ -108,9 +108,9 @@ class TurnReport:
             self._left_out = 0
         return self._words.take().strip()
 
-    def _send(self, message: str, **more: Any) -> None:
+    def _send(self, message: str, *, always: bool = False, **more: Any) -> None:
         self._told += 1
-        if self._told > MAX_TOLD:
+        if self._told > MAX_TOLD and not always:
             self._left_out += 1
             return
         self.trace.thought(mask(mend_surrogates(message)), **masked(more))
@@ -142,7 +142,9 @@ class TurnReport:
             return
         self._plan = plan
         done = sum(entry["status"] == "completed" for entry in plan)
-        more = {"entries_left_out": len(entries) - MAX_ENTRIES} if len(entries) > MAX_ENTRIES else {}
+        more: dict[str, Any] = (
+            {"entries_left_out": len(entries) - MAX_ENTRIES} if len(entries) > MAX_ENTRIES else {}
+        )
         now = next((entry["content"] for entry in plan if entry["status"] == "in_progress"), "")
         self.tell(f"Plan: {done} of {len(entries)} done{f', now: {now}' if now else ''}", plan=plan, **more)
 

@@ -504,6 +504,10 @@ class McpGate:
             return refused(str(fault))
         return await self._answer(request, waiting, name)
 
+    def name_of(self, participant: str, tool: str) -> str:
+        """The name that clients call a tool by; empty where it is not offered."""
+        return next((one.name for one in self._tools if one.is_of(participant, tool)), "")
+
     async def _find_tool(self, name: str) -> OfferedTool | None:
         """The tool of that name as its participant lists it; None where it lists none.
 

@@ -11,13 +11,7 @@ Spec: tools-agent.md "MCP Server Project", TA-51 to TA-54.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import sys
-import threading
-from collections.abc import Callable, Mapping
-from functools import partial
-from queue import SimpleQueue
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
 import mcp.server.stdio
@@ -30,15 +24,15 @@ from mew_lab.bridge.client_results import misfit
 from mew_lab.bridge.delivery import STDIO_ANSWERS
 from mew_lab.bridge.early_answers import EarlyAnswers, write_all
 from mew_lab.bridge.library_log import quiet_library, warn_rarely
+from mew_lab.bridge.stdio import StdinChunks, StdoutLines
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.progress import OnProgress
 from mew_lab.sdk.signal import Signal
 from mew_lab.sdk.tools import RpcError
 
-__all__ = ["MAX_REQUEST", "McpSurface", "mcp_server", "serve_stdio"]
+__all__ = ["MAX_REQUEST", "McpSurface", "mcp_server", "run_on_stdio", "serve_stdio"]
 
 MAX_REQUEST = 4 * 1024 * 1024  # bytes of one request
-CHUNK = 1 << 16
 LAST_ANSWERS = 5.0  # seconds for what is not yet written when the client has closed stdin
 
 
@@ -114,7 +108,18 @@ def mcp_server(surface: McpSurface) -> Server[Any]:
 async def serve_stdio(
     server: Server[Any], *, ended: asyncio.Event, early: EarlyAnswers | None = None
 ) -> None:
-    """Serves one client on stdin and stdout, until it closes one of them or `ended` is set.
+    """Serves one client on stdin and stdout until it closes one of them; `ended` and `early` as `run_on_stdio`."""
+
+    async def serve(reader: Any, writer: Any) -> None:
+        await server.run(reader, writer, server.create_initialization_options())
+
+    await run_on_stdio(serve, ended=ended, early=early)
+
+
+async def run_on_stdio(
+    serve: Callable[[Any, Any], Awaitable[None]], *, ended: asyncio.Event, early: EarlyAnswers | None = None
+) -> None:
+    """Has `serve` read the messages of one client and answer it, until that closes stdin or stdout or `ended` is set.
 
     A client that has closed stdin gets the answers that it still reads. Meanwhile, all printed output of this process
     goes to stderr.
@@ -123,19 +128,19 @@ async def serve_stdio(
         early: what has read stdin and answered some requests until now; None where nothing has.
     """
 
-    lines, written = _StdinLines(0, early), _StdoutLines(early)
+    lines, written = _RequestLines(early), _AnswerLines(early)
 
-    async def serve() -> None:
+    async def work() -> None:
         streams = mcp.server.stdio.stdio_server(stdin=cast(Any, lines), stdout=cast(Any, written))
         async with streams as (reader, writer):
-            await server.run(reader, writer, server.create_initialization_options())
+            await serve(reader, writer)
 
     async def wait_for_end() -> None:
         await lines.ended.wait()
         await asyncio.sleep(LAST_ANSWERS)
 
     loop = asyncio.get_running_loop()
-    serving = loop.create_task(serve())
+    serving = loop.create_task(work())
     tasks = {serving, *map(loop.create_task, (ended.wait(), written.lost.wait(), wait_for_end()))}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -148,34 +153,19 @@ async def serve_stdio(
         raise fault
 
 
-class _StdinLines:
-    """The lines of a file descriptor, read by a daemon thread, so that shutdown never waits for a blocked read.
+class _RequestLines(StdinChunks):
+    """The lines of stdin."""
 
-    `ended` is set when the descriptor has no more to read, whatever has been taken of it.
-    """
-
-    def __init__(self, descriptor: int, early: EarlyAnswers | None) -> None:
-        self.ended = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+    def __init__(self, early: EarlyAnswers | None) -> None:
+        super().__init__(None if early is None else early.read)
         self._rest = b""
-        read = partial(os.read, os.dup(descriptor), CHUNK) if early is None else early.read
-        threading.Thread(target=self._read, args=(read,), name="mew-lab-stdin", daemon=True).start()
 
-    def _read(self, read: Callable[[], bytes]) -> None:
-        with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: the loop is closed
-            while data := read():
-                self._loop.call_soon_threadsafe(self._chunks.put_nowait, data)
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._chunks.put_nowait, b"")
-            self._loop.call_soon_threadsafe(self.ended.set)
-
-    def __aiter__(self) -> _StdinLines:
+    def __aiter__(self) -> _RequestLines:
         return self
 
     async def __anext__(self) -> str:
         while b"\n" not in self._rest:
-            data = await self._chunks.get()
+            data = await self.take()
             if not data or len(self._rest) > MAX_REQUEST:
                 raise StopAsyncIteration
             self._rest += data
@@ -183,47 +173,25 @@ class _StdinLines:
         return line.decode("utf-8", errors="replace") + "\n"
 
 
-class _StdoutLines:
-    """Writes lines to stdout, and notes each that the operating system has taken; other output goes to stderr.
-
-    A daemon thread writes, on a descriptor of its own: shutdown never waits for a client that does not read. `lost` is
-    set when the client cannot read any more.
-    """
+class _AnswerLines(StdoutLines):
+    """Writes lines to stdout, and notes each that the operating system has taken."""
 
     def __init__(self, early: EarlyAnswers | None) -> None:
-        self.lost = asyncio.Event()
-        sys.stdout.flush()
         self._early = early
         if early is not None:
             early.end()
-        self._descriptor, own = os.dup(1), os.dup(1)
-        os.dup2(2, 1)
         STDIO_ANSWERS.serves = True
-        self._loop = asyncio.get_running_loop()
-        self._lines: SimpleQueue[tuple[str, asyncio.Future[None]] | None] = SimpleQueue()
-        threading.Thread(target=self._write, args=(own,), name="mew-lab-stdout", daemon=True).start()
+        super().__init__(self._write_line)
 
     async def write(self, line: str) -> None:
         """Writes one line; returns when the operating system has taken it, and never once the stream is `lost`.
 
         A client that reads slowly holds up nothing else.
         """
-        taken: asyncio.Future[None] = self._loop.create_future()
-        self._lines.put((line, taken))
-        await taken
+        await self.post(line)
         STDIO_ANSWERS.note_sent(line)
 
-    def _write(self, descriptor: int) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            try:
-                while (item := self._lines.get()) is not None:
-                    self._write_line(item[0], descriptor)
-                    self._loop.call_soon_threadsafe(_set, item[1])
-            except OSError:
-                self._loop.call_soon_threadsafe(self.lost.set)
-        os.close(descriptor)
-
-    def _write_line(self, line: str, descriptor: int) -> None:
+    def _write_line(self, descriptor: int, line: str) -> None:
         if self._early is None:
             write_all(descriptor, line.encode())
         elif not self._early.take_answer(line):
@@ -233,14 +201,6 @@ class _StdoutLines:
         """Does nothing: a line is written when `write` returns."""
 
     def close(self) -> None:
-        """Gives stdout back; a line that is being written is written to its end, where the client reads it."""
+        """Gives stdout back."""
         STDIO_ANSWERS.serves = False
-        self._lines.put(None)
-        sys.stdout.flush()
-        os.dup2(self._descriptor, 1)
-        os.close(self._descriptor)
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():  # else nobody waits for it
-        future.set_result(None)
+        super().close()

@@ -146,6 +146,10 @@ class OfferedTool(NamedTuple):
         """`participant/tool`, as in the space."""
         return f"{self.tool.participant}/{self.tool.name}"
 
+    def is_of(self, participant: str, name: str) -> bool:
+        """Whether it is the tool of that name of that participant."""
+        return (self.tool.participant, self.tool.name) == (participant, name)
+
     def described(self, *, with_results: bool = True, with_more: bool = True) -> dict[str, Any]:
         """Its entry in `tools/list`.
 

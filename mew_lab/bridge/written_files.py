@@ -46,6 +46,8 @@ __all__ = [
     "compare_texts",
     "find_write",
     "find_written",
+    "lines_of",
+    "open_plain",
     "stamp_file",
 ]
 
@@ -293,17 +295,29 @@ def _read_old(write: FileWrite) -> _OldFile:
         return old._replace(why=f"{UNKNOWN}: {reason}", stamp=reason)
 
 
-def _read_file(old: _OldFile, folder: int, name: str) -> _OldFile:
-    """Reads the file of that name in an open folder. Raises OSError."""
+def open_plain(name: str, folder: int) -> int | str:
+    """A descriptor of the regular file of that name in an open folder, to be read; or what stands there instead.
+
+    Raises:
+        OSError: there is none, or it cannot be opened.
+    """
     # Looked at first: what is opened may act by itself, as a device or a pipe does.
     if not stat.S_ISREG(mode := os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        what = "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
-        return old._replace(why=f"{UNKNOWN}: it is {what}", stamp=what)
+        return "a link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "no regular file"
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return "no regular file"
+
+
+def _read_file(old: _OldFile, folder: int, name: str) -> _OldFile:
+    """Reads the file of that name in an open folder. Raises OSError."""
+    descriptor = open_plain(name, folder)
+    if isinstance(descriptor, str):
+        return old._replace(why=f"{UNKNOWN}: it is {descriptor}", stamp=descriptor)
     with os.fdopen(descriptor, "rb") as file:
         about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            return old._replace(why=f"{UNKNOWN}: it is no regular file", stamp="no regular file")
         digest, data, size = sha256(), b"", 0
         while size <= MAX_HASHED and (piece := file.read(MAX_BYTES + 1)):
             digest.update(piece)
@@ -342,7 +356,7 @@ def compare_file(write: FileWrite) -> FileDiff:
     new, why = _result_of(write, old)
     if new is None:
         return diff._replace(why=why)
-    before, after = _lines_of(old.text), _lines_of(new)
+    before, after = lines_of(old.text), lines_of(new)
     if old.is_new:
         return diff._replace(added=len(after), removed=0, why="there is no such file yet; this makes it")
     return _with_rows(diff, before, after)
@@ -359,7 +373,7 @@ def compare_texts(old: str | None, new: str, *, path: str) -> FileDiff:
         old and not old.endswith("\n") and not new.endswith("\n")
     ):  # parts of a file, as most editors state them
         old, new = f"{old}\n", f"{new}\n"
-    return _with_rows(diff, _lines_of(old or ""), _lines_of(new))
+    return _with_rows(diff, lines_of(old or ""), lines_of(new))
 
 
 def _with_rows(diff: FileDiff, before: list[str], after: list[str]) -> FileDiff:
@@ -404,8 +418,8 @@ def _result_of(write: FileWrite, old: _OldFile) -> tuple[str | None, str]:
 NO_END = "no line end at the end of the file"
 
 
-def _lines_of(text: str) -> list[str]:
-    """The lines of a text, each with its end."""
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, each with its end, which is a line feed alone."""
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])

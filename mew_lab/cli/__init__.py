@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, str] = {  # each with what its help says, in the order of
     "cache": "deletes the indexes of large logs, which are made again when they are needed",
     "bridge": "connects an MCP server to a running space as a participant",
     "mcp": "offers a running space to an MCP client as one server, with a person's approval of its calls",
+    "acp": "offers an agent of a running space to an editor that speaks the Agent Client Protocol, over stdio",
     "tap": "relays between an MCP client and an MCP server, unchanged, and records both in a journal",
     "agent": "runs an agent in a running space until it is interrupted",
     "tools-agent": "serves an agent as tools to MCP clients",
@@ -154,6 +155,8 @@ def _load_program(name: str, command: argparse.ArgumentParser) -> None:
             from mew_lab.cli.bridge import add_options, run
         case "mcp":
             from mew_lab.cli.mcp import add_options, run
+        case "acp":
+            from mew_lab.cli.acp import add_options, run
         case "tap":
             from mew_lab.cli.tap import add_options, run
         case "agent":

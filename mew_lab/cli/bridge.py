@@ -14,6 +14,7 @@ from typing import Any
 
 from mew_lab.bridge.acp import AcpBridge
 from mew_lab.bridge.acp_agents import AGENTS
+from mew_lab.bridge.acp_tools import AgentTools
 from mew_lab.bridge.config_consents import AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.remote import is_url
@@ -29,6 +30,7 @@ from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.client import MEWClient
 from mew_lab.sdk.group import run_all
+from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.result_store import ResultLimits
 from mew_lab.settings.environment import state_folder
 
@@ -72,12 +74,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", metavar="MODE", help=about)
     about = "with --acp: the id of an earlier session to go on with"
     parser.add_argument("--session", metavar="ID", help=about)
+    about = "with --acp: the folder of which it may read files by this bridge, and write them as you decide"
+    parser.add_argument("--files", metavar="FOLDER", help=about)
     about = "with --acp: prompts after which it asks whether to go on"
     parser.add_argument("--turns", type=int, metavar="N", help=about)
     about = "with --acp: minutes of work after which it asks whether to go on"
     parser.add_argument("--minutes", type=float, metavar="N", help=about)
     about = "with --acp: tokens, as the agent counts them, after which it asks whether to go on"
     parser.add_argument("--tokens", type=int, metavar="N", help=about)
+    about = "with --acp: the participant by which it uses the tools of the space, such as a proposer"
+    parser.add_argument("--tools-as", metavar="ID", help=about)
+    token = parser.add_mutually_exclusive_group()
+    about = "with --tools-as: the file with that participant's token; the agent is never given it"
+    token.add_argument("--tools-token-file", type=Path, metavar="PATH", help=about)
+    about = "with --tools-as: the environment variable with that token"
+    token.add_argument("--tools-token-env", metavar="NAME", help=about)
     add_shared(parser, EXECUTOR)
     add_shared(parser, RESULTS)
     about = "the command that starts the server, or the URL of a server that runs elsewhere"
@@ -98,9 +109,9 @@ def run(options: argparse.Namespace) -> None:
     if options.acp:
         _run_agent(options)
         return
-    for name in ("mode", "session", "turns", "minutes", "tokens"):
+    for name in ("mode", "session", "files", "turns", "minutes", "tokens", "tools_as"):
         if getattr(options, name) is not None:
-            raise MewError(f"Cannot bridge: --{name} is for a coding agent; add --acp")
+            raise MewError(f"Cannot bridge: --{name.replace('_', '-')} is for a coding agent; add --acp")
     more = {
         "space": options.space,
         "start_timeout": options.init_timeout,
@@ -150,6 +161,9 @@ def _run_agent(options: argparse.Namespace) -> None:
         )
     shell.check_address(options.url, options)
     token = token_from(file=options.token_file, variable=options.token_env)
+    tools_token = None
+    if options.tools_as is not None:
+        tools_token = token_from(file=options.tools_token_file, variable=options.tools_token_env)
     words = options.words
     agent = words[0] if len(words) == 1 and words[0] in AGENTS else words
 
@@ -160,6 +174,12 @@ def _run_agent(options: argparse.Namespace) -> None:
             why.append(reason)
             ended.set()
 
+        tools = None
+        if tools_token is not None:
+            client = MEWClient(
+                options.url, space=options.space, token=tools_token, participant_id=options.tools_as
+            )
+            tools = AgentTools(MEWParticipant(client, state=state_folder))
         bridge = AcpBridge(
             options.as_id,
             agent,
@@ -170,6 +190,8 @@ def _run_agent(options: argparse.Namespace) -> None:
             turns=options.turns,
             minutes=options.minutes,
             tokens=options.tokens,
+            files=options.files,
+            tools=tools,
             restarts=options.restarts,
             start_timeout=options.init_timeout,
             on_end=on_end,

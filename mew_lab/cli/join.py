@@ -48,7 +48,6 @@ from mew_lab.protocol.permit import PROFILES
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import middle, one_line, visible
 from mew_lab.sdk.client import StreamData
-from mew_lab.sdk.participant import MEWParticipant
 
 __all__ = ["FUNCTIONS", "HELP", "Quit", "TypedLast", "Verbs", "add_options", "obey", "run", "tell_status"]
 
@@ -136,7 +135,7 @@ def run(options: argparse.Namespace) -> None:
         lab.asked.subscribe(lambda question: _show_question(lab.asked, question))
         lab.decisions.type_it, lab.decisions.tells_changes = type_in_terminal, True
         lab.decisions.gate.to_go_on = "/go"
-        calls = _Calls(lab.me.participant, lab.decisions)
+        calls = _Calls(lab.decisions)
         lab.decisions.subscribe(calls.take)
         colour, shown = shell.use_colour(options), TypedLast()
         prompt = open_prompt(lab, shown, colour=colour)
@@ -206,7 +205,7 @@ def tell_prompt(lab: KnowingLab, shown: TypedLast) -> str:
 def tell_status(lab: KnowingLab, shown: TypedLast) -> str:
     """The state of the space as one line: what waits for the person first, then who is there."""
     me, decisions = lab.me.participant, lab.decisions
-    cards = [card for card in decisions.pending() if card.is_open and _is_mine(me, card)]
+    cards = [card for card in decisions.pending() if card.is_open and decisions.is_mine(card)]
     asked = [question for question in lab.asked.pending() if question.is_open]
     here = [name for name in sorted(me.client.participants) if name != me.client.id]
     reasoning = me.ledger.reasoning.active()
@@ -228,8 +227,7 @@ def tell_status(lab: KnowingLab, shown: TypedLast) -> str:
 class _Calls:
     """Calls the person for each proposal that waits for this person's decision, once; rings where none waited before."""
 
-    def __init__(self, me: MEWParticipant, decisions: HumanDecisions) -> None:
-        self._me = me
+    def __init__(self, decisions: HumanDecisions) -> None:
         self._decisions = decisions
         self._told = BoundedDict[str, None](MOST_TOLD)
         self._waiting = BoundedDict[str, None](MOST_TOLD)
@@ -239,7 +237,7 @@ class _Calls:
         if card.state != "open":
             self._waiting.pop(card.id, None)
             return
-        if card.id in self._told or not _is_mine(self._me, card):
+        if card.id in self._told or not self._decisions.is_mine(card):
             return
         self._told[card.id] = None
         id = visible(short_id(self._decisions, card))
@@ -276,14 +274,6 @@ class StreamFrames:
         self._untold = 0
         text = one_line(frame.data[:MOST_FRAME].decode(errors="replace"), MOST_FRAME)
         self._say(f"{one_line(frame.stream_id, 60)}: {count_of(len(frame.data), 'byte')}: {text}{others}")
-
-
-def _is_mine(me: MEWParticipant, card: Card) -> bool:
-    """Whether another participant proposed it, and this person may approve it."""
-    proposal = me.proposals.get(card.id)
-    if proposal is None or card.proposer == me.client.id:
-        return False
-    return me.can_send("mcp/request", proposal.payload, to=proposal.to)
 
 
 def _show_question(asked: Questions, question: Question) -> None:
@@ -385,8 +375,8 @@ def _verbose(verbs: Verbs, words: SlashWords, shown: TypedLast) -> object:
 
 def _approve_only(verbs: Verbs, shown: TypedLast) -> object:
     """Shows the only proposal that waits for this person; approves it where the last such command has shown this one."""
-    decisions, me = verbs.decisions, verbs.me.participant
-    open_cards = [card for card in decisions.pending() if card.is_open and _is_mine(me, card)]
+    decisions = verbs.decisions
+    open_cards = [card for card in decisions.pending() if card.is_open and decisions.is_mine(card)]
     if len(open_cards) != 1:
         ids = ", ".join(f"/approve {visible(short_id(decisions, card))}" for card in open_cards[:MOST_NAMED])
         raise MewError(

@@ -246,6 +246,8 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     about = "the folder for the files; default: the working directory"
     parser.add_argument("--to", type=Path, metavar="FOLDER", default=Path(), help=about)
     parser.add_argument("--force", action="store_true", help="replaces existing files")
+    about = "keep leaves likely secrets, such as keys and tokens, as they are; default: mask"
+    parser.add_argument("--secrets", choices=("mask", "keep"), default="mask", help=about)
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -262,7 +264,8 @@ def run_export(options: argparse.Namespace) -> None:
     def progress(sentence: str) -> None:
         shell.warn(f"mew-lab export: {sentence}")
 
-    shell.say(str(export_as_peers(options.file, options.to, force=options.force, progress=progress)))
+    chosen = {"force": options.force, "secrets": options.secrets}
+    shell.say(str(export_as_peers(options.file, options.to, **chosen, progress=progress)))
 
 
 # The commands that read one journal or log: what its file is, its further options, what runs it.

@@ -2,7 +2,7 @@
 
 Over stdio it ends with its client, and the calls that wait are withdrawn at once. Over HTTP it runs until it is
 interrupted, and a client that is gone may come back for its calls. With `--config` it starts nothing, and prints the
-settings with which a client starts it.
+settings with which a client starts it. With the address of a gate that runs over HTTP it passes a client over stdio on.
 
 The library of MCP loads for most of a second, and a client over stdio waits. So `EarlyAnswers` begins before that, and
 what is imported here takes no time.
@@ -57,7 +57,10 @@ OFFERED = "mcp"  # the folder of the tokens of clients in `.mew`
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("url", metavar="URL", help="ws://… of the gateway")
+    about = (
+        "ws://… of the gateway; or http://127.0.0.1:… of a gate, to which one client over stdio is passed on"
+    )
+    parser.add_argument("url", metavar="URL", help=about)
     shell.add_elsewhere(parser)
     about = "instead of a run: prints what to paste into the settings of this client"
     parser.add_argument("--config", choices=CLIENTS, help=about)
@@ -91,6 +94,9 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         MewError: An option is missing; or as `serve`.
     """
+    if options.url.startswith("http://"):
+        _pass_on(options)
+        return
     shell.check_address(options.url, options)
     token = token_from(file=options.token_file, variable=options.token_env)
     if options.config is not None:
@@ -135,6 +141,22 @@ def run(options: argparse.Namespace) -> None:
             if holder:
                 raise NotAdmitted(f"{fault}. On this computer, {holder} has it", space=fault.space) from None
             raise
+
+    with shell.new_runner() as runner:
+        runner.run(work())
+
+
+def _pass_on(options: argparse.Namespace) -> None:
+    """Passes one client over stdio on to a gate that runs over HTTP on this machine.
+
+    Raises:
+        MewError: The token is missing; or as `relay`.
+    """
+    token = token_from(file=options.token_file, variable=options.token_env)
+    from mew_lab.bridge.mcp_relay import relay
+
+    async def work() -> None:
+        await relay(options.url, token, ended=shell.end_on_signal())
 
     with shell.new_runner() as runner:
         runner.run(work())

@@ -1,12 +1,14 @@
 """`mew-lab open`: opens a log in a notebook: its summary, its calls, its diagnosis and a table of its messages.
 
 The notebook is written into a private temporary folder, which ends with JupyterLab; nothing is written beside the log.
+With `--ui` it is a page of its own, for reading alone: nothing is sent to a space, and the sign-in is that of R38.
 `--latest` finds the newest session of a coding agent that worked in this folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import re
@@ -19,7 +21,7 @@ from typing import Any, Final
 
 from mew_lab.cli import shell
 from mew_lab.errors import ConfigError
-from mew_lab.log.log import open_log
+from mew_lab.log.log import Log, open_log
 from mew_lab.log.session_records import folder_in
 from mew_lab.protocol.visible import visible
 from mew_lab.transport.scratch import ScratchFolder
@@ -46,8 +48,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     what.add_argument("source", metavar="FILE", nargs="?", help=about)
     about = "the newest session of this agent that worked in this folder: claude or codex"
     what.add_argument("--latest", choices=tuple(FINDERS), help=about)
+    how = parser.add_mutually_exclusive_group()
     about = "prints the path of the log and ends"
-    parser.add_argument("--where", action="store_true", help=about)
+    how.add_argument("--where", action="store_true", help=about)
+    about = "serves the messages and states of the log as a page, and prints a link for one browser; needs no Jupyter"
+    how.add_argument("--ui", action="store_true", help=about)
+    about = "the port of the page; default: a free one"
+    parser.add_argument("--ui-port", type=int, default=0, metavar="N", help=about)
+    about = "the address of your TLS proxy that leads to the page, such as https://lab.example.org"
+    parser.add_argument("--ui-origin", metavar="URL", help=about)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -57,9 +66,12 @@ def run(options: argparse.Namespace) -> None:
         MewError: There is no log there, or no JupyterLab is installed.
     """
     path = latest_session(options.latest, Path.cwd()) if options.latest else Path(options.source).absolute()
-    open_log(path, index=False)  # what is no log is told at once
+    log = open_log(path, index=options.ui)  # what is no log is told at once
     if options.where:
         return shell.say(visible(str(path)))
+    if options.ui:
+        with shell.new_runner() as runner:
+            return runner.run(_serve_page(log, port=options.ui_port, origin=options.ui_origin))
     if find_spec("jupyterlab") is None:
         raise ConfigError(
             'Cannot open a notebook: JupyterLab is not installed. `pip install "mew_lab[lessons]"` installs it; '
@@ -73,6 +85,32 @@ def run(options: argparse.Namespace) -> None:
     if status:
         raise ConfigError(f"JupyterLab ended with status {status}; its own lines above say why")
     return None
+
+
+async def _serve_page(log: Log, *, port: int, origin: str | None) -> None:
+    """Serves the page of a log until a signal comes."""
+    # The views take a second to load.
+    from mew_lab.views.page.link import qr_text
+    from mew_lab.views.page.server import PageServer
+    from mew_lab.views.panel.widget import panel_of_log
+    from mew_lab.views.views import close_views
+
+    ended = shell.end_on_signal()
+    page = PageServer(
+        await asyncio.to_thread(panel_of_log, log), space=log.space or "the log", port=port, origin=origin
+    )
+    await page.start()
+    try:
+        link = page.new_link()
+        shell.say(str(link))
+        if sys.stdout.isatty():
+            shell.say(qr_text(link.url))
+        for fault in log.faults:
+            shell.warn(f"mew-lab open: {fault}")
+        await ended.wait()
+    finally:
+        await page.stop()
+        close_views()
 
 
 def notebook_of(path: Path) -> dict[str, Any]:

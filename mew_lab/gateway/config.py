@@ -309,7 +309,9 @@ class ParticipantConfig(Section):
 
     `command`, `args` and `env` are a program that is started if `auto_start` is true; `mcp_server` is the server that
     a participant of type `mcp-bridge` connects. One of type `acp` is a coding agent: `command` and `args` start it, or
-    `command` is the name of a known one, such as `claude`. `output_log` names a file that gets every message to it, from
+    `command` is the name of a known one, such as `claude`; `files` is the folder of which it may read files by its
+    bridge, and write them as people decide; `tools` is the participant by which it uses the tools of the space.
+    `output_log` names a file that gets every message to it, from
     the start (`auto_connect`) or from its first HTTP message. Only other programs use `fifo`, `io` and `default_to`.
     """
 
@@ -323,6 +325,8 @@ class ParticipantConfig(Section):
     restart_policy: Literal["on-failure", "always", "never"] | None = None
     mcp_server: McpServerConfig | None = None
     bridge_config: BridgeConfig = Field(default_factory=BridgeConfig)
+    files: Word = ""
+    tools: ParticipantId | None = None
     output_log: FileBelow = ""
     auto_connect: bool = False
     fifo: bool = False

@@ -90,6 +90,10 @@ def programs_of(
         words = (*bridge, url, "--space", file.config.name, "--as", name, "--token-env", variable(name))
         if participant.type == "acp":
             owner = file.config.owner or file.config.default_participant
+            if participant.tools is not None:
+                key = keys[participant.tools].token
+                variables = {**program.env, variable(participant.tools): key.reveal()}
+                program = replace(program, env=variables, secrets=(*program.secrets, key))
             programs.append(
                 _coding_agent(program, participant, words=words, owner=owner, more=bridge_env or {})
             )
@@ -123,7 +127,10 @@ def _coding_agent(
 ) -> Program:
     """The program of a coding agent that speaks ACP; the owner of the space is the one that it obeys."""
     options = [word for name in participant.env for word in ("--env", name)]
+    options += ["--files", participant.files] if participant.files else []
     options += ["--owner", owner] if owner else []
+    if (tools := participant.tools) is not None:
+        options += ["--tools-as", tools, "--tools-token-env", variable(tools)]
     command = (*words, "--acp", *options, "--", participant.command, *participant.args)
     return replace(program, command=command, env={**program.env, **more})
 

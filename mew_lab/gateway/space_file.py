@@ -237,6 +237,7 @@ def _faults_between_keys(document: object) -> Iterator[Fault]:
         yield from _shared_tokens(name, participant.get("tokens"), owners)
         yield from _unstartable(name, participant)
         yield from _undecidable(name, participant, participants)
+        yield from _unusable_tools(name, participant, participants)
     space = _mapping(document, "space")
     for key in ("owner", "default_participant"):
         named = space.get(key)
@@ -252,6 +253,20 @@ def _shared_tokens(name: str, tokens: object, owners: dict[str, str]) -> Iterato
             problem = f"the token {shown} is {owners[token]!r}'s too, so it identifies no participant"
             key = place("participants", name, "tokens", at)
             yield Fault(key, f"{problem}; give each participant its own")
+
+
+def _unusable_tools(
+    name: str, participant: dict[str, Any], participants: Mapping[str, dict[str, Any]]
+) -> Iterator[Fault]:
+    """Faults of the participant by which a coding agent uses the tools of the space."""
+    tools, key = participant.get("tools"), place("participants", name, "tools")
+    if tools is not None and participant.get("type") != "acp":
+        yield Fault(key, "it is for a coding agent, of the type acp")
+    elif isinstance(tools, str) and (tools == name or tools not in participants):
+        hint = did_you_mean(tools, set(participants) - {name}) or "name one that is"
+        yield Fault(key, f"{tools[:80]!r} is none of the other participants; {hint}")
+    elif isinstance(tools, str) and participants[tools].get("command"):
+        yield Fault(key, f"{tools[:80]!r} is a program already; name a participant of the agent's own")
 
 
 def _undecidable(name: str, participant: dict[str, Any], participants: Collection[str]) -> Iterator[Fault]:
@@ -272,6 +287,8 @@ def _undecidable(name: str, participant: dict[str, Any], participants: Collectio
 
 
 def _unstartable(name: str, participant: dict[str, Any]) -> Iterator[Fault]:
+    if participant.get("files") and participant.get("type") != "acp":
+        yield Fault(place("participants", name, "files"), "only a participant of type acp has it")
     if participant.get("type") == "mcp-bridge":
         server = participant.get("mcp_server")
         if isinstance(server, dict) and bool(server.get("command")) == bool(server.get("url")):

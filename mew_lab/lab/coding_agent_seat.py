@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mew_lab.bridge.acp import AcpBridge
 from mew_lab.lab.listing import Listing, Note
-from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
 from mew_lab.protocol.visible import one_line
@@ -18,7 +17,7 @@ __all__ = ["CodingAgentSeat"]
 class CodingAgentSeat(Seat):
     """A coding agent of this process. `bridge` runs it, `participant` is its connection to the space.
 
-    `gate` is the participant by which it uses the tools of the space; None where it gets none.
+    `gate` is the participant by which it uses the tools of the space, and ends with it; None where it gets none.
     """
 
     def __init__(
@@ -28,7 +27,7 @@ class CodingAgentSeat(Seat):
         *,
         name: str,
         bridge: AcpBridge,
-        gate: McpSeat | None = None,
+        gate: Seat | None = None,
     ) -> None:
         super().__init__(session, participant, name=name, what=f"coding agent: {bridge.command_line}")
         self.bridge = bridge
@@ -52,6 +51,16 @@ class CodingAgentSeat(Seat):
         return Listing(
             title, ("session", "title", "updated"), rows, empty="it keeps no session of this folder"
         )
+
+    @property
+    def history(self) -> Listing:
+        """What was said in its session before it was started here, at most 1,000 messages: who, and the text.
+
+        It is of the agent's own record. Nothing of it was sent to the space, and no rule learns from it.
+        """
+        rows = list(self.bridge.history)
+        empty = "its session begins here, or it has not replayed what was said before"
+        return Listing(f"what was said to {self.name} before", ("who", "text"), rows, empty=empty)
 
     def cancel(self, reason: str = "cancelled") -> Note:
         """Cancels its turn and drops the prompts that wait; it stays in the space."""

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from mew_lab.errors import ConfigError
 from mew_lab.lab.decisions.cards import POLICY, Card
@@ -35,6 +35,7 @@ from mew_lab.log.log import Log
 from mew_lab.log.reading import Vantage
 from mew_lab.log.redaction import LogRedaction
 from mew_lab.log.sequence import sequence
+from mew_lab.log.usage import ModelUsage, usage_of
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.coerce import member
 from mew_lab.protocol.content import for_text, holds_content, raw_text, read_parts
@@ -48,6 +49,8 @@ from mew_lab.transport.scratch import written_beside
 
 __all__ = ["report_log", "session_page"]
 
+_N = TypeVar("_N", int, float)
+
 MOST_MESSAGES = 2000
 MOST_DECISIONS = 500
 MOST_CALLS = 500
@@ -57,7 +60,10 @@ MOST_DIAGRAMS = 20
 MOST_PARTICIPANTS = 200
 MOST_TEXT = 2000  # characters of one value or message; a sum of 5 MB or so for all sections
 
-NUMBERS = ("#", "Messages sent", "Took")  # columns of numbers
+NUMBERS = (
+    *("#", "Messages sent", "Took"),
+    *("Tokens read", "From a cache", "Tokens written", "Cost in USD"),
+)  # columns of numbers
 MOST_REQUESTS = 20_000  # whose answers are known as such
 
 STYLE = """
@@ -154,6 +160,28 @@ class _Redacted(NamedTuple):
     records: Iterable[Record]
 
 
+class _UsageSum:
+    """What the answers of one participant by one model took together; None where no answer says it."""
+
+    def __init__(self) -> None:
+        self.read: int | None = None
+        self.cached: int | None = None
+        self.written: int | None = None
+        self.cost: float | None = None
+        self.total: float | None = None
+
+    def add(self, usage: ModelUsage) -> None:
+        self.read = _sum(self.read, usage.input)
+        self.cached = _sum(self.cached, usage.cached)
+        self.written = _sum(self.written, usage.output)
+        self.cost = _sum(self.cost, usage.cost)
+        self.total = self.total if usage.total_cost is None else usage.total_cost
+
+
+def _sum(before: _N | None, more: _N | None) -> _N | None:
+    return before if more is None else more if before is None else before + more
+
+
 class _Session:
     """What one pass over the records found."""
 
@@ -166,6 +194,7 @@ class _Session:
         self.count = 0
         self.first = self.last = 0.0
         self.sent: Counter[str] = Counter()
+        self.usage: dict[tuple[str, str], _UsageSum] = {}  # by participant and model
         self.steps: dict[int, list[Entry]] = {}
         number = 0
         for record in log.records:
@@ -181,6 +210,8 @@ class _Session:
         self.last = entry.t or self.last
         self.newest.append((entry, self._is_plumbing(entry)))
         self.sent[entry.sender] += 1
+        if entry.kind == "participant/status":
+            self._add_usage(entry)
         self.chains.add(entry)
         for change in self.ledger.observe(entry):
             if isinstance(change, ReasoningChange) and change.what not in (
@@ -193,6 +224,14 @@ class _Session:
                     steps.append(entry)
                 while len(self.steps) > 2 * MOST_SEQUENCES:
                     del self.steps[next(iter(self.steps))]
+
+    def _add_usage(self, entry: Entry) -> None:
+        usage = usage_of(entry.payload)
+        if usage.tokens is None and usage.cost is None and usage.total_cost is None:
+            return
+        key = entry.sender, usage.model
+        if key in self.usage or len(self.usage) < MOST_PARTICIPANTS:
+            self.usage.setdefault(key, _UsageSum()).add(usage)
 
     def _is_plumbing(self, entry: Entry) -> bool:
         answered = next(iter(entry.correlation_id), "")
@@ -286,7 +325,35 @@ def _participants(session: _Session, roles: Mapping[str, str]) -> Html:
     return _section("Participants", columns, rows, empty=empty, left_out=hidden, noun="participant")
 
 
+def _usage(session: _Session) -> Html | str:
+    """The tokens and the cost that answers state; nothing where none states any."""
+    if not session.usage:
+        return ""
+
+    def number(value: float | None, form: str = ",.0f") -> Html:
+        return _tag(
+            "td", "not recorded" if value is None else f"{value:{form}}".replace(",", " "), css="number"
+        )
+
+    rows = [
+        _tag(
+            "tr",
+            _tag("td", _name(name), css="who"),
+            _tag("td", one_line(model, 80) or "not recorded", css="who"),
+            number(used.read),
+            number(used.cached),
+            number(used.written),
+            number(used.cost if used.total is None else used.total, ".4f"),
+        )
+        for (name, model), used in session.usage.items()
+    ]
+    columns = ("Participant", "Model", "Tokens read", "From a cache", "Tokens written", "Cost in USD")
+    return _section("Tokens and cost", columns, rows, empty="", left_out=0, noun="model")
+
+
 def _decider(call: Proposal, card: Card | None) -> str:
+    if card is not None and card.rule is not None:
+        return f"by {card.rule.name}"
     by = card.by if card is not None and card.by else call.by
     if by.startswith(POLICY) or f" by {POLICY}" in by:
         return f"automatically (policy “{one_line(by.partition(POLICY)[2], 60)}”)"
@@ -391,8 +458,8 @@ def _diagram(session: _Session, call: Proposal) -> Html | None:
     """The exchange of a proposal as a picture; None where it is not held any more."""
     if session.chains.find(call.entry.seq) is None:
         return None
-    picture = sequence(session.chains.exchange(call.entry.seq, most=40))
-    return _tag("details", _tag("summary", picture.title), Html(picture.svg()))
+    picture = sequence(session.chains.exchange(call.entry.seq, most=40), masks=False)
+    return _tag("details", _tag("summary", picture.title), Html(picture.svg(masks=False)))
 
 
 def _calls(session: _Session) -> Html:
@@ -545,6 +612,7 @@ def _page(
         _tag("h1", title),
         _facts(log, session, me, str(redacted)),
         _participants(session, roles),
+        _usage(session),
         _decisions(session, {card.id: card for card in cards}),
         _calls(session),
         _chats(session),

@@ -54,6 +54,7 @@ from mew_lab.lab.config_bridges import (
     participant_ids,
 )
 from mew_lab.lab.decisions.decisions import HumanDecisions
+from mew_lab.lab.decisions.kept_rules import RuleStore
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.policies import Policy, policy_from_environment
 from mew_lab.lab.decisions.questions import OpenQuestions, Question, Questions, as_content
@@ -63,6 +64,7 @@ from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.host import Host, capabilities_of
 from mew_lab.lab.html_report import report_log
 from mew_lab.lab.invitations import MAILED_WITHIN, invite_to_file, read_mail
+from mew_lab.lab.lab_rules import LabRules
 from mew_lab.lab.lab_stream import LabStream, list_streams
 from mew_lab.lab.listing import Listing, Note, SentEnvelope
 from mew_lab.lab.local_participants import NOTEBOOK_SEAT, Can, LocalParticipants
@@ -71,6 +73,7 @@ from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.notification import Notifier, Notify, Waiting
 from mew_lab.lab.participant_verbs import Losses, ParticipantVerbs, find_standing
 from mew_lab.lab.pending import Pending, proposal_of
+from mew_lab.lab.proposals import LabProposal, listen
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat, add_tool
 from mew_lab.lab.session import Echo, check_up, run_work
@@ -123,10 +126,10 @@ DISCOVERY = 3.0  # seconds that `tools` waits for a participant's answer
 # The members that a person at a prompt uses; Tab and `dir` show these. The others are for the rooms above.
 NAMES = (
     "acknowledge agent agents allow_sampling answer approve ask bridge bridge_all call cancel chat coding_agent "
-    "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of pause_all "
-    "proposals propose questions quorum reject report resolve resume_all save seat seats send serve_mcp serve_ui "
-    "set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools tools_agent "
-    "undo url view who withdraw"
+    "decide down end_ui enrol faults go granting history invite join join_line leave load log me name of on_proposal "
+    "pause_all proposals propose questions quorum reject report resolve resume_all rules save seat seats send serve_mcp "
+    "serve_ui set_roots share_review space status stop stream streams timeout token_file tool tool_approvals tools "
+    "tools_agent undo url view who withdraw"
 )
 
 
@@ -329,11 +332,26 @@ class Lab(metaclass=_NamesOnly):
         )
         if self.notify is not None:
             self._start_notifier(self.notify)
-        self.decisions.tools.attach(local=self.local.listed_by, changed=self.granting.on_changed_tools)
+        self.decisions.tools.attach(local=self.local.listed_by, changed=self._take_changed_tools)
         me.client.on_message(self.seen.take)
         # All who listen are there before it joins: a proposal may be the first message behind the welcome.
         self.me = await self.local.take(me, name=name, what="you")
+        place = str(self.url) if self.host is None else str(self.host.folder.resolve())
+        store = RuleStore(self._find_state, person=self.me.name, place=place, space=self.space)
+        self.decisions.rules.attach(store, owner=self.me.name)
         self.decisions.set_policy(policy)
+
+    def _take_changed_tools(self, participant: str, changes: Mapping[str, str]) -> None:
+        self.decisions.rules.take_change(participant, changes)
+        self.granting.on_changed_tools(participant, changes)
+
+    def _find_state(self) -> Path | None:
+        """The folder of what this person keeps outside the project; None where it would lie within that."""
+        folder = self.local.find_state()
+        project = None if self.host is None else self.host.folder.resolve()
+        if folder is None or project is None or Path.home().resolve().is_relative_to(project):
+            return folder  # a space in the home itself is the user's own, and her state folder lies below it
+        return None if folder.is_relative_to(project) else folder
 
     feed, approvals, panel, roster = _in_view(), _in_view(), _in_view(), _in_view()
     grants, reasoning, timeline = _in_view(), _in_view(), _in_view()
@@ -353,6 +371,7 @@ class Lab(metaclass=_NamesOnly):
                 self._notifier.close()
             if self.seats:
                 self.decisions.queue.close()
+                self.decisions.rules.close()
             if self.page is not None:
                 await self.page.stop()
             try:
@@ -544,7 +563,9 @@ class Lab(metaclass=_NamesOnly):
         minutes: float | None = None,
         tokens: int | None = None,
         reasons: bool = False,
+        files: str | Path | None = None,
         tools: bool = False,
+        ask_once: bool = False,
         restarts: int = 3,
         timeout: float | None = None,
     ) -> CodingAgentSeat:
@@ -564,8 +585,12 @@ class Lab(metaclass=_NamesOnly):
                 any tool itself.
             turns, minutes, tokens: What it may do before it asks whether to go on.
             reasons: Whether the reason of a rejection goes to it as its next prompt.
-            tools: Whether it gets the tools of the space, where it takes MCP servers over HTTP. It uses them as another
-                participant, `NAME-tools`, whose calls are proposals, and it may ask for its own permission besides.
+            files: The folder of which it may read files by this lab, and write them as you decide: each write is a card
+                with its difference. Default: it is offered none. It may have ways of its own to touch files.
+            tools: Whether it gets the tools of the space, as another participant, `NAME-tools`, whose calls are
+                proposals. By its own rules it may ask for its own permission besides.
+            ask_once: With `tools`, whether your permission counts for the call of that tool, too. It does once, within
+                60 s, where you allowed that very call once, and its card has no warning.
             restarts: How often within a minute it is started again when it ends by itself, before it leaves.
             timeout: Seconds in which it must begin a session. Default: 30, or 300 where its command may download it.
 
@@ -588,7 +613,9 @@ class Lab(metaclass=_NamesOnly):
             minutes=minutes,
             tokens=tokens,
             reasons=reasons,
+            files=files,
             tools=tools,
+            ask_once=ask_once,
             restarts=restarts,
             start_timeout=timeout,
             on_start=(told := StartLines()).add,
@@ -1008,6 +1035,23 @@ class Lab(metaclass=_NamesOnly):
         _check_policy(policy)
         self.loop.call(lambda: self.decisions.set_policy(policy))
 
+    def on_proposal(self, function: Callable[[LabProposal], object]) -> Callable[[], None]:
+        """Calls a function with each proposal of another participant, and with each change of its state.
+
+        It gets a `mew_lab.Proposal`: of each that is open, at once and as they come, and again when its state or its
+        warnings change. It runs on the loop of the lab, where nothing may block: write `await lab.approve(…)` there, in
+        a coroutine function. What it raises is logged.
+
+        Returns:
+            A function that ends this; a second call of it does nothing.
+
+        Raises:
+            ConfigError: It is no function.
+            MewError: It needs more than one argument.
+        """
+        self._check_up("listening for proposals")
+        return self.loop.call(lambda: listen(self.decisions, self.me.participant.proposals.get, function))
+
     def approve(
         self,
         proposal: Approvable | Pending,
@@ -1239,6 +1283,16 @@ class Lab(metaclass=_NamesOnly):
         cancelled are not made again.
         """
         return self._run(self.stopping.go(), "going on")
+
+    @property
+    def rules(self) -> LabRules:
+        """Your rules: those that your decisions suggest, and those that you have tried or adopted, with their evidence.
+
+        `lab.rules.try_(3)` lets one judge in silence, `lab.rules.adopt(3)` lets it approve calls, `lab.rules.stop(3)`
+        ends that. Each approval by a rule has its receipt, and some calls that it covers wait for you all the same.
+        """
+        self._check_up("listing the rules")
+        return LabRules(self, self._losses)
 
     def undo(self) -> Note:
         """Revokes the permission that you gave last. MewError when none is in force."""

@@ -18,11 +18,12 @@ from mew_lab.agent.agent import MEWAgent
 from mew_lab.agent.model import Model
 from mew_lab.agent.options import AgentOptions
 from mew_lab.bridge.acp import AcpBridge
+from mew_lab.bridge.acp_tools import AgentTools
 from mew_lab.bridge.config_consents import PARALLEL, AdmittedServer
 from mew_lab.bridge.mcp import McpBridge
 from mew_lab.bridge.server_requests import ASKING
 from mew_lab.bridge.written_files import FileWrite, find_write
-from mew_lab.errors import MewError, ProtocolError
+from mew_lab.errors import ConfigError, MewError, ProtocolError
 from mew_lab.lab.agent_seat import AgentSeat
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.coding_agent_seat import CodingAgentSeat
@@ -168,7 +169,7 @@ class LocalParticipants:
     def participant(self, client: MEWClient, *, tools: ToolBox) -> MEWParticipant:
         """A participant of this process, which notes what it has executed."""
         participant = MEWParticipant(
-            client, tools=tools, state=self._find_state, logical=self._name_participant, **self._settings
+            client, tools=tools, state=self.find_state, logical=self._name_participant, **self._settings
         )
         self._hasten(participant)
         participant.adopt_unknown(self._unknown_calls())
@@ -217,7 +218,7 @@ class LocalParticipants:
                 with contextlib.suppress(ProtocolError):
                     yield entry.envelope
 
-    def _find_state(self) -> Path | None:
+    def find_state(self) -> Path | None:
         """The user's folder for state; None where a server that is bridged here is given access to it."""
         return state_folder(
             outside=[folder for bridge in self._bridges.values() for folder in bridge.folders]
@@ -285,7 +286,7 @@ class LocalParticipants:
             owner=session.me.participant.client.id,
             elicitation=elicitation,
             sampling=sampling is not None,
-            state=self._find_state,
+            state=self.find_state,
             unknown=self._unknown_calls(),
             logical=self._name_participant,
             **self._settings | options,
@@ -302,38 +303,55 @@ class LocalParticipants:
         return self._seat(Seat(self._session, participant, name=name, what=what))
 
     async def coding_agent(
-        self, name: str, agent: str | Sequence[str], *, can: Can, tools: bool = False, **options: Any
+        self,
+        name: str,
+        agent: str | Sequence[str],
+        *,
+        can: Can,
+        tools: bool = False,
+        ask_once: bool = False,
+        **options: Any,
     ) -> CodingAgentSeat:
         """Starts a coding agent that speaks ACP and seats it; `options` are those of `AcpBridge`.
 
-        With `tools` it gets the tools of the space by a gate of its own, which ends with it, as its token does.
+        With `tools` it gets the tools of the space by a gate of its own, which ends with it, as its token does. With
+        `ask_once` a permission of the person counts for the call at that gate, too.
+
+        Raises:
+            ConfigError: it has no tools to be asked about once; or as `AcpBridge`.
         """
         host, me = self._check_free(name, f"Cannot start {name[:80]!r}"), self._session.me
-        gate = await self.serve_mcp(f"{name}-tools", "proposer", port=0, bare_names="") if tools else None
-        try:
-            bridge = AcpBridge(
-                name,
-                agent,
-                starters=(me.name, me.participant.client.id, NOTEBOOK_SEAT),
-                servers=[] if gate is None else [gate.as_acp_server()],
-                state=self._find_state,
-                logical=self._name_participant,
-                on_end=lambda why: self._end_bridge(name, why),
-                **options,
+        if ask_once and not tools:
+            raise ConfigError(
+                "ask_once=True is about calls of tools of the space; add tools=True", key="ask_once"
             )
-            host.enrol(name, can)
-            participant = await bridge.start(host.client_for(name))
-        except BaseException:
-            if gate is not None:
-                await self._leave_gate(gate)
-            raise
+        gate_name = f"{name}-tools"
+        own = self._enrol(gate_name, with_lists("proposer"), "serve MCP clients as") if tools else None
+        bridge = AcpBridge(
+            name,
+            agent,
+            starters=(me.name, me.participant.client.id, NOTEBOOK_SEAT),
+            tools=None if own is None else AgentTools(own),
+            state=self.find_state,
+            logical=self._name_participant,
+            on_end=lambda why: self._end_bridge(name, why),
+            **options,
+        )
+        host.enrol(name, can)
+        participant = await bridge.start(host.client_for(name))
+        gate = None
+        if own is not None:
+            own.client.on_error(lambda error: self._fault(f"{gate_name}: {error}"))
+            gate = self._seat(Seat(self._session, own, name=gate_name, what=f"tools of {name}"))
+        if ask_once:
+            self._session.decisions.once.attach(gate_name, bridge.take_allowed)
         return self._seat(CodingAgentSeat(self._session, participant, name=name, bridge=bridge, gate=gate))
 
-    async def _leave_gate(self, gate: McpSeat) -> None:
-        """Ends the gate of a coding agent, and its token."""
-        if self.seats.pop(gate.name, None) is not None:
-            await gate.aclose()
-        gate.token_file.unlink(missing_ok=True)
+    def _forget_gate(self, seat: Seat | None) -> None:
+        """Forgets the gate of a coding agent that has ended, and the permissions that count there."""
+        if isinstance(seat, CodingAgentSeat) and seat.gate is not None:
+            self.seats.pop(seat.gate.name, None)
+            self._session.decisions.once.detach(seat.gate.name)
 
     async def bridge_each(self, servers: Mapping[str, AdmittedServer], **options: Any) -> dict[str, str]:
         """Starts several servers at once and seats them; returns a sentence for each that does not start.
@@ -440,7 +458,7 @@ class LocalParticipants:
             folder=self.own_host("Cannot serve MCP clients").folder / ".mew",
             name=name,
             port=port,
-            state=self._find_state,
+            state=self.find_state,
             bare_names=bare_names,
             **limits,
         )
@@ -450,8 +468,7 @@ class LocalParticipants:
         self._bridges.pop(name, None)
         self._session.asked.models.pop(name, None)
         seat = self.seats.pop(name, None)
-        if isinstance(seat, CodingAgentSeat) and seat.gate is not None:
-            self._session.loop.submit(self._leave_gate(seat.gate))
+        self._forget_gate(seat)
         if seat is not None and not self._session.closed:
             self._fault(why)
 
@@ -465,8 +482,7 @@ class LocalParticipants:
         self._session.asked.models.pop(name, None)
         bridge = self._bridges.pop(name, None)
         await (bridge.stop() if bridge else _leave(seat))
-        if isinstance(seat, CodingAgentSeat) and seat.gate is not None:
-            await self._leave_gate(seat.gate)
+        self._forget_gate(seat)
         for server in seat.servers if isinstance(seat, ToolsAgentSeat) else ():
             if server in self.seats:
                 await self.leave(server)
@@ -547,8 +563,6 @@ class LocalParticipants:
         for name, seat in reversed(self.seats.items()):
             if name not in bridges:
                 await self._quietly(_leave(seat))
-            if isinstance(seat, CodingAgentSeat) and seat.gate is not None:
-                seat.gate.token_file.unlink(missing_ok=True)
         if self.host is not None:
             await self._quietly(self.host.close())
             for key in () if self.keeps_tokens else self.host.minted.values():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -82,13 +81,6 @@ class McpSeat(Seat):
             token_file=self.token_file,
             answer_after=self._answer_after,
         )
-
-    def as_acp_server(self) -> dict[str, Any]:
-        """This server as a session of the Agent Client Protocol names one, with the token; not to be shown."""
-        token = read_token_file(self.token_file, short=short_allowed())
-        bearer = {"name": "Authorization", "value": f"Bearer {token.reveal()}"}
-        suffix = secrets.token_hex(3)  # so that no server in the agent's own settings has that name
-        return {"type": "http", "name": f"mew-{suffix}", "url": self.url, "headers": [bearer]}
 
     async def aclose(self) -> None:
         """Ends the server, withdraws the calls that wait, and leaves the space."""

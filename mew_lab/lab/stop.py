@@ -165,14 +165,15 @@ class LabStop:
     def _tell_switched_off(self) -> list[tuple[str, str]]:
         decisions = self._session.decisions
         rules, policy = decisions.alike.standing, decisions.policy
+        adopted = decisions.rules.stop_all()
         taken = decisions.review.take_back_all()
+        decisions.once.clear()
         waiting = self._waiting()
         yes = f"; {count_of(taken, 'yes', 'yes')} of yours taken back" if taken else ""
+        told = [f"{count_of(len(rules), 'rule')} for alike calls suspended"] if rules else []
+        told += [f"{count_of(adopted, 'adopted rule')} suspended until you adopt it again"] if adopted else []
         return [
-            (
-                "rules",
-                f"{count_of(len(rules), 'rule')} for alike calls suspended" if rules else "none was there",
-            ),
+            ("rules", "; ".join(told) or "none was there"),
             ("policy", f"“{one_line(policy.name, 80)}” decides nothing" if policy else "none was there"),
             ("cards", f"{waiting} cannot be approved; rejecting and withdrawing still work{yes}"),
         ]

@@ -21,6 +21,7 @@ from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line, visible
 
 __all__ = [
+    "ALLOW_ONCE",
     "MAX_OPTIONS",
     "MAX_OPTION_ID",
     "OPTION",
@@ -80,13 +81,14 @@ class PermissionRequest(NamedTuple):
     """The question of an agent and its options, in its order.
 
     `fault` completes "nothing can be chosen, because …"; empty where a choice is possible. `has_no_more` is whether each
-    option has an id, a name and a kind in text, and nothing else.
+    option has an id, a name and a kind in text, and nothing else. `mode` is that in which the agent says that it is.
     """
 
     question: str
     options: tuple[PermissionOption, ...] = ()
     fault: str = ""
     has_no_more: bool = False
+    mode: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -147,7 +149,8 @@ def read_arguments(arguments: Mapping[str, Any]) -> PermissionRequest:
     plain = not fault and all(
         one.keys() == {"id", "name", "kind"} and isinstance(one["kind"], str) for one in arguments["options"]
     )
-    return PermissionRequest(text_of(arguments.get("question")), options, fault, plain)
+    question, mode = text_of(arguments.get("question")), text_of(arguments.get("mode"))
+    return PermissionRequest(question, options, fault, plain, mode)
 
 
 def _read_options(told: Any) -> tuple[tuple[PermissionOption, ...], str]:

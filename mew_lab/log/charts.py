@@ -1,16 +1,16 @@
-"""Draws pictures of a log, live or from a file: traffic, response times, decisions, tokens, and who talks to whom.
+"""Draws pictures of a log, live or from a file: traffic, response times, decisions, tokens, cost, and who talks to whom.
 
-`rate(log)`, `latency(log)`, `decisions(log)`, `tokens(log)`, `talk(log)` and `rules(log)` return a `Drawing` that a cell
-shows and the saved notebook keeps; `log.charts.rate()` is the same. Each is drawn from frames of the log, so all of
-them together read the log once. `sequence(exchange)` draws one exchange. A picture is bounded: at most 240 bars, the
-newest 2000 points, 12 participants; it states what it leaves out.
+`rate(log)`, `latency(log)`, `decisions(log)`, `tokens(log)`, `usage(log)`, `cost(log)`, `talk(log)` and `rules(log)`
+return a `Drawing` that a cell shows and the saved notebook keeps; `log.charts.rate()` is the same. Each is drawn from
+frames of the log, so all of them together read the log once. `sequence(exchange)` draws one exchange. A picture is
+bounded: at most 240 bars, the newest 2000 points, 12 participants; it states what it leaves out.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Charts",
     "Series",
+    "cost",
     "decisions",
     "frontier_of",
     "latency",
@@ -42,6 +43,7 @@ __all__ = [
     "series_of",
     "talk",
     "tokens",
+    "usage",
 ]
 
 MOST_BARS, MOST_POINTS, MOST_NAMES = 240, 2000, 12
@@ -114,12 +116,20 @@ class Charts:
         """The tokens in the context of each participant that reports them, over time."""
         return tokens(self._log)
 
+    def usage(self) -> Drawing:
+        """The tokens that each model has read and written so far, over time."""
+        return usage(self._log)
+
+    def cost(self) -> Drawing:
+        """The recorded cost of each model, or of each participant that names none, over time."""
+        return cost(self._log)
+
     def rules(self) -> Drawing:
         """What rules that the first half of the decisions suggests would have decided in the other half."""
         return rules(self._log)
 
     def __repr__(self) -> str:
-        return "charts: rate(), latency(), talk(), decisions(), tokens(), rules()"
+        return "charts: rate(), latency(), talk(), decisions(), tokens(), usage(), cost(), rules()"
 
 
 def rate(log: FrameSource) -> Drawing:
@@ -403,22 +413,86 @@ def tokens(log: FrameSource) -> Drawing:
     title = "Tokens in the context of each participant"
     if not len(known):
         return _nothing(title, "No participant has reported its tokens.")
-    points: dict[str, list[tuple[float, int]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
     limits: dict[str, int] = {}
     columns = ("from", "time", "tokens", "max_tokens")
     for name, moment, used, most in zip(*(list(known[column]) for column in columns), strict=True):
         points.setdefault(name, []).append((moment.timestamp(), max(0, int(used))))
         if most > 0:
             limits[name] = int(most)
+    return _lines_of(
+        title, "tokens", points, _thousands, lambda name, used: _of_limit(used, limits.get(name))
+    )
+
+
+def _of_limit(used: Sequence[float], limit: int | None) -> str:
+    of = f" of {limit}" if limit else ""
+    return f"{used[-1]:.0f}{of} tokens at last, at most {max(used):.0f}"
+
+
+def usage(log: FrameSource) -> Drawing:
+    """The tokens that each model has read and written so far, over time; those of a cache count as read."""
+    title = "Tokens read and written so far, by model"
+    frame = _frame(log, "telemetry")
+    known = frame[frame["output_tokens"].notna()].fillna({"input_tokens": 0, "cached_tokens": 0})
+    if not len(known):
+        return _nothing(title, "No tokens of an answer are recorded.")
+    points: dict[str, list[tuple[float, float]]] = {}
+    parts: dict[str, Counter[str]] = {}
+    columns = ("from", "model", "time", "input_tokens", "output_tokens", "cached_tokens")
+    for name, model, moment, read, written, cached in zip(
+        *(list(known[one]) for one in columns), strict=True
+    ):
+        series = model or name
+        total = parts.setdefault(series, Counter())
+        total.update(read=int(read), written=int(written), cached=int(cached))
+        points.setdefault(series, []).append((moment.timestamp(), total["read"] + total["written"]))
+
+    def tell(name: str, _: Sequence[float]) -> str:
+        part = parts[name]
+        return f"{part['read']} tokens read, {part['cached']} of them from a cache, and {part['written']} written"
+
+    return _lines_of(title, "tokens", points, _thousands, tell)
+
+
+def cost(log: FrameSource) -> Drawing:
+    """The recorded cost so far, over time: by model that of each answer, or by participant that of its session."""
+    title = "Recorded cost so far in dollars, by model"
+    frame = _frame(log, "telemetry")
+    points: dict[str, list[tuple[float, float]]] = {}
+    totals = set(
+        frame[frame["total_cost"].notna()]["from"]
+    )  # what a session states wins over what is added up
+    columns = ("from", "model", "time", "cost", "total_cost")
+    for name, model, moment, one, total in zip(*(list(frame[column]) for column in columns), strict=True):
+        if total == total:
+            points.setdefault(name, []).append((moment.timestamp(), total))
+        elif one == one and name not in totals:
+            before = points.setdefault(model or name, [])
+            before.append((moment.timestamp(), (before[-1][1] if before else 0.0) + one))
+    if not points:
+        return _nothing(title, "No cost is recorded; nothing is computed from prices.")
+    return _lines_of(title, "USD", points, "{:g}".format, lambda _, used: f"{used[-1]:.4f} USD")
+
+
+def _lines_of(
+    title: str,
+    unit: str,
+    points: Mapping[str, Sequence[tuple[float, float]]],
+    write: Callable[[float], str],
+    tell: Callable[[str, Sequence[float]], str],
+) -> Drawing:
+    """Lines over time, one for each name."""
     names = sorted(points, key=lambda name: -max(used for _, used in points[name]))
     shown = names[:MOST_NAMES]
     low = min(t for name in shown for t, _ in points[name])
     span = max(t for name in shown for t, _ in points[name]) - low or 1.0
     width, top, floor = _WIDTH, 24, 180
-    ceiling = _round_up(max(1, *(used for name in shown for _, used in points[name])))
+    least = 1.0 if unit == "tokens" else 0.001
+    ceiling = _round_up(max(least, *(used for name in shown for _, used in points[name])))
     room = width - _LEFT - 140
     marks = [(value, floor - value / ceiling * (floor - top)) for value in (0.0, ceiling / 2, ceiling)]
-    shapes = [text_line(4, 14, "tokens", "faint"), *_scale(_LEFT + room, floor, marks, _thousands)]
+    shapes = [text_line(4, 14, unit, "faint"), *_scale(_LEFT + room, floor, marks, write)]
     lines, labels = [], list[tuple[float, str, str]]()
     for n, name in enumerate(shown):
         each, css = points[name][-MOST_POINTS:], f"is-{FAMILIES[n % len(FAMILIES)].name}"
@@ -431,8 +505,7 @@ def tokens(log: FrameSource) -> Drawing:
             shape("path", css=f"dots drawn {css}", d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places))
         )
         labels.append((places[-1][1], middle(name, 17), css))
-        of = f" of {limits[name]}" if name in limits else ""
-        lines.append(f"{name}: {each[-1][1]}{of} tokens at last, at most {max(used for _, used in each)}")
+        lines.append(f"{name}: {tell(name, [used for _, used in each])}")
     below = 0.0
     for y, name, css in sorted(labels):  # a label below the one before, where they would overlap
         below = max(y + 4, below + 13)
@@ -442,7 +515,7 @@ def tokens(log: FrameSource) -> Drawing:
         text_line(_LEFT, floor + 18, _moment(low), "faint"),
         text_line(_LEFT + room, floor + 18, _moment(low + span), "faint", text_anchor="end"),
     ]
-    lines += _hidden(len(names) - len(shown), "participants")
+    lines += _hidden(len(names) - len(shown), "participants or models")
     height = int(max(floor + 28, below + 12))
     return Drawing(title, "; ".join(lines), width, height, tuple(shapes), tuple(lines))
 

@@ -114,6 +114,11 @@ def companions_of(path: Path) -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
+@lru_cache(maxsize=256)
+def _kept_as(kind: str, detail: str) -> str:
+    return one_line(f"{kind}: {detail}" if detail else kind, 2 * MAX_TYPE)
+
+
 @lru_cache(maxsize=10_000)
 def _session_of(path: Path) -> str:
     """The session that the first line of a sub-agent's file names."""
@@ -122,6 +127,9 @@ def _session_of(path: Path) -> str:
             return text_of(read_members(file.readline(1 << 20)) or {}, "sessionId")
     except OSError:
         return ""
+
+
+_PARTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 class _Usage(NamedTuple):
@@ -153,18 +161,19 @@ class ClaudeSession(SessionRecords):
         if kind == "assistant":
             self._take_answer(members, self._agent_of(members, uuid))
         elif kind == "user":
-            self._tell_usage()
+            if self._usage is not None:
+                self._tell_usage()
             self._take_input(members, self._agent_of(members, uuid))
         elif kind == "cost-state" and isinstance(cost := members.get("totalCostUSD"), int | float):
             self._tell_usage()
-            self._status(self.agent, cost_usd=cost)
+            self._status(self.agent, total_cost_usd=cost)
 
     def _keep(self, members: dict[str, Any]) -> None:
         kind = text_of(members, "type")
         inner = object_of(members.get("attachment"))
         detail = text_of(members, "subtype") or text_of(inner, "type")
         if kind in KNOWN:
-            self._event("kept", one_line(f"{kind}: {detail}" if detail else kind, 2 * MAX_TYPE))
+            self._event("kept", _kept_as(kind, detail[:MAX_TYPE]))
         else:
             self._unknown(kind)
 
@@ -197,8 +206,8 @@ class ClaudeSession(SessionRecords):
             self._tell_usage()
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         ends = message.get("stop_reason") not in ("tool_use", "pause_turn", None)
-        for block in blocks if isinstance(blocks, list) else ():
-            kind = text_of(object_of(block), "type")
+        for block in blocks if type(blocks) is list else ():
+            kind = text_of(block, "type") if type(block) is dict else ""
             if kind == "text":
                 self._say(agent, self._asker_of(agent), text_of(block, "text"), ends=ends)
             elif kind == "thinking":
@@ -231,21 +240,17 @@ class ClaudeSession(SessionRecords):
             return
         agent, message, usage, model, now, stamp = self._usage
         self._usage = None
-        parts = {
-            name: value
-            for name in (
-                "input_tokens",
-                "cache_creation_input_tokens",
-                "cache_read_input_tokens",
-                "output_tokens",
-            )
-            if type(value := usage.get(name)) is int
-        }
-        if any(parts.values()):
+        metrics: dict[str, Any] = {"tokens": 0}
+        for name in _PARTS:
+            if type(value := usage.get(name)) is int:
+                metrics["tokens"] += value
+                metrics[name] = value
+        if any(metrics.values()):
+            if model:
+                metrics["model"] = model
             # The line at hand is of what follows.
             at_hand = self._text, self._now, self._stamp
             self._text, self._now, self._stamp = None, now, stamp
-            metrics = {"tokens": sum(parts.values()), **parts, **({"model": model} if model else {})}
             self._message(agent, "participant/status", metrics, id=f"{message or self._id}/usage")
             self._text, self._now, self._stamp = at_hand
 
@@ -260,8 +265,8 @@ class ClaudeSession(SessionRecords):
             return
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         texts, pictures = list[str](), 0
-        for block in blocks if isinstance(blocks, list) else ():
-            kind = text_of(object_of(block), "type")
+        for block in blocks if type(blocks) is list else ():
+            kind = text_of(block, "type") if type(block) is dict else ""
             if kind == "tool_result":
                 self._take_result(members, block, agent)
             elif kind == "text":
@@ -287,13 +292,15 @@ class ClaudeSession(SessionRecords):
             content,
             failed=failed,
             decision=_decision(members, content, failed),
-            answers=answers if isinstance(answers, dict) else None,
+            answers=answers if type(answers) is dict else None,
             structured=object_of(members.get("mcpMeta")).get("structuredContent"),
         )
 
 
 def _decision(members: Mapping[str, Any], content: list[Any], failed: bool) -> CallDecision | None:
     """The decision on a call that the line of its result records; None where it records none."""
+    if not failed and "permissionDecision" not in members and "toolDenialKind" not in members:
+        return None  # as most are
     stated = object_of(members.get("permissionDecision"))
     source, kind = text_of(stated, "source"), members.get("toolDenialKind")
     text = text_of(object_of(content[0]), "text") if content else ""

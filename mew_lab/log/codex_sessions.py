@@ -95,6 +95,7 @@ class CodexSession(SessionRecords):
             MAX_FAILED
         )  # by call, where it is known before the result
         self._names: BoundedDict[str, str] = BoundedDict(MAX_FAILED)
+        self._model = ""  # of the turn
 
     def _take(self, members: dict[str, Any]) -> None:
         kind, payload = text_of(members, "type"), members.get("payload")
@@ -106,6 +107,8 @@ class CodexSession(SessionRecords):
             self._take_item(text_of(payload, "type"), payload)
         elif kind == "event_msg":
             self._take_event(text_of(payload, "type"), payload)
+        elif kind == "turn_context":
+            self._model = text_of(payload, "model")
 
     def _keep(self, members: dict[str, Any]) -> None:
         kind = text_of(members, "type")
@@ -199,7 +202,8 @@ class CodexSession(SessionRecords):
                 parts = {name: value for name in names if type(value := last.get(name)) is int}
                 if type(total := last.get("total_tokens")) is int:
                     window = info.get("model_context_window")
-                    self._status(self.agent, tokens=total, max_tokens=window, **parts)
+                    model = self._model or None
+                    self._status(self.agent, tokens=total, max_tokens=window, **parts, model=model)
             case "task_complete" | "turn_complete":
                 self._conclude(self.agent)
             case "turn_aborted":

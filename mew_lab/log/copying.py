@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 
 from mew_lab.ledger.entry import Entry
+from mew_lab.log.journal import FORMAT
 from mew_lab.log.line import read_members, write_line
 from mew_lab.log.numbering import NumberedEntry, numbered
-from mew_lab.log.redaction import secrets_mask
+from mew_lab.log.redaction import mask_record, note_masked, secrets_mask, told
 from mew_lab.protocol.content import without_bytes
-from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.kinds import GATEWAY, is_reserved
 from mew_lab.protocol.likely_secrets import SecretMask
@@ -43,9 +43,20 @@ class CopiedMessages:
         """The messages in the order received, with their numbers."""
         raise NotImplementedError
 
-    def to_jsonl(self) -> str:
-        """One record a line, as `log.save` writes them; `open_log` reads it from a file."""
-        return "".join(write_line(entry.record).decode() for entry in self.entries)
+    def to_jsonl(self, *, secrets: str = "mask") -> str:
+        """One record a line, as `log.save` writes them; `open_log` reads it from a file.
+
+        Likely secrets are masked unless `secrets` is `keep`; where there are some, a first line says how many.
+        """
+        mask = secrets_mask(secrets)
+        if mask is None:
+            return "".join(write_line(entry.record).decode() for entry in self.entries)
+        records = [mask_record(entry.record, mask) for entry in self.entries]
+        if mask.found:
+            first = records[0]
+            about = compact({"format": FORMAT, "epoch": None, "note": str(mask)})
+            records.insert(0, note_masked(Record(0, first.now, "opened", first.space, detail=about)))
+        return "".join(write_line(record).decode() for record in records)
 
     def to_markdown(self, *, most: int = MOST_CHARACTERS, secrets: str = "mask") -> str:
         """Markdown for a reader or a language model, of about `most` characters at most.
@@ -189,10 +200,7 @@ def mermaid_of(entries: Sequence[Entry], *, secrets: str = "mask") -> str:
         for name, place in places.items()
     ]
     for entry in entries:
-        what = (
-            entry.what if mask is None or not entry.kind else describe(entry.kind, mask.value(entry.payload))
-        )
-        said = _entities(one_line(f"{entry.name} {entry.kind or 'unreadable'} {what}", 120))
+        said = _entities(one_line(f"{entry.name} {entry.kind or 'unreadable'} {told(entry, mask)}", 120))
         start = places[entry.sender]
         if not entry.to:
             refused = _entities(f"refused {entry.code}, ") if entry.refused else ""

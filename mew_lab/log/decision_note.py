@@ -1,7 +1,8 @@
 """Reads the notes on a decision: `decided`, which a lab writes into the journal before it sends a decision, and
 `reported`, which a participant of another process sends to the gateway. The latter may also say what became of a call.
+`reviewed` says, after its decision, that a call which a rule covers had waited for a person.
 
-Spec: rulings R29, R42.
+Spec: §9.4, rulings R29, R42.
 """
 
 from __future__ import annotations
@@ -12,25 +13,36 @@ from typing import Final, NamedTuple
 
 from mew_lab.ledger.calls import CallIndex, CallLedger, Change, Request
 from mew_lab.log.line import read_members
+from mew_lab.protocol.coerce import member
 from mew_lab.space.events import REPORTED, Record
 
 __all__ = [
     "DECIDED",
     "DESPITE",
+    "REVIEWED",
+    "RULE_EVENT",
     "DecisionNote",
     "ReceiptFile",
     "ReceiptOption",
     "ReceiptRule",
     "ReceiptTool",
     "ResolutionNote",
+    "ReviewNote",
     "read_decision_note",
     "read_resolution",
+    "read_review",
     "resolve_reported",
 ]
 
 DECIDED = "decided"
 """The event of a record that holds the note of a lab."""
-HOW: Final = frozenset({"click", "typed", "script", "policy", "rule", "approver"})
+REVIEWED = "reviewed"
+"""The event of a record of a decided review."""
+RULE_EVENT = "rule"
+"""The event of a record of a change in the life of a rule."""
+VERDICTS: Final = ("approved", "edited", "rejected", "undecided")
+HOW: Final = frozenset({"click", "typed", "editor", "script", "policy", "rule", "approver"})
+STATED: Final = frozenset({"editor", "script", "rule", "approver"})  # that nothing else of a note need tell
 DESPITE: Final = frozenset({"rejected", "unknown"})
 MAX_SIZE = 2**63 - 1  # bytes of a file; more is a damaged note
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -81,12 +93,15 @@ class DecisionNote(NamedTuple):
         by: `human`, or the policy as `policy NAME`; `policy` is its name and `policy_text` its text.
         digest: The SHA-256 of what was shown, of an edit where it was edited.
         on_screen: For how many milliseconds the view that was clicked had shown it; None where nobody clicked.
-        how: `click`, `typed` by a person, `script`, `policy`, `rule` or `approver`; empty where the note does not say.
+        how: `click`, `typed` by a person, `editor` where a person answered the question of one, `script`, `policy`,
+            `rule` or `approver`; empty where the note does not say.
         reason: The reason of a rejection.
         edited: Whether other params were sent than the proposed ones.
         to: The addressees to whom it was sent.
         despite: What the approval disregarded on purpose: `rejected`, `unknown`.
         option: The option that was chosen of the permission of an agent; None where there was none.
+        permission: The id of the proposal by which the person permitted an agent that call; empty where the decision
+            counts none.
         file: The file that the call writes, as it was when the approval was sent; None where it was not looked for.
         tool: The tool as the card showed it; None where the note does not say.
         rule: The rule that decided; None where none did.
@@ -107,6 +122,7 @@ class DecisionNote(NamedTuple):
     to: tuple[str, ...]
     despite: tuple[str, ...]
     option: ReceiptOption | None
+    permission: str
     file: ReceiptFile | None
     tool: ReceiptTool | None
     rule: ReceiptRule | None
@@ -127,7 +143,7 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         isinstance(shown, int | float) and not isinstance(shown, bool) and 0 <= shown <= MAX_MILLISECONDS
     )
     stated, rule = _text(members.get("how")), _rule(members.get("rule"))
-    if reported or stated in ("script", "rule", "approver"):
+    if reported or stated in STATED:
         how = stated if stated in HOW else ""
     else:
         typed = _text(members.get("typed")) or (decision == "reject" and stated == "typed")
@@ -148,11 +164,32 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         to=_texts(members.get("to")),
         despite=tuple(word for word in _texts(members.get("despite")) if word in DESPITE),
         option=_option(members.get("option")),
+        permission=_text(member(members.get("permission"), "proposal")),
         file=_file(members.get("file")),
         tool=_tool(members.get("tool")),
         rule=rule,
         reported=reported,
     )
+
+
+class ReviewNote(NamedTuple):
+    """A call that waited for a person although a rule covers it: its proposal, the rule, and what was decided.
+
+    `verdict` is `approved`, `edited`, `rejected` or `undecided`.
+    """
+
+    proposal: str
+    rule: ReceiptRule
+    verdict: str
+
+
+def read_review(record: Record) -> ReviewNote | None:
+    """The review in a record `reviewed`; None where there is none, or it is damaged."""
+    members = (read_members(record.detail) or {}) if record.event == REVIEWED else {}
+    rule, verdict = _rule(members.get("rule")), _text(members.get("verdict"))
+    if rule is None or verdict not in VERDICTS:
+        return None
+    return ReviewNote(_text(members.get("proposal")), rule, verdict)
 
 
 class ResolutionNote(NamedTuple):

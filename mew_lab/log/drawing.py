@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mew_lab.log.redaction import mask_markup, shown_mask
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.visible import visible
 
@@ -147,9 +148,12 @@ class Drawing:
     shapes: tuple[SvgShape, ...]
     lines: tuple[str, ...] = ()
 
-    def svg(self) -> str:
-        """A complete SVG document without scripts, links or loaded resources; it takes the colours of its page."""
-        return self._document(STYLE)
+    def svg(self, *, masks: bool = True) -> str:
+        """A complete SVG document without scripts, links or loaded resources; it takes the colours of its page.
+
+        It has no likely secrets, unless `masks` is False.
+        """
+        return self._document(STYLE) if not masks else masked_picture(self._document(STYLE))
 
     def _document(self, style: str) -> str:
         ground = SvgShape("rect", {"class": "ground", "width": self.width, "height": self.height})
@@ -176,19 +180,30 @@ class Drawing:
         An image cannot read the variables of its page. It asks for a dark ground instead: JupyterLab's theme tells by a
         rule beside it, and every other page by its own colour scheme.
         """
-        inside = base64.b64encode(self._document(STYLE + DARK).encode()).decode()
+        inside = base64.b64encode(masked_picture(self._document(STYLE + DARK)).encode()).decode()
         alt = html.escape(visible(f"{self.title}. {self.about}"), quote=True)
         source = f"data:image/svg+xml;base64,{inside}"
-        return f'{THEME}<img class="mew-picture" alt="{alt}" style="max-width:none" src="{source}">'
+        shown = masked_picture(f'<img class="mew-picture" alt="{alt}" style="max-width:none" src="{source}">')
+        return f"{THEME}{shown}"
 
     def __str__(self) -> str:
-        return "\n".join(visible(line) for line in (self.title, *self.lines))
+        mask = shown_mask()
+        lines = [line if mask is None else mask.text(line) for line in (self.title, *self.lines)]
+        if mask is not None and mask.found:
+            lines.append(f"{mask}.")
+        return "\n".join(map(visible, lines))
 
     def _repr_mimebundle_(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> dict[str, str]:
         return {"image/svg+xml": self.svg(), "text/html": self.html(), "text/plain": str(self)}
 
     def _repr_svg_(self) -> str:
         return self.svg()
+
+
+def masked_picture(markup: str) -> str:
+    """A picture as a notebook stores it."""
+    mask = shown_mask()
+    return markup if mask is None else mask_markup(markup, mask)
 
 
 def lasted(seconds: float) -> str:

@@ -16,8 +16,10 @@ from typing import IO, NamedTuple
 from mew_lab.errors import JournalError, MewError
 from mew_lab.log.peer_files import DECISIONS, HISTORY, JournalLines
 from mew_lab.log.reading import list_files, read_journal
+from mew_lab.log.redaction import mask_text, secrets_mask
 from mew_lab.log.tail import JournalChanged, Tail
 from mew_lab.log.unpacked import is_packed
+from mew_lab.protocol.likely_secrets import SecretMask
 from mew_lab.protocol.text import count_of
 from mew_lab.transport.scratch import path_beside
 
@@ -36,6 +38,8 @@ class Exported(NamedTuple):
     decisions_lines: int
     torn: int = 0
     """The bytes of the journal's last line, which has no end and was left out."""
+    masked: str = ""
+    """How many likely secrets were masked, as text."""
 
     def __str__(self) -> str:
         torn = (
@@ -45,7 +49,7 @@ class Exported(NamedTuple):
         )
         return (
             f"wrote {self.history} ({count_of(self.history_lines, 'line')}) and {self.decisions} "
-            f"({count_of(self.decisions_lines, 'line')}){torn}"
+            f"({count_of(self.decisions_lines, 'line')}){torn}{f'; {self.masked}' if self.masked else ''}"
         )
 
 
@@ -54,9 +58,12 @@ def export_as_peers(
     folder: str | os.PathLike[str],
     *,
     force: bool = False,
+    secrets: str = "mask",
     progress: Callable[[str], object] = lambda sentence: None,
 ) -> Exported:
     """Writes both log files of the peers from a journal, readable by their owner alone; both complete, or neither.
+
+    Likely secrets are masked in each line unless `secrets` is `keep`; tokens of the space are masked in any case.
 
     Args:
         journal: Its first file; those that continue it are read too. It may grow meanwhile; the export ends with the
@@ -66,11 +73,12 @@ def export_as_peers(
         progress: Called with a sentence every two seconds.
 
     Raises:
+        ConfigError: `secrets` is another word.
         JournalError: when there is no such journal, or it cannot be replayed.
         ReplayMismatch: when a fresh space would have recorded something else.
         MewError: when the files cannot be written.
     """
-    first, place = Path(journal), Path(folder)
+    first, place, mask = Path(journal), Path(folder), secrets_mask(secrets)
     if is_packed(first):
         raise JournalError(
             f"Cannot read {first}: it is packed. Unpack it, and export that file.", path=str(first)
@@ -87,14 +95,14 @@ def export_as_peers(
     with contextlib.ExitStack() as stack:
         made = [_begin(target, stack) for target in targets]
         try:
-            counts = _write(first, [file for _, file in made], progress)
+            counts = _write(first, [file for _, file in made], mask, progress)
             for (partial, file), target in zip(made, targets, strict=True):
                 file.close()
                 _check(place, [target], force=force)
                 partial.replace(target)
         except OSError as fault:
             raise MewError(f"cannot write to {place}: {fault.strerror or fault}") from None
-    return Exported(targets[0], targets[1], *counts)
+    return Exported(targets[0], targets[1], *counts, "" if mask is None else str(mask))
 
 
 def _check(folder: Path, targets: list[Path], *, force: bool) -> None:
@@ -125,7 +133,9 @@ def _begin(target: Path, stack: contextlib.ExitStack) -> tuple[Path, IO[bytes]]:
     return partial, stack.enter_context(os.fdopen(fd, "wb", buffering=1 << 20))
 
 
-def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object]) -> tuple[int, int, int]:
+def _write(
+    first: Path, files: list[IO[bytes]], mask: SecretMask | None, progress: Callable[[str], object]
+) -> tuple[int, int, int]:
     counts, records = [0, 0], 0
     whole = sum(path.stat().st_size for path in list_files(first))
     report_at = time.monotonic() + EVERY
@@ -136,7 +146,8 @@ def _write(first: Path, files: list[IO[bytes]], progress: Callable[[str], object
                 for record in some:
                     for at, lines in enumerate(maker.take(record)):
                         counts[at] += len(lines)
-                        files[at].writelines(line.encode() + b"\n" for line in lines)
+                        shown = lines if mask is None else [mask_text(line, mask) for line in lines]
+                        files[at].writelines(line.encode() + b"\n" for line in shown)
                 records += len(some)
                 if time.monotonic() > report_at:
                     report_at = time.monotonic() + EVERY

@@ -45,7 +45,7 @@ LARGE = 16 * 1024 * 1024
 
 BESIDE = ("tokens", "tools-agents", "logs")  # folders of `.mew` that hold no journals of their own
 MOST_FOLDERS = 10_000
-ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".eval")
 
 
 class JournalSource(Protocol):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mew_lab.log.chains import Chains, Exchange
 from mew_lab.log.copying import MOST_CHARACTERS, MessageSelection, markdown_of
 from mew_lab.log.numbering import NumberedEntry, numbered
+from mew_lab.log.redaction import shown_mask, told
 from mew_lab.log.sequence import sequence
 from mew_lab.log.table import to_frame
 from mew_lab.protocol.text import count_of
@@ -79,17 +80,19 @@ class FollowedExchange(MessageSelection):
     @property
     def text(self) -> str:
         """The tree as lines, each message below the one that it follows from, indented."""
-        began, lines = self.exchange.steps[0].t, list[str]()
+        began, lines, mask = self.exchange.steps[0].t, list[str](), shown_mask()
         for entry in self.entries:
             whom = ", ".join(entry.to[:12]) or "everybody"
             refused = f" ✗ refused: {entry.code}" if entry.refused else ""
-            about = f"{entry.kind} {entry.what}".strip()
+            about = f"{entry.kind} {told(entry, mask)}".strip()
             said = (
                 f"{entry.name} +{max(0.0, entry.t - began):.3f} s {entry.sender} → {whom}: {about}{refused}"
             )
             lines.append("  " * min(DEEPEST, self.depths[entry.seq]) + one_line(said, 200))
         if self.left_out:
             lines.append(f"{self.left_out} more related messages are not shown.")
+        if mask is not None and mask.found:
+            lines.append(f"{mask}.")
         return "\n".join(lines)
 
     def to_markdown(self, *, most: int = MOST_CHARACTERS, secrets: str = "mask") -> str:

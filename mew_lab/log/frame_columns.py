@@ -30,6 +30,7 @@ from mew_lab.log.ledger_rows import (
     whole_number,
 )
 from mew_lab.log.listed_tools import ToolEntry
+from mew_lab.log.usage import ModelUsage, usage_of
 from mew_lab.protocol.difference import ABSENT
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.intake import unknown_outcome
@@ -512,6 +513,7 @@ def _why_not(row: DecisionRow) -> str:
 _TAUGHT = {
     "click": "",
     "typed": "",
+    "editor": "an editor passed it on, which may answer by itself",
     "script": "a script decided it",
     "policy": "a policy decided it",
     "rule": "a rule decided it",
@@ -619,7 +621,7 @@ DECISIONS = FrameSpec(
         ),
         _text(
             "how",
-            "click, typed (by a person), script, policy, rule or approver; empty without a receipt",
+            "click, typed (by a person), editor, script, policy, rule or approver; empty without a receipt",
             _at("note.how"),
         ),
         _flag(
@@ -888,6 +890,10 @@ def _latency_ms(row: TelemetryRow) -> float | None:
     return value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _usage(row: TelemetryRow) -> ModelUsage:
+    return usage_of(row.opened.payload)
+
+
 def _telemetry(name: str) -> Callable[[TelemetryRow], int | None]:
     return lambda row: whole_number(row.opened.payload.get(name))
 
@@ -904,6 +910,22 @@ TELEMETRY = FrameSpec(
         _number("messages_in_context", "messages", "in its context", _telemetry("messages_in_context")),
         _seconds("latency", "of its last answer, as it states it", _latency_ms),
         _text("status", "its status in a word, as it states it", _line("opened.payload", "status")),
+        _text(
+            "model", "the model of an answer, as it states it", lambda r: one_line(_usage(r).model, MAX_VALUE)
+        ),
+        _number("input_tokens", "tokens", "that the model read for one answer", lambda r: _usage(r).input),
+        _number("cached_tokens", "tokens", "of these, read from a cache", lambda r: _usage(r).cached),
+        _number("output_tokens", "tokens", "that the model wrote", lambda r: _usage(r).output),
+        FrameColumn(
+            "cost", "float64", "USD", "of one answer, where it is recorded", lambda r: _usage(r).cost
+        ),
+        FrameColumn(
+            "total_cost",
+            "float64",
+            "USD",
+            "of its session so far, where recorded",
+            lambda r: _usage(r).total_cost,
+        ),
     ),
 )
 
@@ -941,6 +963,7 @@ _SHOWN = {
     "grants": ("seq", "from", "recipient", "state", "uses"),
     "verdicts": ("seq", "participant", "kind", "verdict", "code"),
     "chat": ("seq", "from", "to", "text", "state"),
+    "telemetry": ("seq", "from", "model", "tokens", "cost"),
 }  # of a frame of more than eight columns, those that are displayed unless others are chosen
 
 FRAMES: dict[str, FrameSpec] = {

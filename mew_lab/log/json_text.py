@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NoReturn
 
 try:
@@ -64,12 +66,10 @@ def _write_time(value: object) -> str:
     return value.isoformat().replace("+00:00", "Z")
 
 
-def _write_fast(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC)
-
-
 read_json = _read if orjson is None else orjson.loads
 """The value of a JSON text; raises `ValueError` where it is none."""
 
-write_json = _write if orjson is None else _write_fast
+write_json: Callable[[Any], bytes] = (
+    _write if orjson is None else partial(orjson.dumps, option=orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC)
+)
 """A value as compact JSON in UTF-8, times in UTC with a `Z`; raises `TypeError` where a text is no valid Unicode."""

@@ -98,13 +98,11 @@ def read_members(text: str | bytes, *, exact: bool = False) -> dict[str, Any] | 
 
 def is_deep(value: Any, levels: int = MAX_DEPTH - 8) -> bool:
     """Whether a value is nested deeper than in a payload of a message that can be read."""
-    if type(value) is dict:
-        return any(map(_is_container, value.values())) and _too_deep(value, levels)
-    return type(value) is list and any(map(_is_container, value)) and _too_deep(value, levels)
-
-
-def _is_container(value: Any) -> bool:
-    return type(value) is dict or type(value) is list
+    parts = value.values() if type(value) is dict else value if type(value) is list else ()
+    for part in parts:  # most values are flat
+        if type(part) is dict or type(part) is list:
+            return _too_deep(value, levels)
+    return False
 
 
 def _too_deep(value: Any, levels: int = MAX_DEPTH) -> bool:

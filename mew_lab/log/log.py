@@ -71,23 +71,29 @@ UNSEEN = (
 
 
 class SavedLog(NamedTuple):
-    """A saved log: its path, its number of envelopes, and a sentence on what its vantage could not see."""
+    """A saved log: its path, its number of envelopes, a sentence on what its vantage could not see, and the number of
+    likely secrets that were masked, as text."""
 
     path: Path
     envelopes: int
     unseen: str
+    masked: str = ""
 
     def __str__(self) -> str:
-        return f"Saved {count_of(self.envelopes, 'message')} to {visible(str(self.path))}. {self.unseen}".rstrip()
+        masked = f", {self.masked}" if self.masked else ""
+        count = count_of(self.envelopes, "message")
+        return f"Saved {count}{masked} to {visible(str(self.path))}. {self.unseen}".rstrip()
 
 
 class Log:
     """The records of a space, in the order received.
 
     `vantage` is `gateway` (with verdicts and refusals), `participant` (with what one participant receives), `tap`
-    (between an MCP client and its server), or `agent` (the session of a coding agent). Iteration yields the members of
-    each message, `log[0]` gives those of the first, and `len` counts messages. `records` are all records, `df` is the
-    table. `open_log` and `Log.live` return one.
+    (between an MCP client and its server), or `agent` (the session of a coding agent). `is_masked`: it is a copy in
+    which likely secrets were masked.
+
+    Iteration yields the members of each message, `log[0]` gives those of the first, and `len` counts messages.
+    `records` are all records, `df` is the table. `open_log` and `Log.live` return one.
     """
 
     def __init__(
@@ -97,12 +103,14 @@ class Log:
         space: str,
         vantage: Vantage,
         contents: bool = True,
+        masked: bool = False,
         index: bool | str | os.PathLike[str] = True,
         progress: Progress | None = None,
     ) -> None:
         self.space = space
         self.vantage = vantage
         self._contents = contents
+        self.is_masked = masked
         self._records = records
         self._keep_index = index if isinstance(index, bool) else Path(index)
         self._progress = progress
@@ -271,17 +279,26 @@ class Log:
         """The table of the first messages, at once: only so much of the log is read."""
         return to_frame(_first_messages(self.records, messages))
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> SavedLog:
+    def to_parquet(self, path: str | os.PathLike[str], *, secrets: str = "mask") -> SavedLog:
         """Writes the log as one Parquet file, events included, readable by its owner alone; `open_log` reads it.
 
+        Likely secrets are masked unless `secrets` is `keep`, and nothing can be verified by such a file then.
+
         Raises:
+            ConfigError: `secrets` is another word.
             JournalError: when it cannot be written.
         """
         from mew_lab.log.parquet import write_parquet
+        from mew_lab.log.redaction import holds_secrets, masked_records, secrets_mask
 
+        mask = secrets_mask(secrets)
         self._check_target(path)
-        write_parquet(self.records, Path(path))
-        return SavedLog(Path(path), len(self), UNSEEN if self.vantage == "participant" else "")
+        unseen = UNSEEN if self.vantage == "participant" else ""
+        if mask is not None and holds_secrets(self.records):
+            write_parquet(masked_records(self._saved_records(unseen), mask), Path(path))
+        else:
+            write_parquet(self.records, Path(path))
+        return SavedLog(Path(path), len(self), unseen, "" if mask is None else str(mask))
 
     def table(self, columns: Sequence[Column] = COLUMNS, *, events: bool = False) -> pd.DataFrame:
         """A table with other columns; with `events`, records without an envelope have rows too."""
@@ -446,6 +463,16 @@ class Log:
         """The chat messages and their acknowledgements; see `log.frames["chat"]`."""
         return self.frame("chat")
 
+    def tool_calls(self) -> pd.DataFrame:
+        """The tool calls of coding agents: tool, state, seconds, and whether each was asked about.
+
+        The columns are the same for an agent's own session and for the journal of a space with such an agent. `asked` is
+        missing where the log does not tell it; `log.proposals()` has who decided, and the chosen option.
+        """
+        from mew_lab.log.tool_calls import tool_calls_of
+
+        return tool_calls_of(self)
+
     # --- diagnosis ---
 
     def diagnose(self, severity: str = "note") -> Diagnosis:
@@ -507,14 +534,21 @@ class Log:
         return self._answer_directly().exchanges().tree()
 
     def export_otlp(
-        self, to: str | os.PathLike[str], *, content: bool = False, headers: Mapping[str, str] | None = None
+        self,
+        to: str | os.PathLike[str],
+        *,
+        content: bool = False,
+        headers: Mapping[str, str] | None = None,
+        secrets: str = "mask",
     ) -> SavedTraces:
         """Sends the log as OpenTelemetry spans to a receiver such as `http://localhost:4318`, or writes them to a file.
 
         The spans form the trees that `follow` shows. `open_log` reads the file; only with `content` does it have what
-        was said. `headers` are those of the receiver, such as its authorization.
+        was said. `headers` are those of the receiver, such as its authorization. Likely secrets are masked unless
+        `secrets` is `keep`.
 
         Raises:
+            ConfigError: `secrets` is another word.
             JournalError: when the receiver does not take it, or the file cannot be written.
         """
         from mew_lab.log.otlp import TracedLog, export_otlp
@@ -522,7 +556,7 @@ class Log:
         self._check_target(to)
         calls = [row for frame in (self.requests(), self.proposals()) for row in frame.to_dict("records")]
         source = TracedLog(self.space, self.vantage, len(self), *self.tree(), calls)
-        return export_otlp(source, to, content=content, headers=headers)
+        return export_otlp(source, to, content=content, headers=headers, secrets=secrets)
 
     def select(self, *ids: str | int) -> MessageSelection:
         """The messages with these ids or numbers, or all without any, for `to_jsonl`, `to_markdown`, `to_mermaid`
@@ -659,7 +693,8 @@ class Log:
         """Sentences on lines that could not be read and messages that are not known."""
         counts = self._answers().count()
         bare = () if self._contents else ("the contents of its messages are not recorded",)
-        return (*counts.faults, *bare, *_report_unknown(counts.unknown))
+        masked = ("likely secrets in it were masked when it was written",) if self.is_masked else ()
+        return (*counts.faults, *bare, *masked, *_report_unknown(counts.unknown))
 
     def __len__(self) -> int:
         return self._answers().count().messages
@@ -729,12 +764,20 @@ class Log:
         chosen["overwrite"] = overwrite
         return str(find_above("report_log")(self, os.fspath(path), **chosen))
 
-    def save(self, path: str | os.PathLike[str]) -> SavedLog:
+    def save(self, path: str | os.PathLike[str], *, secrets: str = "keep") -> SavedLog:
         """Writes the log as one journal, readable by its owner alone; an existing file is replaced atomically.
 
+        It is a whole copy for oneself. With `secrets="mask"` it is one to pass on: likely secrets are masked, and
+        nothing can be verified by it.
+
         Raises:
+            ConfigError: `secrets` is another word.
             JournalError: when it cannot be written.
         """
+        from mew_lab.log.redaction import holds_secrets, masked_records, secrets_mask
+
+        mask = secrets_mask(secrets)
+        masks = mask is not None and holds_secrets(self.records)
         # A file is replaced by the same records; a journal that grows would lose those to come.
         target = self._check_target(path) if self.is_live else Path(path)
         unseen = UNSEEN if self.vantage == "participant" else ""
@@ -743,7 +786,8 @@ class Log:
                 raise IsADirectoryError(errno.EISDIR, "it is a folder")
             count = 0
             with written_beside(target, durably=True) as file:
-                for record in self._saved_records(unseen):
+                records = self._saved_records(unseen)
+                for record in masked_records(records, mask) if mask is not None and masks else records:
                     file.write(write_line(record))
                     count += is_message(record)
         except (OSError, ValueError) as fault:
@@ -752,7 +796,7 @@ class Log:
                 f"Cannot save the log to {target}: {why}. Name a file in a folder that can be written to.",
                 path=str(target),
             ) from None
-        return SavedLog(target, count, unseen)
+        return SavedLog(target, count, unseen, "" if mask is None else str(mask))
 
     def _check_target(self, path: str | os.PathLike[str]) -> Path:
         """The path of a file to be written, which is none of those of the log.
@@ -846,7 +890,12 @@ def open_log(
         space = first.space
         about = (read_members(first.detail) or {}) if first.event == "opened" else {}
     vantage = vantage_of(about)
-    contents = about.get("contents") is not False
     return Log(
-        FileRecords(files), space=space, vantage=vantage, contents=contents, index=index, progress=progress
+        FileRecords(files),
+        space=space,
+        vantage=vantage,
+        contents=about.get("contents") is not False,
+        masked=about.get("masked") is True,
+        index=index,
+        progress=progress,
     )

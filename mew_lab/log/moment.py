@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mew_lab.errors import NoSuchName
 from mew_lab.ledger.calls import Proposal
 from mew_lab.log.entries import RecordedEntry
+from mew_lab.log.redaction import masked_markup
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.space.core import Space
@@ -242,7 +243,7 @@ class Moment:
             rows = getattr(self, part)
             if rows:
                 parts.append(_table(count_of(len(rows), noun), row._fields, rows))
-        return f"<div>{''.join(parts)}</div>"
+        return masked_markup(f"<div>{''.join(parts)}</div>")
 
 
 def _table(title: str, names: Iterable[str], rows: tuple[tuple[Any, ...], ...]) -> str:

@@ -34,9 +34,11 @@ from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import write_line
 from mew_lab.log.numbering import NumberedEntry
 from mew_lab.log.otlp_reading import EPOCH
+from mew_lab.log.redaction import mask_record, secrets_mask
 from mew_lab.protocol.address import Address
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.intake import unknown_outcome
+from mew_lab.protocol.likely_secrets import SecretMask
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line
 from mew_lab.transport.scratch import written_beside
@@ -55,7 +57,7 @@ _TRACEPARENT = re.compile(
 
 
 class SavedTraces(NamedTuple):
-    """An export: where it went, the number of spans and of messages in them, and a sentence on what is not in it."""
+    """An export: where it went, the number of spans and of messages in them, and sentences on what is not in it."""
 
     to: str
     spans: int
@@ -94,17 +96,31 @@ def export_otlp(
     *,
     content: bool = False,
     headers: Mapping[str, str] | None = None,
+    secrets: str = "mask",
 ) -> SavedTraces:
     """Sends the log to an OTLP receiver (`http://…`), or writes it to a file, readable by its owner alone.
 
+    Likely secrets are masked unless `secrets` is `keep`; the resource then says so.
+
     Raises:
+        ConfigError: `secrets` is another word.
         JournalError: when the receiver does not take it, or the file cannot be written.
     """
-    requests = requests_of(_SpanBuilder(source, content=content))
+    mask = secrets_mask(secrets)
+    if mask is not None:
+        source = source._replace(
+            entries=[_masked(entry, mask) for entry in source.entries],
+            calls=[SecretMask().value(dict(row)) for row in source.calls],
+        )
+    requests = requests_of(
+        _SpanBuilder(source, content=content, masked=content and bool(mask and mask.found))
+    )
     target = os.fspath(to)
     is_address = "://" in target
     spans = _post(target, requests, dict(headers or {})) if is_address else _save(Path(target), requests)
     left_out = [] if content else ["Contents of messages are not in it."]
+    if content and mask and mask.found:
+        left_out.append(f"{mask}.")
     if (more := source.messages - len(source.entries)) > 0:
         left_out.append(f"{count_of(more, 'older message')} not in it.")
     return SavedTraces(target, spans, len(source.entries), " ".join(left_out))
@@ -124,9 +140,15 @@ def requests_of(builder: _SpanBuilder) -> Iterator[tuple[str, int]]:
         yield builder.request(batch), len(batch)
 
 
+def _masked(entry: NumberedEntry, mask: SecretMask) -> NumberedEntry:
+    record = mask_record(entry.record, mask)
+    return entry if record is entry.record else NumberedEntry(record, entry.seq, entry.place, entry.sign)
+
+
 class _SpanBuilder:
-    def __init__(self, source: TracedLog, *, content: bool) -> None:
+    def __init__(self, source: TracedLog, *, content: bool, masked: bool = False) -> None:
         entries, parents = source.entries, source.parents
+        self._masked = masked
         self._content = content
         self._space = source.space
         self._vantage = source.vantage
@@ -150,7 +172,12 @@ class _SpanBuilder:
         """The JSON text of an `ExportTraceServiceRequest` with these spans."""
         resource = {
             "attributes": _attributes(
-                {"service.name": "mew", "mew.space": self._space, "mew.vantage": self._vantage}
+                {
+                    "service.name": "mew",
+                    "mew.space": self._space,
+                    "mew.vantage": self._vantage,
+                    **({"mew.masked": True} if self._masked else {}),
+                }
             )
         }
         head = json.dumps({"resource": resource, "schemaUrl": SCHEMA}, separators=(",", ":"))

@@ -25,10 +25,12 @@ from typing import IO, Any, Literal, NamedTuple, get_args
 from mew_lab.errors import JournalError
 from mew_lab.log.claude_sessions import ClaudeSession, is_claude_line, look_at_claude
 from mew_lab.log.codex_sessions import CodexSession, is_codex_line, look_at_codex
+from mew_lab.log.inspect_logs import INSPECT, InspectSession, is_inspect_line, look_at_inspect
 from mew_lab.log.line import read_line, read_members, split_chain
 from mew_lab.log.otlp_reading import read_otlp
 from mew_lab.log.peers import PeerLine, read_decisions, read_history
 from mew_lab.log.references import LINE_LIMIT, BrokenReference, RestoredLine, Restorer, refers, restore
+from mew_lab.log.session_records import SessionRecords
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -77,6 +79,8 @@ MOST_HOLES = 16 * 1024 * 1024
 HEAD_LINES = 100
 """Lines of which one must be of a log, so that a file is taken for one."""
 
+_LINE_FEED = 10
+_new_tuple = tuple.__new__
 _SEQ = b'{"seq":'
 _SEQ_END = len(_SEQ) + 20
 
@@ -150,7 +154,7 @@ class JournalReader(Iterator[Record]):
     A line that cannot be read becomes a record of event `unreadable` whose `detail` names the line. After the last
     record, `torn` states whether the file ended within a line, `unreadable` is the number of reported lines, and
     `faults` are sentences on both, and on lines whose type is not known. `format` is `own`, `history`, `decisions`,
-    `otlp`, `claude` or `codex`.
+    `otlp`, `claude`, `codex` or `inspect`.
     """
 
     def __init__(self, path: Path, *, after: int = -1) -> None:
@@ -159,7 +163,7 @@ class JournalReader(Iterator[Record]):
         self.torn = False
         self.unreadable = 0
         self._first_unreadable = ""
-        self._unknown: Mapping[str, int] = {}  # lines of the session of an agent whose type is not known
+        self._unknown: dict[str, int] = {}  # lines of the session of an agent whose type is not known
         self._file = _open(path)
         try:
             self.format = self._recognise()
@@ -225,6 +229,8 @@ class JournalReader(Iterator[Record]):
             if record.event == "unreadable":
                 self.unreadable += 1
                 self._first_unreadable = self._first_unreadable or record.detail
+            elif record.event == "unknown" and self.format == "otlp":
+                self._unknown[record.detail] = self._unknown.get(record.detail, 0) + 1
             yield record
 
     def _lines(self) -> Iterator[PeerLine]:
@@ -232,10 +238,10 @@ class JournalReader(Iterator[Record]):
             for number, line in enumerate(split_lines(file), 1):
                 if isinstance(line, UnreadLine):
                     yield PeerLine(number, None, line.why or "is too long")
-                elif is_torn(line):
+                elif line[-1] != _LINE_FEED and is_torn(line):
                     self.torn = True
                 elif not line.isspace() and (self._after < 0 or _place(line) > self._after):
-                    yield PeerLine(number, line)
+                    yield _new_tuple(PeerLine, (number, line, ""))  # half of the time of a call by name
 
 
 def _format_of(line: bytes) -> str:
@@ -251,6 +257,8 @@ def _format_of(line: bytes) -> str:
         return "own"  # it ended within its very first line
     if "resourceSpans" in members:
         return "otlp"
+    if is_inspect_line(members):
+        return INSPECT
     return "claude" if is_claude_line(members) else "codex" if is_codex_line(members) else ""
 
 
@@ -270,9 +278,10 @@ READERS: dict[str, Callable[[Iterable[PeerLine]], Iterator[Record]]] = {
     "decisions": read_decisions,
     "otlp": read_otlp,
 }
-SESSIONS: dict[str, Callable[[Path, IO[bytes]], ClaudeSession | CodexSession]] = {
+SESSIONS: dict[str, Callable[[Path, IO[bytes]], SessionRecords]] = {
     "claude": lambda path, file: ClaudeSession(look_at_claude(path, file)),
     "codex": lambda _, file: CodexSession(look_at_codex(file)),
+    INSPECT: lambda _, file: InspectSession(look_at_inspect(file)),
 }
 """By format, the reader of the session of a coding agent, after a look at its beginning."""
 

@@ -20,7 +20,10 @@ Each request that the gateway relayed gets one of seven places, in the order of 
 
 A receipt fits when it stands between the proposal and the request, was written by the sender of the request, names the
 request, states how it was shown, and has the digest of what was sent. It covers one request alone. A report stands
-behind the request; it need not have a digest.
+behind the request; it need not have a digest. One that counts a permission of an agent fits only where its sender gave
+that permission as a person, for once, at most 60 s before, and no other receipt has counted it. A request that a rule
+decided is told with the rule; a lab notes after the decision that a call which a rule covers had waited for a person, so
+that the share of these can be counted.
 
 The decisions of participants in the process of the gateway (`memory`) leave receipts in its journal. Where a log does
 not tell the transport, those of a participant do that has left one in this run.
@@ -32,13 +35,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mew_lab.errors import MewError
 from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, shown
 from mew_lab.ledger.entry import Entry
-from mew_lab.ledger.options import chosen_option, without_choice
-from mew_lab.log.decision_note import DECIDED, DESPITE, DecisionNote, read_decision_note
+from mew_lab.ledger.options import ALLOW_ONCE, chosen_option, without_choice
+from mew_lab.log.decision_note import (
+    DECIDED,
+    DESPITE,
+    REVIEWED,
+    DecisionNote,
+    ReviewNote,
+    read_decision_note,
+    read_review,
+)
 from mew_lab.log.entries import GRANT, PAYLOAD, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
@@ -54,11 +66,14 @@ __all__ = ["CheckedRequest", "ConsentReceipt", "Consents", "check_consents", "mi
 
 MAX_PROPOSALS, MAX_WEIGHT = 100_000, 256 * 1024 * 1024  # held at a time, and their characters
 MAX_IDS = 1_000_000  # of messages, in a log that may not be complete
-MOST_OPTIONS = 5  # of one decider that are named
+MOST_OPTIONS = 5  # of one decider that are named, and so many permissions
+PERMITTED_FOR = timedelta(seconds=60)
 MAX_LISTED = 50  # requests of one place in the text of a result
+MAX_RULE = 400  # characters of a rule there
 _WAYS = {
     "click": "by a click",
     "typed": "typed by a person",
+    "editor": "in an editor",
     "script": "by a script",
     "policy": "by the policy",
     "rule": "by a rule",
@@ -110,7 +125,8 @@ class Consents(NamedTuple):
 
     `own_right` counts requests by sender; of these, `granted` counts those by a grant or an invitation, and `unrecorded`
     those of which the log does not say whether the permission was granted. See the module for the others. `unused` are
-    approvals whose request was not relayed, and `receipts` counts all.
+    approvals whose request was not relayed, and `receipts` counts all. `reviews` are the calls of rules that waited for
+    a person, as their labs noted it after each decision.
     """
 
     consented: tuple[CheckedRequest, ...]
@@ -124,6 +140,7 @@ class Consents(NamedTuple):
     unknown: tuple[CheckedRequest, ...]
     unused: tuple[ConsentReceipt, ...]
     receipts: int
+    reviews: tuple[ReviewNote, ...] = ()
 
     @property
     def requests(self) -> int:
@@ -139,11 +156,13 @@ class Consents(NamedTuple):
                 f"{len(self.consented)} for proposals, each approved before it was sent, and sent as it was approved:"
             )
             lines += [f"  {line}" for line in _count_deciders(self.consented)]
+            lines += _list_rules(self.consented, self.reviews)
         if self.reported:
             lines.append(
                 f"{len(self.reported)} for proposals, with receipts that the deciders reported themselves:"
             )
             lines += [f"  {line}" for line in _count_deciders(self.reported)]
+            lines += _list_rules(self.reported, ())
         if self.elsewhere:
             lines.append(
                 f"{len(self.elsewhere)} for proposals, decided elsewhere: by whom is known, and not what was shown:"
@@ -195,10 +214,41 @@ def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
             ways.append(f"{edited} edited")
         options = Counter(receipt.note.option.name for receipt in given if receipt.note.option)
         ways += [f"{count} “{one_line(name, 40)}”" for name, count in options.most_common(MOST_OPTIONS)]
+        permissions = [quote(receipt.note.permission) for receipt in given if receipt.note.permission]
+        ways += [f"by the permission {permission}" for permission in permissions[:MOST_OPTIONS]]
+        if (more := len(permissions) - MOST_OPTIONS) > 0:
+            ways.append(f"and by {count_of(more, 'more permission')}")
         for what in sorted(DESPITE):
             if times_despite := sum(what in receipt.note.despite for receipt in given):
                 ways.append(f"{times_despite} despite={what}")
         lines.append(f"{len(given)} by {decider}: {', '.join(ways)}")
+    return lines
+
+
+def _list_rules(requests: Sequence[CheckedRequest], reviews: Sequence[ReviewNote]) -> list[str]:
+    """Each rule with its words, the numbers of the requests that it decided, and how its reviews ended."""
+    texts: dict[str, str] = {}
+    decided: dict[str, list[str]] = {}
+    for request in requests:
+        if request.receipt is not None and (rule := request.receipt.note.rule) is not None:
+            texts.setdefault(rule.sha256, rule.text)
+            decided.setdefault(rule.sha256, []).append(f"{request.sign}{request.seq}")
+    ended: dict[str, Counter[str]] = {}
+    for review in reviews:
+        texts.setdefault(review.rule.sha256, review.rule.text)
+        ended.setdefault(review.rule.sha256, Counter())[review.verdict] += 1
+    lines = []
+    for sha256, text in texts.items():
+        numbers = decided.get(sha256, [])
+        more = f" and {len(numbers) - MAX_LISTED} more" if len(numbers) > MAX_LISTED else ""
+        automatic = (
+            f"{len(numbers)} decided by it: {', '.join(numbers[:MAX_LISTED])}{more}" if numbers else ""
+        )
+        counts = ended.get(sha256, Counter())
+        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+        waited = f"{counts.total()} more waited for a person: {verdicts}" if counts else ""
+        lines.append(f"  rule {sha256[:12]}, “{one_line(text, MAX_RULE)}”")
+        lines.append(f"    {'; '.join(filter(None, [automatic, waited]))}")
     return lines
 
 
@@ -235,6 +285,7 @@ class _ConsentCheck:
         self._granted: Counter[str] = Counter()
         self._unrecorded: Counter[str] = Counter()
         self._count = 0
+        self._reviews: list[ReviewNote] = []
         self._missing: dict[tuple[str, str], _Missing] = {}
         self._last_seq: int | None = 0  # of the last record; None behind the first one that is no `opened`
         self._begin(complete=complete)
@@ -251,6 +302,8 @@ class _ConsentCheck:
         self._used: dict[
             str, dict[str, str]
         ] = {}  # by proposal, the requests that receipts cover -> their senders
+        # by whom and when permissions of agents were given for once that no receipt has counted yet, by proposal
+        self._permissions: BoundedDict[str, tuple[str, datetime]] = BoundedDict(self._limit)
         self._unsent: dict[tuple[str, str], ConsentReceipt] = {}  # approvals by participant and request
 
     def take(self, record: Record) -> None:
@@ -264,6 +317,10 @@ class _ConsentCheck:
             receipt = read_receipt(record)
             if receipt is not None:
                 (self._take_report if receipt.reported else self._take_receipt)(receipt)
+            return
+        if record.event == REVIEWED:
+            if (review := read_review(record)) is not None:
+                self._reviews.append(review)
             return
         if record.raw is None or record.verdict == "refused":
             return
@@ -305,6 +362,7 @@ class _ConsentCheck:
             unknown=tuple(self._unknown),
             unused=(*self._unused, *self._unsent.values()),
             receipts=self._count,
+            reviews=tuple(self._reviews),
         )
 
     def _take_receipt(self, receipt: ConsentReceipt) -> None:
@@ -359,6 +417,9 @@ class _ConsentCheck:
         for id, receipt in covering.items():
             self._receipts[id].remove(receipt)
             self._used.setdefault(id, {})[entry.id] = sender
+            self._permissions.pop(receipt.note.permission, None)
+            if receipt.note.how in ("click", "typed") and _allows_once(receipt.note, held[id]):
+                self._permissions[id] = sender, entry.record.now
         self._consented.append(self._checked(entry, foreign[0], covering[foreign[0]]))
 
     def _count_own_right(self, record: Record, sender: str) -> None:
@@ -382,8 +443,18 @@ class _ConsentCheck:
             return _Misfit(f"{receipt.decider} decided it, and {one_line(sender, 60)} sent it")
         if not receipt.note.how:
             return _Misfit("its receipt does not say how it was shown: on a screen, as text or to a policy")
-        why = misfit(receipt.note, entry, proposal)
+        why = misfit(receipt.note, entry, proposal) or self._find_uncounted(receipt, entry)
         return _Misfit(why) if why else receipt
+
+    def _find_uncounted(self, receipt: ConsentReceipt, entry: RecordedEntry) -> str:
+        """Why the permission that a receipt counts does not count; empty where it does, or it counts none."""
+        if not (id := receipt.note.permission) or (not self._complete and id not in self._proposers):
+            return ""
+        by, at = self._permissions.get(id, ("", entry.record.now))
+        if by == _sender(entry) and entry.record.now - at <= PERMITTED_FOR:
+            return ""
+        who = one_line(_sender(entry), 60)
+        return f"its receipt counts the permission {quote(id)}, which no person of {who} gave for it alone within 60 s"
 
     # --- receipts that are missing, and those that come by a report ---
 
@@ -430,6 +501,13 @@ class _ConsentCheck:
     def _add(self, placed: list[tuple[int, CheckedRequest]], checked: CheckedRequest) -> None:
         self._order += 1
         placed.append((self._order, checked))
+
+
+def _allows_once(note: DecisionNote, proposal: Proposal | None) -> bool:
+    """Whether a decision chose the option of a permission that allows it once."""
+    asked = proposal.permission if proposal is not None else None
+    chosen = asked.find(note.option.id) if asked is not None and note.option is not None else None
+    return chosen is not None and chosen.kind == ALLOW_ONCE
 
 
 def _describe_missing(receipts: Sequence[ConsentReceipt], used: Collection[str]) -> str:

@@ -6,6 +6,9 @@ stands in a text, a key, a number or a name, in any spelling of JSON too, and wh
 is not found where it was encoded otherwise, such as in Base64, or split over several texts. A text that is no JSON may
 end within a value, so it is left out as a whole. Likely secrets are masked besides, unless they are to be kept.
 
+Whatever else leaves a log goes through here, too: `masked_records` for a file of records, `shown_mask` and `mask_markup`
+for what a notebook stores. MEW_LAB_SECRETS=keep in the environment leaves the outputs of a notebook as they are.
+
 The copy is for reading. Its texts are others than those that the gateway saw, so nothing can be verified by it.
 
 Spec: §3.6.8.
@@ -13,21 +16,38 @@ Spec: §3.6.8.
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from mew_lab.errors import ConfigError
+from mew_lab.ledger.entry import Entry
 from mew_lab.log.line import read_members
+from mew_lab.protocol.describe import describe
 from mew_lab.protocol.envelope import compact
-from mew_lab.protocol.likely_secrets import SecretMask
+from mew_lab.protocol.likely_secrets import SecretMask, is_secret_name
 from mew_lab.protocol.text import count_of
 from mew_lab.space.events import Record
 
-__all__ = ["REDACTED", "LogRedaction", "secrets_mask"]
+__all__ = [
+    "REDACTED",
+    "LogRedaction",
+    "holds_secrets",
+    "mask_markup",
+    "mask_record",
+    "mask_text",
+    "masked_markup",
+    "masked_records",
+    "note_masked",
+    "secrets_mask",
+    "shown_mask",
+    "told",
+]
 
 REDACTED = "[redacted]"
 MOST_VALUES = 100
@@ -110,11 +130,8 @@ class LogRedaction:
 
     def apply(self, record: Record, *, empties: bool) -> Record:
         """One record as it stays."""
-        mask = self._mask
-        if mask is not None and record.raw is not None and mask.may_hold(record.raw):
-            members = read_members(record.raw)
-            masked = mask.text(record.raw) if members is None else compact(mask.value(members))
-            record = record._replace(raw=masked, received=None)
+        if self._mask is not None:
+            record = mask_record(record._replace(received=None), self._mask)
         if not (empties or self._values):
             return record
         raw = record.raw
@@ -267,6 +284,109 @@ def secrets_mask(secrets: str) -> SecretMask | None:
     if secrets not in ("mask", "keep"):
         raise ConfigError(f"secrets is 'mask' or 'keep', not {str(secrets)[:40]!r}", key="secrets")
     return SecretMask() if secrets == "mask" else None
+
+
+# --- likely secrets ---
+
+MASKED: Final = "masked"  # in the first record of a copy: some of its texts are not what was recorded
+_TAG = re.compile(r"(<[^>]*>)")
+_HELD_BACK = re.compile(r"<(style|script)\b", re.IGNORECASE)
+_SHOWN_TEXT = re.compile(r'\b(title|alt)="([^"]*)"')
+_TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null", "true", "false"})
+
+
+def mask_text(text: str, mask: SecretMask) -> str:
+    """A text that may be JSON, without likely secrets; as it is where it has none."""
+    if not mask.may_hold(text):
+        return text
+    before, members = mask.found, read_members(text)
+    masked = mask.text(text) if members is None else compact(mask.value(members))
+    return masked if mask.found > before else text
+
+
+def mask_record(record: Record, mask: SecretMask) -> Record:
+    """A record without likely secrets.
+
+    Its line in another form mostly repeats what its message says, so only what that has more is counted.
+    """
+    raw, received, detail = record.raw, record.received, record.detail
+    before, of_line = mask.found, SecretMask()
+    changed: dict[str, Any] = {}
+    if raw is not None and (masked := mask_text(raw, mask)) != raw:
+        changed["raw"] = masked
+    if received is not None and (masked := mask_text(received, of_line)) != received:
+        changed["received"] = masked
+        mask.found = max(mask.found, before + of_line.found)
+    if detail and (masked := mask_text(detail, mask)) != detail:
+        changed["detail"] = masked
+    return record._replace(**changed) if changed else record
+
+
+def holds_secrets(records: Iterable[Record]) -> bool:
+    """Whether there is a likely secret in some records. A copy of others is as it was, and can be verified."""
+    mask = SecretMask()
+    return any(mask_record(record, mask) is not record for record in records)
+
+
+def masked_records(records: Iterable[Record], mask: SecretMask) -> Iterator[Record]:
+    """The records of a file, its first one included, without likely secrets; the first one says so."""
+    for record in records:
+        yield note_masked(record) if record.event == "opened" else mask_record(record, mask)
+
+
+def note_masked(opened: Record) -> Record:
+    """The first record of a copy with a note that likely secrets may have been masked in it."""
+    return opened._replace(detail=compact({**(read_members(opened.detail) or {}), MASKED: True}))
+
+
+def told(entry: Entry, mask: SecretMask | None) -> str:
+    """What a message is about, in some words, without likely secrets."""
+    if mask is None or not entry.kind or not mask.may_hold(entry.raw):
+        return entry.what
+    return describe(entry.kind, mask.value(entry.payload))
+
+
+def shown_mask() -> SecretMask | None:
+    """What masks likely secrets in what a notebook stores; None where MEW_LAB_SECRETS says `keep`."""
+    return None if os.environ.get("MEW_LAB_SECRETS") == "keep" else SecretMask()
+
+
+def masked_markup(markup: str) -> str:
+    """An element of HTML as a notebook stores it, with the number of the likely secrets that it lacks."""
+    if (mask := shown_mask()) is None:
+        return markup
+    shown = mask_markup(markup, mask)
+    return f"{shown}<p>{mask}.</p>" if mask.found else shown
+
+
+def mask_markup(markup: str, mask: SecretMask) -> str:
+    """HTML without likely secrets in its texts, tooltips and descriptions.
+
+    A text behind one that is named like a secret is masked whole, as a value of JSON is.
+    """
+    parts, before, skips = _TAG.split(markup), "", False
+    for at, part in enumerate(parts):
+        if at % 2:
+            skips = _HELD_BACK.match(part) is not None
+            if 'title="' in part or 'alt="' in part:
+                parts[at] = _SHOWN_TEXT.sub(
+                    lambda match: f'{match[1]}="{_mask_escaped(match[2], mask)}"', part
+                )
+        elif part and not skips:
+            text = html.unescape(part).strip(" \n\"':")
+            if text and " " not in text and is_secret_name(before) and text not in _TYPES:
+                mask.found += 1
+                parts[at] = part.replace(html.escape(text), "[masked: named secret]")
+            else:
+                parts[at] = _mask_escaped(part, mask)
+            before = text or before
+    return "".join(parts)
+
+
+def _mask_escaped(text: str, mask: SecretMask) -> str:
+    plain = html.unescape(text)
+    masked = mask.text(plain)
+    return text if masked == plain else html.escape(masked)
 
 
 _Key = tuple[int, datetime, str | None]

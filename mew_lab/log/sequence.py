@@ -9,11 +9,13 @@ are wrapped in both. This module does not know the source of an exchange.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import Exchange
 from mew_lab.log.drawing import Drawing, SvgShape, lasted, shape, text_line
+from mew_lab.log.redaction import shown_mask, told
 from mew_lab.protocol.families import family_of
 from mew_lab.protocol.kinds import GATEWAY
 from mew_lab.protocol.text import count_of
@@ -67,19 +69,22 @@ class _Lifelines:
         return self.layout.gutter + self.layout.column * (place + 0.5)
 
 
-def sequence(exchange: Exchange, *, narrow: bool = False) -> Drawing:
+def sequence(exchange: Exchange, *, narrow: bool = False, masks: bool = True) -> Drawing:
     """The sequence diagram of an exchange, with at most 12 lifelines; further participants share one.
 
     Args:
         narrow: Whether it is to be read at a width of 360 px; with many participants it is wider all the same.
+        masks: Whether it has no likely secrets, as what is stored; not for what is shown alone.
     """
+    mask = shown_mask() if masks else None
+    abouts = {step.seq: told(step, mask) for step in exchange.steps}
     lifelines = _Lifelines(exchange, narrow)
     layout = lifelines.layout
     right = layout.gutter + layout.column * len(lifelines.names) + 8
     width = right + layout.text
     numbers = {step.id: step.seq for step in reversed(exchange.steps) if step.id}
     began = exchange.steps[0].t
-    texts = [_wrap(step, numbers, began, layout) for step in exchange.steps]
+    texts = [_wrap(step, abouts[step.seq], numbers, began, layout) for step in exchange.steps]
     tops, bottom = list[int](), _HEAD
     for lines in texts:
         tops.append(bottom)
@@ -101,38 +106,41 @@ def sequence(exchange: Exchange, *, narrow: bool = False) -> Drawing:
             text_line(x, 20, middle(label, max(4, (box - 4) // 7)), "code strong", text_anchor="middle"),
         ]
     for step, top, lines in zip(exchange.steps, tops, texts, strict=True):
-        shapes.append(_row(step, top, lifelines, lines, began, right))
+        shapes.append(_row(step, abouts[step.seq], top, lifelines, lines, began, right))
     if left_out:
         shapes.append(text_line(8, height - 6, left_out, "faint"))
-    told = sequence_lines(exchange)
+    lines_of = sequence_lines(exchange, abouts)
+    if mask is not None and mask.found:
+        lines_of = (*lines_of, f"{mask}.")
     count = count_of(len(exchange.steps), "message")
     return Drawing(
         f"Exchange of {count} in {lasted(exchange.seconds)} around {exchange.selected.name}",
-        one_line(" · ".join(told), 2000),
+        one_line(" · ".join(lines_of), 2000),
         width,
         height,
         tuple(shapes),
-        told,
+        lines_of,
     )
 
 
-def _wrap(step: Entry, numbers: dict[str, int], began: float, layout: _Layout) -> list[str]:
+def _wrap(step: Entry, about: str, numbers: dict[str, int], began: float, layout: _Layout) -> list[str]:
     """The summary of a message in lines."""
     answers = [numbers[id] for id in step.correlation_id if id in numbers and numbers[id] != step.seq]
     when = f"+{max(0.0, step.t - began):.3f} s · " if layout.narrow else ""
     related = f"↳{step.sign}{answers[0]} " if answers else ""
     refused = f"✗ {step.code} " if step.refused else ""
-    text = one_line(f"{when}{related}{refused}{visible(step.what)}", layout.letters * layout.lines)
+    text = one_line(f"{when}{related}{refused}{visible(about)}", layout.letters * layout.lines)
     return textwrap.wrap(text, layout.letters)[: layout.lines] or [""]
 
 
-def sequence_lines(exchange: Exchange) -> tuple[str, ...]:
-    """The diagram as lines of text, one for each envelope."""
+def sequence_lines(exchange: Exchange, abouts: Mapping[int, str]) -> tuple[str, ...]:
+    """The diagram as lines of text, one for each envelope; `abouts` are what they are about, by their numbers."""
     began, lines = exchange.steps[0].t, []
     for step in exchange.steps:
         whom = ", ".join(step.to[:MOST_LIFELINES]) or "everybody"
         refused = f" ✗ refused: {step.code}" if step.refused else ""
-        text = f"{step.name} +{max(0.0, step.t - began):.3f} s {step.sender} → {whom}: {step.kind} {step.what}{refused}"
+        when = f"{step.name} +{max(0.0, step.t - began):.3f} s"
+        text = f"{when} {step.sender} → {whom}: {step.kind} {abouts[step.seq]}{refused}"
         lines.append(one_line(text, 240))
     more = _left_out(exchange)
     return (*lines, more) if more else tuple(lines)
@@ -143,7 +151,7 @@ def _left_out(exchange: Exchange) -> str:
 
 
 def _row(
-    step: Entry, top: int, lifelines: _Lifelines, lines: list[str], began: float, right: float
+    step: Entry, about: str, top: int, lifelines: _Lifelines, lines: list[str], began: float, right: float
 ) -> SvgShape:
     family, layout = family_of(step.kind), lifelines.layout
     y = top + 20
@@ -156,7 +164,7 @@ def _row(
         times = [text_line(104, y, f"+{max(0.0, step.t - began):.3f} s", "faint", text_anchor="end")]
     return shape(
         "g",
-        shape("title", text=one_line(f"{step.name} {step.sender} → {whom}: {step.kind} {step.what}", 400)),
+        shape("title", text=one_line(f"{step.name} {step.sender} → {whom}: {step.kind} {about}", 400)),
         text_line(layout.gutter - 6 if layout.narrow else 44, y, step.name, "faint", text_anchor="end"),
         *times,
         *_arrow(step, y, lifelines),

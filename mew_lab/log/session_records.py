@@ -29,7 +29,6 @@ from mew_lab.log.entries import TIME, lacking
 from mew_lab.log.json_text import read_json, write_json
 from mew_lab.log.line import is_deep
 from mew_lab.log.peers import PeerLine
-from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.envelope import PROTOCOL, compact
 from mew_lab.protocol.text import parse_timestamp, timestamp
 from mew_lab.protocol.visible import one_line
@@ -59,6 +58,7 @@ WINDOW: Final = 4096
 """Records that are held back while a call waits; a decision that comes later is the answer of a call that was made."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MCP: Final = "mcp__"
+_new_record: Final = tuple.__new__
 _NO_CONNECTION: Final = ("",) * 6  # connection, via, verdict, code, pattern and detail of a record
 
 
@@ -80,12 +80,14 @@ class SessionFacts(NamedTuple):
 class CallDecision(NamedTuple):
     """A decision on a call: who made it, and the reason of a rejection; None where the call was allowed.
 
-    `told`: only the text of the result tells it, which is believed of the agent's own tools.
+    `told`: only the text of the result tells it, which is believed of the agent's own tools. `stamp` is its time, where
+    the file has that.
     """
 
     by: str
     reason: str | None
     told: bool = False
+    stamp: str = ""
 
 
 class _WaitingCall(NamedTuple):
@@ -116,7 +118,7 @@ class SessionRecords:
         self._records: list[Record] = []
         self._id = ""
         self._parts = 0
-        self._calls: BoundedDict[str, _WaitingCall] = BoundedDict(MAX_OPEN)
+        self._calls: dict[str, _WaitingCall] = {}
         self.unreadable: list[str] = []  # sentences on lines that are no JSON
         self.unknown: Counter[str] = Counter()  # lines of a type that is not known
         self._held: dict[
@@ -207,14 +209,10 @@ class SessionRecords:
         if not id:
             self._parts += 1
             id = self._id if self._parts == 1 else f"{self._id}/{self._parts}"
+        ts = self._stamp or timestamp(self._now)
         head: dict[str, Any] = {
-            "protocol": PROTOCOL,
-            "id": id,
-            "ts": self._stamp or timestamp(self._now),
-            "from": sender,
-            "to": to,
-            "kind": kind,
-        }
+            "protocol": PROTOCOL, "id": id, "ts": ts, "from": sender, "to": to, "kind": kind
+        }  # fmt: skip
         if about:
             head["correlation_id"] = (about,)
         if context:
@@ -223,21 +221,8 @@ class SessionRecords:
         self._seq += 1
         raw = write_json(head).decode()
         # By keywords it would take as long as the text of the message.
-        record = Record._make(
-            (
-                self._seq,
-                self._now,
-                "received",
-                self._space,
-                sender,
-                *_NO_CONNECTION,
-                self._text,
-                raw,
-                (),
-                "",
-                "",
-            )
-        )
+        head_of = (self._seq, self._now, "received", self._space, sender)
+        record = _new_record(Record, (*head_of, *_NO_CONNECTION, self._text, raw, (), "", ""))
         self._text = None
         self._records.append(lacking(record, TIME) if lacks_time else record)
         return id
@@ -308,6 +293,8 @@ class SessionRecords:
             self._held[id] = len(self._records)
             self._message(agent, "mcp/request", payload, id=id, to=(target,), about=about, context=context)
         self._calls[id] = _WaitingCall(agent, target, payload, asks)
+        if len(self._calls) > MAX_OPEN:
+            del self._calls[next(iter(self._calls))]
 
     def _propose(self, record: Record) -> Record:
         """The record of a call as that of its proposal."""
@@ -327,7 +314,7 @@ class SessionRecords:
         structured: object = None,
     ) -> None:
         """The result of a call, with the decision on it and the answers of a person, where the line has them."""
-        if is_deep(content) or is_deep(structured):
+        if is_deep(content) or (structured is not None and is_deep(structured)):
             content, structured = [], None
         call = self._calls.pop(id, None) or _WaitingCall(agent, TOOLS)
         place = self._held.pop(id, None)
@@ -335,9 +322,13 @@ class SessionRecords:
         if decision is not None and place is not None and (call.target == TOOLS or not decision.told):
             self._records[place] = self._propose(self._records[place])
             decides = True
+        at_end = self._now, self._stamp
+        if decision is not None and (moment := parse_timestamp(decision.stamp)) is not None:
+            self._now, self._stamp = moment, decision.stamp
         if decides and decision is not None and decision.reason is not None:
             reason = {"reason": decision.reason}
             self._message(decision.by, "mcp/reject", reason, to=(call.asker,), about=id)
+            self._now, self._stamp = at_end
             return
         request, asker = id, call.asker
         if decides and call.payload is not None:
@@ -346,9 +337,11 @@ class SessionRecords:
             if answers is not None:
                 params["arguments"] = {**params["arguments"], "answers": answers}
             asked = {**call.payload, "params": params}
+            dated = call.asks or (decision is not None and decision.stamp != "")
             self._message(
-                asker, "mcp/request", asked, id=request, to=(call.target,), about=id, lacks_time=not call.asks
+                asker, "mcp/request", asked, id=request, to=(call.target,), about=id, lacks_time=not dated
             )
+        self._now, self._stamp = at_end
         result: dict[str, Any] = {"content": content}
         if isinstance(structured, dict):
             result["structuredContent"] = structured
@@ -371,49 +364,59 @@ def split_tool(name: str) -> tuple[str, str]:
     return TOOLS, name
 
 
+# What JSON gives is exactly of these types, and each line asks many times.
 def text_of(members: Mapping[str, Any], key: str) -> str:
     value = members.get(key)
-    return value if isinstance(value, str) else ""
+    return value if type(value) is str else ""
 
 
 def object_of(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def first_lines(file: IO[bytes], most: int) -> bytes:
-    """The first bytes of a file, from its beginning; its position is then there again."""
-    file.seek(0)
-    data = file.read(most)
-    file.seek(0)
-    return data
+    return value if type(value) is dict else {}
 
 
 _TIMESTAMP = re.compile(rb'"timestamp":\s?"([^"\\]{10,40})"')
 _FOLDER = re.compile(rb'"cwd":\s?("(?:[^"\\]|\\.){1,4096}")')
-HEAD: Final = 1 << 20  # bytes in which the first time and the folder are looked for
+HEADS: Final = (
+    1 << 14,
+    1 << 20,
+)  # bytes in which the first time and the folder are looked for, one after the other
 
 
 def look_at_head(file: IO[bytes]) -> tuple[datetime, str]:
     """The first time in a session file, and the name of the folder in which the agent worked."""
-    found = _TIMESTAMP.search(first_lines(file, HEAD))
+    found = _search_head(file, _TIMESTAMP)
     began = parse_timestamp(found[1].decode("ascii", "replace")) if found else None
     return began or _EPOCH, re.split(r"[/\\]", folder_in(file).rstrip("/\\"))[-1]
 
 
 def folder_in(file: IO[bytes]) -> str:
     """The path of the folder in which the agent worked, by the beginning of a session file; empty without one."""
-    if found := _FOLDER.search(first_lines(file, HEAD)):
+    if found := _search_head(file, _FOLDER):
         with suppress(ValueError):
             return str(json.loads(found[1]))
     return ""
 
 
+def _search_head(file: IO[bytes], what: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    """The first match near the beginning of a file, whose position is then there again."""
+    found = None
+    for size in HEADS:
+        file.seek(0)
+        if found := what.search(file.read(size)):
+            break
+    file.seek(0)
+    return found
+
+
 def _read_leniently(data: bytes) -> dict[str, Any] | None:
-    """The members of a line with half of a surrogate pair, which agents write where they cut a text; None for others."""
-    if b"\\u" not in data:
+    """The members of a line that no strict reader takes; None for others.
+
+    It has half of a surrogate pair, which agents write where they cut a text, or a number that is none (NaN).
+    """
+    if b"\\u" not in data and b"NaN" not in data and b"Infinity" not in data:
         return None
     try:
-        text = json.dumps(json.loads(data), ensure_ascii=False)
+        text = json.dumps(json.loads(data, parse_constant=lambda name: None), ensure_ascii=False)
     except (ValueError, RecursionError):
         return None
     try:

@@ -5,6 +5,8 @@ escapes, and a tuple of texts as these texts (`human`, or nothing where it is em
 what its methods make of it, and what `to_string` gives. The arrays of a column of text (`unique`, `values`, `array`)
 have Python objects, which print as escapes.
 
+What is printed or displayed has likely secrets masked, too, and their number below it.
+
 A wide table of a log shows five of its columns, and says how many others it has. `frame.columns` names them all, and
 `to_string`, `to_html` or a choice of columns shows them.
 
@@ -19,8 +21,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
-from pandas.api.types import is_object_dtype
 
+from mew_lab.log.redaction import shown_mask
+from mew_lab.protocol.likely_secrets import SecretMask
 from mew_lab.protocol.visible import visible_lines
 
 __all__ = ["ShownFrame", "show_few"]
@@ -57,8 +60,9 @@ class ShownFrame(pd.DataFrame):
     def _repr_html_(self) -> str | None:
         if (few := self._few()) is not None:
             return f"{few._repr_html_()}<p>{self._others(few)}</p>"
-        plain = _read_tuples(pd.DataFrame(self, copy=False), pd.get_option("display.max_rows"))
-        return _show(plain._repr_html_())  # type: ignore[operator]
+        plain, masked = _printable(pd.DataFrame(self, copy=False), pd.get_option("display.max_rows"))
+        shown = _show(plain._repr_html_())  # type: ignore[operator]
+        return f"{shown}<p>{masked}.</p>" if shown is not None and masked else shown
 
     def _few(self) -> ShownFrame | None:
         """The columns that are shown; None where all are, as where somebody has chosen some."""
@@ -72,8 +76,12 @@ class ShownFrame(pd.DataFrame):
         return f"and {more} more columns; frame.columns names them, frame.to_string() prints all"
 
     def to_string(self, *args: Any, **options: Any) -> Any:
-        plain = _read_tuples(pd.DataFrame(self, copy=False), options.get("max_rows"))
-        return _show(plain.to_string(*args, **options))
+        plain, masked = _printable(pd.DataFrame(self, copy=False), options.get("max_rows"))
+        return _show(plain.to_string(*args, **options), masked)
+
+    def to_html(self, *args: Any, **options: Any) -> Any:
+        plain, _ = _printable(pd.DataFrame(self, copy=False), options.get("max_rows"))
+        return _show(plain.to_html(*args, **options))
 
     # pandas makes these without the constructors above.
     def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
@@ -96,10 +104,8 @@ class _ShownColumn(pd.Series):
         return visible_lines(super().__repr__())
 
     def to_string(self, *args: Any, **options: Any) -> Any:
-        plain = pd.Series(self, copy=False)
-        if is_object_dtype(plain):
-            plain = _replace_tuples(plain, options.get("max_rows"))
-        return _show(plain.to_string(*args, **options))
+        plain, masked = _printable(pd.Series(self, copy=False).to_frame(), options.get("max_rows"))
+        return _show(plain.iloc[:, 0].to_string(*args, **options), masked)
 
     def value_counts(self, *args: Any, **options: Any) -> _ShownColumn:
         return _ShownColumn(super().value_counts(*args, **options))
@@ -120,23 +126,34 @@ class _ShownColumn(pd.Series):
         return pd.array(_objects(array), dtype=object) if isinstance(array.dtype, pd.StringDtype) else array
 
 
-def _read_tuples(frame: pd.DataFrame, most: int | None) -> pd.DataFrame:
-    """The frame with the tuples of texts as texts, in the rows that are shown when it shows `most`."""
+def _printable(frame: pd.DataFrame, most: int | None) -> tuple[pd.DataFrame, str]:
+    """The frame as it is printed, in the rows that are shown when it shows `most`, and how many secrets it lacks.
+
+    Tuples of texts are texts, and likely secrets are masked.
+    """
+    mask, count = shown_mask(), len(frame)
+    # Of a long table, pandas shows the first and the last rows; it may have a million.
+    shown = range(count) if not most or count <= 2 * most else (*range(most), *range(count - most, count))
     for at in range(len(frame.columns)):
         column = frame.iloc[:, at]
-        if is_object_dtype(column):
-            frame.isetitem(at, _replace_tuples(column, most).to_numpy())
-    return frame
+        if getattr(column.dtype, "kind", "O") == "O":
+            values = {row: _printed(column.iloc[row], mask) for row in shown}
+            if changed := {row: value for row, value in values.items() if value is not column.iloc[row]}:
+                cells = column.astype(object).to_numpy(copy=True)
+                for row, value in changed.items():
+                    cells[row] = value
+                frame.isetitem(at, cells)
+    return frame, "" if mask is None else str(mask)
 
 
-def _replace_tuples(column: pd.Series, most: int | None) -> pd.Series:
-    values = column.to_numpy(copy=True)
-    # Of a long table, pandas shows the first and the last rows; it may have a million.
-    shown = range(len(values)) if not most or len(values) <= 2 * most else (*range(most), *range(-most, 0))
-    for at in shown:
-        if isinstance(values[at], tuple) and all(isinstance(one, str) for one in values[at]):
-            values[at] = ", ".join(one if one and "," not in one else repr(one) for one in values[at])
-    return pd.Series(values, index=column.index, name=column.name, dtype=object)
+def _printed(value: Any, mask: SecretMask | None) -> Any:
+    """A value as it is printed; the same object where nothing changes."""
+    if isinstance(value, tuple) and all(isinstance(one, str) for one in value):
+        value = ", ".join(one if one and "," not in one else repr(one) for one in value)
+    if mask is None or not isinstance(value, str | dict | list):
+        return value
+    before, masked = mask.found, mask.value(value)
+    return masked if mask.found > before else value
 
 
 def _objects(values: Any) -> Any:
@@ -144,6 +161,8 @@ def _objects(values: Any) -> Any:
     return values.astype(object) if isinstance(values.dtype, pd.StringDtype) else values
 
 
-def _show(text: str | None) -> str | None:
+def _show(text: str | None, masked: str = "") -> str | None:
     """The text without invisible characters; None where pandas has written it into a file."""
-    return None if text is None else visible_lines(text)
+    if text is None:
+        return None
+    return visible_lines(f"{text}\n{masked}." if masked else text)

@@ -10,6 +10,9 @@ use, or by a later process where this one was killed. Nothing is written beside 
 Few packed bytes may give endless ones. So the first lines are judged before the rest is unpacked, and unpacking stops
 where the file becomes larger than `MOST` bytes, or than `RATIO` times what is packed, and where the disk would be full.
 
+Logs of other programs in one piece count as packed, too: a ZIP of JSON (`.eval` of inspect_ai), and an object over
+several lines (of inspect_ai, or OTLP). They are laid out in lines, of which each member is kept.
+
 `zstandard` is of the extra `log`: Python has no zstd before 3.14, and DuckDB unpacks it only while it parses.
 A format is added here as one more row of `FORMATS`: the bytes that a file begins with, and the function that unpacks it.
 """
@@ -17,7 +20,9 @@ A format is added here as one more row of `FORMATS`: the bytes that a file begin
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -27,7 +32,9 @@ from typing import IO, Any
 
 from mew_lab.errors import JournalError
 from mew_lab.log.entries import SOURCE, lacking
+from mew_lab.log.inspect_logs import is_inspect_head, lay_out
 from mew_lab.log.line import read_line, split_chain, write_line
+from mew_lab.log.otlp_reading import lay_out_spans
 from mew_lab.log.reading import HEAD_LINES, LINE_LIMIT, open_regular, opens_without_grants, read_journal
 from mew_lab.protocol.filename import folder_name
 from mew_lab.protocol.visible import visible
@@ -46,6 +53,13 @@ RATIO, FREE = 200, 64 * 1024 * 1024
 
 PADDING = 1 << 20
 """Bytes of zeros behind the data of gzip, as tapes and block devices have them; more are no end of a log."""
+
+MOST_PIECE = 256 * 1024 * 1024
+"""Bytes of a log in one object, or of one member of a ZIP, which are read at once."""
+MOST_MEMBERS = 100_000
+_SPANS_HEAD = re.compile(rb'\s*\{\s*"resourceSpans":\s*\[')
+_HEAD = 4096
+_STORED, _DEFLATED, _ZSTD = 0, 8, 93  # ways in which a member of a ZIP is packed
 
 _PIECE = 1 << 20
 _GZIP, _GZIP_PIECE = 31, 1 << 16  # window bits with a gzip header; bytes that are read at once
@@ -286,10 +300,97 @@ def _unpack_parquet(packed: IO[bytes]) -> Iterator[bytes]:
     return read_parquet_lines(Path(str(packed.name)))
 
 
+def _unpack_zip(packed: IO[bytes]) -> Iterator[bytes]:
+    try:
+        with zipfile.ZipFile(packed) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as fault:
+        raise EOFError(str(fault)) from None
+    if len(members) > MOST_MEMBERS:
+        raise ValueError(f"it has more than {MOST_MEMBERS} members")
+    if len({member.header_offset for member in members}) < len(members):
+        raise ValueError("members of it stand in one place")
+    room = FREE + RATIO * os.fstat(packed.fileno()).st_size
+    # What tells of the whole comes first, then the samples in the order of their names.
+    for member in sorted(members, key=lambda one: (one.filename != "header.json", one.filename)):
+        if member.is_dir():
+            continue
+        data = _member(packed, member)
+        room -= len(data)  # what is laid out may be much less, as of spaces
+        if room < 0:
+            raise ValueError(f"its members give more than {RATIO} times what they take")
+        yield from _laid_out(data, member.filename)
+
+
+def _member(packed: IO[bytes], member: zipfile.ZipInfo) -> bytes:
+    """The bytes of a member, of which not more than `MOST_PIECE` are unpacked, whatever it says of itself.
+
+    Raises:
+        EOFError, zlib.error, _ZstdError: it is damaged.
+        ValueError: it is encrypted or too large, or packed in an unknown way.
+    """
+    name = visible(member.filename)
+    packed.seek(member.header_offset)
+    head = packed.read(30)
+    if len(head) < 30 or head[:4] != b"PK\x03\x04":
+        raise EOFError(f"{name} is not where the archive says")
+    if member.flag_bits & 1:
+        raise ValueError(f"{name} in it is encrypted")
+    packed.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), os.SEEK_CUR)
+    data = BytesIO(packed.read(min(member.compress_size, MOST_PIECE + 1)))
+    if member.compress_type == _STORED:
+        pieces: Iterator[bytes] = iter((data.getvalue(),))
+    elif member.compress_type == _DEFLATED:
+        pieces = _inflate(data)
+    elif member.compress_type == _ZSTD:
+        pieces = _unpack_zstd(data)
+    else:
+        raise ValueError(f"{name} in it is packed in a way that is not known here")
+    whole = bytearray()
+    for piece in pieces:
+        whole += piece
+        if len(whole) > MOST_PIECE:
+            raise ValueError(f"{name} in it has more than {MOST_PIECE >> 20} MiB")
+    if zlib.crc32(whole) != member.CRC:
+        raise EOFError(f"the checksum of {name} differs")
+    return bytes(whole)
+
+
+def _inflate(data: IO[bytes]) -> Iterator[bytes]:
+    member = zlib.decompressobj(-15)
+    while rest := data.read(_PIECE):
+        while rest:
+            yield member.decompress(rest, _PIECE)
+            rest = member.unconsumed_tail
+    if not member.eof:
+        raise EOFError("a member of it has no end")
+
+
+def _unpack_object(packed: IO[bytes]) -> Iterator[bytes]:
+    data = packed.read(MOST_PIECE + 1)
+    if len(data) > MOST_PIECE:
+        raise ValueError(f"it is one object of more than {MOST_PIECE >> 20} MiB")
+    yield from _laid_out(data)
+
+
+def _laid_out(data: bytes, name: str = "") -> Iterator[bytes]:
+    """The lines of an object of JSON.
+
+    Raises:
+        EOFError: it is none.
+    """
+    try:
+        yield from lay_out_spans(data) if not name and _SPANS_HEAD.match(data) else lay_out(data, name)
+    except (ValueError, RecursionError) as fault:
+        what = f"{visible(name)} in it" if name else "it"
+        raise EOFError(f"{what} is no JSON: {visible(str(fault))[:100]}") from None
+
+
 FORMATS: dict[bytes, Callable[[IO[bytes]], Iterator[bytes]]] = {
     b"\x1f\x8b": _unpack_gzip,
     b"\x28\xb5\x2f\xfd": _unpack_zstd,
     b"PAR1": _unpack_parquet,
+    b"PK\x03\x04": _unpack_zip,
 }
 
 
@@ -305,6 +406,12 @@ def is_packed(path: Path) -> bool:
 def _unpack_of(file: IO[bytes]) -> Any:
     start = file.read(4)
     file.seek(0)
+    if start.lstrip()[:1] == b"{":
+        head = file.read(_HEAD)
+        file.seek(0)
+        is_whole_line = head.partition(b"\n")[1] and head.partition(b"\n")[0].rstrip().endswith(b"}")
+        several = _SPANS_HEAD.match(head) is not None and b"\n" in head[:64] and not is_whole_line
+        return _unpack_object if is_inspect_head(head) or several else _copy
     return next((unpack for begin, unpack in FORMATS.items() if start.startswith(begin)), _copy)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from mew_lab.log.files import Files, JournalSource
-from mew_lab.log.integrity import Integrity, verify_with
+from mew_lab.log.integrity import MASKED, Integrity, verify_with
 from mew_lab.log.reading import Vantage, is_journal, list_files, opening_of
 from mew_lab.log.receipts import Consents, check_consents
 from mew_lab.protocol.visible import one_line
@@ -32,6 +32,7 @@ class VerifiedLog(Protocol):
     """The log that is verified: all its records, and the files that hold them, where there are any."""
 
     vantage: Vantage
+    is_masked: bool
 
     @property
     def sign(self) -> str: ...
@@ -47,13 +48,15 @@ class Verification(NamedTuple):
     """The result: the integrity of each journal, none where no file has a chain; the consents; and what was left out.
 
     `faults` are sentences on lines that could not be read: nothing is known about these. `unchained` are the names of
-    files that are no journals, for whose records nothing vouches.
+    files that are no journals, for whose records nothing vouches. In a `masked` copy no consent was checked: its calls
+    are not those that were shown and sent.
     """
 
     integrity: tuple[Integrity, ...]
     consents: Consents
     faults: tuple[str, ...] = ()
     unchained: tuple[str, ...] = ()
+    masked: bool = False
 
     @property
     def intact(self) -> bool:
@@ -88,6 +91,8 @@ class Verification(NamedTuple):
 
     def __str__(self) -> str:
         lines = [str(one) for one in self.integrity] or ["no chain: nothing vouches for this log"]
+        if self.masked:
+            return "\n".join([*lines, *([] if self.integrity else [MASKED]), *self.faults])
         flaws = [one.flaw for one in self.integrity if one.flaw is not None]
         if flaws:
             lines.append("what follows rests on a journal that was changed")
@@ -118,9 +123,12 @@ def verify_log(log: VerifiedLog, heads: str | os.PathLike[str] | None = None) ->
     unpacked = log.source.unpacked if isinstance(log.source, Files) else None
     places = unpacked.origins if unpacked is not None else {}
     integrity = tuple(verify_with(path, kept, place=places.get(path)) for path in _beginnings(paths))
-    consents = check_consents(log.records, complete=log.vantage != "participant", sign=log.sign)
+    checked = () if log.is_masked else log.records
+    consents = check_consents(checked, complete=log.vantage != "participant", sign=log.sign)
     others = [path for path in paths if not is_journal(path) and path.stat().st_size] if integrity else []
-    return Verification(integrity, consents, log.faults, tuple(one_line(path.name, 200) for path in others))
+    return Verification(
+        integrity, consents, log.faults, tuple(one_line(path.name, 200) for path in others), log.is_masked
+    )
 
 
 def _beginnings(paths: Sequence[Path]) -> list[Path]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mew_lab.errors import ConfigError, JournalError, MewError
 from mew_lab.log.line import read_line, read_members
 from mew_lab.log.reading import vantage_of
+from mew_lab.log.redaction import masked_markup
 from mew_lab.log.replay import CAUSED, Player, event_of
 from mew_lab.log.state_replay import LineHeader, StateReplay, top_level
 from mew_lab.protocol.envelope import compact
@@ -184,7 +185,7 @@ class WhatIf:
         )
         more = f"<p>and {len(self.rows) - SHOWN} more</p>" if len(self.rows) > SHOWN else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if self.rows else ""
-        return f"<div><p>{html.escape(str(self))}</p>{table}{more}</div>"
+        return masked_markup(f"<div><p>{html.escape(str(self))}</p>{table}{more}</div>")
 
 
 class OtherRights:

@@ -216,19 +216,26 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "code": Command(
             "starts a coding agent, such as claude, as a participant",
-            "AGENT [--name NAME] [--mode MODE] [--session ID] [--turns N] [--minutes N] [--tokens N] [--env VARIABLE] "
-            "[--can PROFILE] [-- COMMAND…]",
+            "AGENT [--name NAME] [--mode MODE] [--session ID] [--files FOLDER] [--turns N] [--minutes N] "
+            "[--tokens N] [--env VARIABLE] [--tools [--ask-once]] [--can PROFILE] [-- COMMAND…]",
             (
                 CommandOption("AGENT", "claude, codex, gemini, opencode or qwen; of another, a name for it"),
                 CommandOption("--name", "its participant id; default: the name of the agent"),
                 CommandOption("--mode", "the mode to set; default: the one that asks most"),
                 CommandOption("--session", "the id of an earlier session to go on with"),
+                CommandOption(
+                    "--files",
+                    "the folder of which it may read files by this lab, and write them as you decide",
+                    "path",
+                ),
                 CommandOption("--turns", "prompts after which it asks whether to go on", "", {"type": int}),
                 CommandOption("--minutes", "minutes of work after which it asks", "", {"type": float}),
                 CommandOption(
                     "--tokens", "tokens, as it counts them, after which it asks", "", {"type": int}
                 ),
                 CommandOption("--env", "an environment variable to pass to it; may be repeated", "", _MANY),
+                _switch("--tools", "gives it the tools of the space; its calls of them are proposals"),
+                _switch("--ask-once", "with --tools: your permission counts for that call of a tool, too"),
                 CommandOption(
                     "--can", "its profile of permissions; default: agent", "profile", {"default": "agent"}
                 ),
@@ -591,6 +598,22 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             either=("--decline", "--cancel"),
             note=_ARGUMENTS + " They are the values of its form.",
         ),
+        "rules": Command(
+            "lists the rules that your decisions suggest; tries, adopts or stops one",
+            "[ACT] [--sure] [RULE]",
+            (
+                CommandOption(
+                    "ACT",
+                    "try judges in silence; adopt approves calls, after it has shown what it would have decided; stop "
+                    "ends that, of all where no RULE is named; look goes on with one that paused; show shows its words",
+                    "",
+                    {**_MAYBE, "choices": ("try", "adopt", "stop", "look", "show")},
+                ),
+                _SURE,
+            ),
+            tail="text",
+            note="RULE: its number, or a sentence that begins with When.",
+        ),
         "undo": Command("revokes the permission that you gave last"),
         "view": Command(
             "shows one part of the control room",
@@ -711,7 +734,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("cancel-reasoning", "grant", "revoke", "undo"),
         ),
         "Calls": ("tools", "call", "propose", "send", "stream", "withdraw", "cancel", "load", "stop", "go"),
-        "Decide": ("proposals", "approve", "reject", "questions", "answer", "resolve", "history"),
+        "Decide": ("proposals", "approve", "reject", "questions", "answer", "resolve", "rules", "history"),
         "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools")), "ui"),
         "Log": ("log", "diagnose", "save", "report"),
     }

@@ -171,8 +171,11 @@ def bridge(options: Namespace, tail: Any) -> object:
 
 
 def code(options: Namespace, tail: Any) -> object:
-    stated = {name: getattr(options, name) for name in ("mode", "session", "turns", "minutes", "tokens")}
+    stated = {
+        name: getattr(options, name) for name in ("mode", "session", "files", "turns", "minutes", "tokens")
+    }
     more = {name: value for name, value in stated.items() if value is not None}
+    more |= {name: True for name in ("tools", "ask_once") if getattr(options, name)}
     agent: Any = list(tail) if tail else options.agent
     if tail:
         # A foreign program will run with the user's rights, so its command is shown before it starts.
@@ -223,6 +226,25 @@ def _from_environment(name: str) -> str:
     if name not in os.environ:
         raise UsageError(f"The environment variable {name} is not set in this kernel")
     return os.environ[name]
+
+
+def rules(options: Namespace, tail: Any) -> object:
+    listed, act, which = _lab().rules, options.act, (tail or "").strip()
+    if act is None:
+        if which:
+            raise UsageError("%mew rules: write what to do with it: try, adopt, stop, look or show")
+        return listed
+    if not which and act != "stop":
+        raise UsageError(f"%mew rules {act}: name the rule, such as %mew rules {act} 1")
+    if options.sure and act != "adopt":
+        raise UsageError(f"%mew rules {act}: only adopt takes --sure")
+    if act == "adopt":
+        return listed.adopt(which, sure=options.sure)
+    if act == "show":
+        return listed.show(which)
+    return (
+        listed.stop(which or None) if act == "stop" else {"try": listed.try_, "look": listed.look}[act](which)
+    )
 
 
 def tools_agent(options: Namespace, tail: Any) -> object:
@@ -424,6 +446,7 @@ RULES: Mapping[str, Rule] = {
         for name in ("down", "agents", "who", "questions", "stop", "go", "undo", "history")
     },
     **{name: _control(name, "sure") for name in ("clear", "restart", "shutdown", "kick")},
+    "rules": rules,
     "status": status,
     "pause": _control("pause", "minutes"),
     "resume": _control("resume"),

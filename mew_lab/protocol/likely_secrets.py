@@ -11,13 +11,16 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-__all__ = ["DETECTORS", "SecretMask"]
+__all__ = ["DETECTORS", "SecretMask", "is_secret_name"]
 
 _NAMED: Final = (
-    r"(?:pass(?:word|wd|phrase)|secret(?:[_-]?key)?|api[_-]?key|"
-    r"(?:access|auth|private|secret)[_-]?(?:key|token))"
+    r"(?:pass(?:word|wd|phrase)|secret(?:[_-]?key)?|api[_-]?key|account[_-]?key|"
+    r"(?:access|auth|private|secret)[_-]?(?:key|token)|(?:api|bot|deploy|id|refresh|session)[_-]?token|"
+    r"(?-i:[A-Z][A-Z0-9_]{1,40}_TOKEN))"
 )
-_KEY: Final = re.compile(rf"(?i)(?:.*[_.-])?{_NAMED}|authorization|(?:set-)?cookie|x-api-key")
+# What may stand before such a name: `DB_`, `spring.datasource.`, the `client` of `clientSecret`.
+_BEFORE: Final = r"(?:[\w.-]{0,40}[_.-]|(?-i:[a-z][a-z0-9]{0,30}(?=[A-Z])))?"
+_KEY: Final = re.compile(rf"(?i){_BEFORE}{_NAMED}|authorization|(?:set-)?cookie|x-api-key")
 
 DETECTORS: Final = tuple(
     (name, re.compile(expression))
@@ -37,6 +40,15 @@ DETECTORS: Final = tuple(
         ("npm token", r"\b(npm_[A-Za-z0-9]{36})\b"),
         ("PyPI token", r"\b(pypi-[\w-]{40,400})"),
         ("Hugging Face token", r"\b(hf_[A-Za-z0-9]{30,100})\b"),
+        (
+            "service token",
+            r"\b(shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|dapi[0-9a-f]{32}|AGE-SECRET-KEY-1[0-9A-Z]{58}|ATATT3[\w=-]{40,300}|"
+            r"lin_api_\w{32,64}|ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}|figd_[\w-]{38,60}|hv[sbr]\.[\w-]{24,300}|"
+            r"gl(?:sa|c)_[\w=+/-]{32,300}|NRAK-[A-Z0-9]{27}|sntr(?:ys|yu)_[\w=+/-]{40,400}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}|"
+            r"gsk_[A-Za-z0-9]{40,80}|xai-[A-Za-z0-9]{60,100}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,64}|"
+            r"sq0(?:atp|csp|idp)-[\w-]{22,43}|dckr_pat_[\w-]{27}|sbp_[0-9a-f]{40}|key-[0-9a-f]{32}|SK[0-9a-f]{32}|"
+            r"[0-9]{8,10}:AA[\w-]{33}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,80}|EAA[A-Za-z0-9]{80,300}|tskey-[a-z]+-[\w-]{20,80})",
+        ),
         ("SendGrid key", r"\b(SG\.[\w-]{16,40}\.[\w-]{16,80})"),
         ("DigitalOcean token", r"\b(do[opr]_v1_[0-9a-f]{64})\b"),
         ("JSON web token", r"\b(eyJ[\w-]{8,2000}\.eyJ[\w-]{8,8000}\.[\w-]{8,2000})"),
@@ -47,8 +59,13 @@ DETECTORS: Final = tuple(
         ),
         (
             "named secret",
-            rf"(?i)\b(?:[\w.-]{{0,40}}[_.-])?{_NAMED}\\?[\"']?\s{{0,3}}[:=]{{1,2}}>?\s{{0,3}}\\?[\"']?"
+            rf"(?i)\b{_BEFORE}{_NAMED}\\{{0,15}}[\"']?\s{{0,3}}[:=]{{1,2}}>?\s{{0,3}}\\{{0,15}}[\"']?"
             r"(?=[^\s\"'\\,;&()<>${}\[\]]{0,120}\d)([^\s\"'\\,;&()<>${}\[\]]{8,250})",
+        ),
+        (
+            "cut key",
+            r"\b((?:AKIA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk-(?:ant|proj|svcacct|or)-|AIza|[rs]k_live_|npm_|pypi-|hf_|SG\.|"
+            r"do[opr]_v1_|eyJ)[\w.-]{4,250}…[\w.-]{0,250})",
         ),
     )
 )
@@ -57,9 +74,15 @@ DETECTORS: Final = tuple(
 # What each secret has somewhere: it takes a tenth of the time of all detectors.
 _MAY_HOLD = re.compile(
     r"PRIVATE KEY|AKIA|ASIA|gh[pousr]_|github_pat_|gl(?:pat|rt|dt|ptt)-|xox|xapp-|hooks\.slack|sk-|AIza|ya29\.|GOCSPX-|"
-    r"k_live_|k_test_|whsec_|npm_|pypi-|hf_|SG\.|_v1_|eyJ|(?i:bearer|basic\s|://|pass(?:word|wd|phrase)|secret|key|token|"
+    r"k_live_|k_test_|whsec_|npm_|pypi-|hf_|SG\.|_v1_|eyJ|shp|dapi|ATATT3|lin_api_|ntn_|figd_|hv[sbr]\.|glsa_|glc_|NRAK-|"
+    r"sntry|PMAK-|gsk_|xai-|r8_|pplx-|sq0|dckr_|sbp_|SK[0-9a-f]|:AA|atlasv1|EAA|(?i:bearer|basic\s|://|pass(?:word|wd|phrase)|secret|key|token|"
     r"authorization|cookie)"
 )
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a member of this name likely has a secret as its value."""
+    return _KEY.fullmatch(name) is not None
 
 
 class SecretMask:
@@ -79,7 +102,7 @@ class SecretMask:
     def value(self, value: Any, key: str = "") -> Any:
         """A value of JSON with its texts masked, those of members that are named like a secret whole."""
         if isinstance(value, str):
-            if value and " " not in value and _KEY.fullmatch(key) and not value.startswith("[masked: "):
+            if value and " " not in value and is_secret_name(key) and not value.startswith("[masked: "):
                 self.found += 1
                 return "[masked: named secret]"
             return self.text(value)

@@ -558,8 +558,9 @@ class MEWParticipant(SpecificationNames, adds_handlers=True):
             despite: `rejected` approves it although a participant has rejected it.
             option: the id of the option that is chosen of the permission of an agent; empty means the only one of the
                 kind `allow_once` (R41).
-            receipt: how it was decided, for a gateway that takes receipts (R42): `how` is `click`, `typed`, `script` or
-                `policy`, `by` says who or which policy. None where the decision is noted elsewhere.
+            receipt: how it was decided, for a gateway that takes receipts (R42): `how` is `click`, `typed`, `script`,
+                `policy`, `rule` or `approver`, `by` says who or which policy or rule. None where the decision is noted
+                elsewhere.
 
         Raises:
             ProposalEnded: it was withdrawn, fulfilled or rejected before, so nothing was sent; or another decision

@@ -63,7 +63,10 @@ def _note(about: str, description: str, required: Mapping[str, Schema], **option
     }
 
 
-_HOW: Schema = {"enum": ["click", "typed", "script", "policy"], "description": "typed means: by a person"}
+_HOW: Schema = {
+    "enum": ["click", "typed", "editor", "script", "policy", "rule", "approver"],
+    "description": "typed means: by a person; editor: a person answered the question of an editor",
+}
 _OPTION: Schema = {
     "type": "object",
     "properties": {"id": _text(128), "name": _text(80, "cut")},
@@ -79,6 +82,13 @@ _SHOWN: Mapping[str, Schema] = {
         "type": "object",
         "properties": {"name": _text(500), "text": _text(500)},
         "additionalProperties": False,
+    },
+    "rule": {
+        "type": "object",
+        "properties": {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "text": _text(500, "cut")},
+        "required": ["sha256"],
+        "additionalProperties": False,
+        "description": "the rule that decided",
     },
 }
 NOTES: Final[Mapping[str, Schema]] = {

@@ -13,10 +13,10 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["KEPT", "find_tracked", "hide", "open_below", "open_folder", "open_within"]
+__all__ = ["KEPT", "find_tracked", "hide", "open_below", "open_beneath", "open_folder", "open_within"]
 
 KEPT = ".mew"
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -45,8 +45,32 @@ def open_within(root: Path, parts: Iterable[str], *, make: bool) -> int | None:
     kept = whole.index(KEPT) if KEPT in whole else len(whole)
     at = min(kept, len(root.parts))
     there = Path(*whole[:at])
-    descriptor = os.open(there, _FOLDER)
-    for number, part in enumerate(whole[at:], at):
+    return _descend(os.open(there, _FOLDER), whole[at:], there, make=make, kept=kept - at)
+
+
+def open_beneath(root: Path, parts: Iterable[str], *, identity: tuple[int, int]) -> int | None:
+    """A descriptor of the folder of these names below `root`, which is no link and still that folder.
+
+    Args:
+        identity: the device and the inode of `root` (`os.stat`).
+
+    Raises:
+        OSError: as `open_within`, and where another folder stands in the place of `root`.
+    """
+    if not _CHECKS:
+        return None
+    descriptor = os.open(root, _FOLDER | _NOFOLLOW)
+    about = os.fstat(descriptor)
+    if (about.st_dev, about.st_ino) != identity:
+        os.close(descriptor)
+        raise OSError(errno.ESTALE, f"{root} is another folder than before")
+    names = tuple(parts)
+    return _descend(descriptor, names, root, make=False, kept=len(names))
+
+
+def _descend(descriptor: int, parts: Sequence[str], there: Path, *, make: bool, kept: int) -> int:
+    """A descriptor of the folder of these names below an open one, which is closed; from `kept` on they are checked."""
+    for number, part in enumerate(parts):
         there /= part
         try:
             inner = _step(part, descriptor, there, make=make, is_kept=number >= kept)

@@ -1,4 +1,4 @@
-"""What do journal and table cost?  Prints figures beside their marks and beside a control of the same run.
+"""What do journal, table and the session of a coding agent cost?  Prints figures beside their marks and beside a control of the same run.
 
     python tests/benchmarks/bench_log.py [envelopes] [repeats]
 
@@ -19,12 +19,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import orjson
 import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from mew_lab.log.journal import Journal, read_journal
 from mew_lab.log.log import open_log
 from mew_lab.log.table import to_frame
 from mew_lab.space.events import Record
+from tests.log.agent_sessions import claude_story
 
 NOW = datetime(2026, 11, 21, 22, 40, 1, 123456, UTC)
 STAMP = "2026-11-21T22:40:01.123Z"
@@ -80,6 +84,24 @@ def control(path: Path) -> None:
             json.loads(line)
 
 
+def session_rows(folder: Path, turns: int) -> list[Row]:
+    """The session of a coding agent, 3.4 MB of 1,750 lines where it has 150 turns, beside orjson on its lines."""
+    path = claude_story(1, turns, size=3).write(folder / "session.jsonl")
+    size = path.stat().st_size
+
+    def read_json() -> int:
+        with path.open("rb") as file:
+            return len([orjson.loads(line) for line in file])
+
+    ratios = []
+    for _ in range(5):  # in turn, so that both meet the same load
+        plain = seconds(read_json, 3)
+        ratios.append(seconds(lambda: len(open_log(path)), 3) / plain)
+    median = statistics.median(ratios)
+    what = f"opening a session of {size / 1e6:.1f} MB"
+    return [Row(what, f"{median:.2f} × orjson on its lines (control)", "≤ 3 ×")]
+
+
 def run(count: int, repeats: int) -> list[Row]:
     """All figures, for a journal of `count` envelopes."""
     with tempfile.TemporaryDirectory() as folder:
@@ -111,6 +133,7 @@ def run(count: int, repeats: int) -> list[Row]:
 
         log = open_log(path)
         save_s = seconds(lambda: log.save(Path(folder) / "saved.jsonl"), 1)
+        of_session = session_rows(Path(folder), 150 if count >= 10_000 else 2)
     per = 1e6 / count
     return [
         Row("envelopes", f"{count}"),
@@ -126,6 +149,7 @@ def run(count: int, repeats: int) -> list[Row]:
         Row("held beyond the raw bytes", f"{(held - raw_bytes) / count:.0f} bytes an envelope", "≤ 1024"),
         Row("at most, while it is made", f"{(peak - raw_bytes) / count:.0f} bytes an envelope"),
         Row("saving", f"{save_s:.2f} s"),
+        *of_session,
     ]
 
 

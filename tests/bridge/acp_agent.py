@@ -10,19 +10,26 @@
     later JSON                      the same, after the turn
     raw JSON                        any line on its output
     usage USED SIZE, tokens N       what its context has taken; what the answer of the turn counts
-    use TOOL                        calls a tool of its MCP server
+    use TOOL JSON                   calls a tool of its MCP server, with these arguments
+    may TOOL JSON                   asks for permission to do so first, as Claude does, and does so where that is given
+    allow TOOL JSON                 asks for that permission alone
     wait                            goes on until it is cancelled
     deaf                            goes on for ever
     flood N                         so many pieces, tool calls and updates of an unknown kind
-    fail, die, stop REASON          the ends of a turn
+    fail TEXT, die TEXT, stop REASON    the ends of a turn
+    client METHOD JSON              any request to the client; it says and notes the result, or the code and the error
+    together N METHOD JSON          so many of these at once; it says how often which outcome came
+    fs                              says what it may do with files
     environment NAME                says a variable
 
-Its words `mode=…`, `sessions`, `no-load`, `late`, `slow`, `version`, `login`, `chatty` set what else it does.
+Its words `config`, `mode=…`, `sessions`, `no-load`, `late`, `slow`, `version`, `login`, `chatty` set what else it does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import json
 import os
 import statistics
@@ -52,17 +59,32 @@ def modes(current: str) -> Any:
     }
 
 
-async def use(server: Any, tool: str) -> str:
-    """What a tool of an MCP server answers, by the official client."""
-    import httpx2
+@contextlib.asynccontextmanager
+async def connect(server: Any) -> Any:
+    """The official client of an MCP server of the session."""
     from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    if not hasattr(server, "url"):
+        env = {one.name: one.value for one in server.env}
+        start = StdioServerParameters(command=server.command, args=server.args, env=env)
+        async with Client(stdio_client(start)) as client:
+            yield client
+        return
+    import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
     headers = {header.name: header.value for header in server.headers}
-    async with httpx2.AsyncClient(headers=headers) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         async with Client(streamable_http_client(server.url, http_client=http)) as client:
-            names = [one.name for one in (await client.list_tools()).tools if one.name.endswith(tool)]
-            return str((await client.call_tool(names[0], {})).content[0].text)
+            yield client
+
+
+async def use(server: Any, tool: str, arguments: dict[str, Any]) -> str:
+    """What a tool of an MCP server answers."""
+    async with connect(server) as client:
+        names = [one.name for one in (await client.list_tools()).tools if one.name.endswith(tool)]
+        return str((await client.call_tool(names[0], arguments)).content[0].text)
 
 
 class Agent(acp.Agent):
@@ -76,7 +98,8 @@ class Agent(acp.Agent):
     def on_connect(self, conn: Any) -> None:
         self.client = conn
 
-    async def initialize(self, protocol_version: int, **kwargs: Any) -> Any:
+    async def initialize(self, protocol_version: int, client_capabilities: Any = None, **kwargs: Any) -> Any:
+        self.fs = client_capabilities.fs
         if "slow" in WORDS:
             await asyncio.Event().wait()
         if "chatty" in WORDS:
@@ -105,14 +128,27 @@ class Agent(acp.Agent):
         self.made += 1
         self.servers = mcp_servers or []
         return NewSessionResponse.model_validate(
-            {"sessionId": f"s{os.getpid()}-{self.made}", "modes": modes(self.mode)}
+            {"sessionId": f"s{os.getpid()}-{self.made}", "modes": modes(self.mode), **self.config("small")}
         )
+
+    def config(self, model: str) -> dict[str, Any]:
+        values = [{"value": name, "name": name.title()} for name in ("small", "large")]
+        option = {"id": "model", "name": "Model", "type": "select", "currentValue": model, "options": values}
+        return {"configOptions": [option]} if "config" in WORDS else {}
+
+    async def set_config_option(self, config_id: str, session_id: str, value: Any, **kwargs: Any) -> Any:
+        from acp.schema import SetSessionConfigOptionResponse
+
+        return SetSessionConfigOptionResponse.model_validate(self.config(value))
 
     async def load_session(self, cwd: str, session_id: str, **kwargs: Any) -> Any:
         await self.update(session_id, "user_message_chunk", content=acp.text_block("What is here?"))
         await self.update(session_id, "agent_message_chunk", content=acp.text_block("A garden."))
         call = {"toolCallId": "old", "title": "rm -rf old", "status": "completed"}
         await self.update(session_id, "tool_call", **call)
+        await self.update(session_id, "current_mode_update", currentModeId="default")
+        await self.update(session_id, "usage_update", used=50_000, size=100_000)
+        await self.update(session_id, "agent_message_chunk", content=acp.text_block("<b>\u202e"))
         return acp.LoadSessionResponse.model_validate({"modes": modes(self.mode)})
 
     async def resume_session(self, cwd: str, session_id: str, **kwargs: Any) -> Any:
@@ -159,6 +195,27 @@ class Agent(acp.Agent):
             told = f"refused: {refusal}"
         self.note(told)
         await self.say(session, told)
+
+    async def request(self, session: str, method: str, text: str) -> str:
+        try:
+            got = await self.client._conn.send_request(
+                method, {"sessionId": session, **json.loads(text.replace("CWD", str(Path.cwd())))}
+            )
+            told = json.dumps(got)
+        except acp.RequestError as refusal:
+            told = json.dumps({"code": refusal.code, "error": str(refusal)})
+        self.note(told)
+        return told
+
+    async def may(self, session: str, tool: str, arguments: dict[str, Any]) -> bool:
+        """Whether it is given permission for a call of a tool, which it shows as Claude does."""
+        title = f"mcp__{self.servers[0].name}__{tool}"
+        call = {"toolCallId": "u", "title": title, "kind": "other", "rawInput": arguments}
+        kinds = ("allow_once", "allow_always", "reject_once")
+        options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
+        asked = {"sessionId": session, "toolCall": call, "options": options}
+        got = await self.client._conn.send_request("session/request_permission", asked)
+        return str(got["outcome"].get("optionId", "")).startswith("allow")
 
     async def prompt(self, prompt: Any, session_id: str, **kwargs: Any) -> PromptResponse:
         self.cancelled.clear()
@@ -215,8 +272,12 @@ class Agent(acp.Agent):
                 case "wait":
                     await self.cancelled.wait()
                     return PromptResponse(stop_reason="cancelled")
-                case "use":
-                    await self.say(session_id, await use(self.servers[0], rest))
+                case "use" | "may" | "allow":
+                    tool, _, given = rest.partition(" ")
+                    arguments = json.loads(given or "{}")
+                    may = word == "use" or await self.may(session_id, tool, arguments)
+                    if may and word != "allow":
+                        await self.say(session_id, await use(self.servers[0], tool, arguments))
                 case "deaf":
                     await asyncio.Event().wait()
                 case "flood":
@@ -227,12 +288,21 @@ class Agent(acp.Agent):
                         )
                         await self.update(session_id, "unknown_kind", value=at)
                 case "fail":
-                    raise acp.RequestError.internal_error({"details": "the beans are gone"})
+                    raise acp.RequestError.internal_error({"details": rest or "the beans are gone"})
                 case "die":
-                    print("the shed is on fire", file=sys.stderr, flush=True)
+                    print(rest or "the shed is on fire", file=sys.stderr, flush=True)
                     os._exit(3)
                 case "stop":
                     return PromptResponse.model_validate({"stopReason": rest})
+                case "client":
+                    await self.say(session_id, await self.request(session_id, *rest.split(" ", 1)))
+                case "together":
+                    count, method, text = rest.split(" ", 2)
+                    asked = [self.request(session_id, method, text) for _ in range(int(count))]
+                    told = collections.Counter(await asyncio.gather(*asked))
+                    await self.say(session_id, json.dumps(told))
+                case "fs":
+                    await self.say(session_id, f"{self.fs.read_text_file} {self.fs.write_text_file}")
                 case "environment":
                     await self.say(session_id, str(os.environ.get(rest)))
             if self.cancelled.is_set():

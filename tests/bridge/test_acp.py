@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -15,10 +16,13 @@ import pytest
 from mew_lab.bridge import acp as acp_bridge
 from mew_lab.bridge.acp import AcpBridge
 from mew_lab.errors import ConfigError, MewError, ProposalEnded
+from mew_lab.log.journal import Journal
+from mew_lab.log.log import open_log
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.token import Token
 from mew_lab.sdk.participant import MEWParticipant
 
+from ..log.agent_sessions import claude_story
 from ..room import Room
 from ..waiting import alive, until
 
@@ -142,7 +146,12 @@ async def test_a_mode_that_the_agent_takes_by_itself_is_told(shed: Shed) -> None
     await shed.ask('update {"sessionUpdate": "current_mode_update", "currentModeId": "yolo"}', "say done")
     assert shed.bridge.mode == "yolo"
     assert any(one.payload.get("mode") == "yolo" for one in shed.told("participant/status"))
-    assert any("The mode is yolo now" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    [told] = [
+        one.payload for one in shed.told("reasoning/thought") if "The mode is" in one.payload["message"]
+    ]
+    assert told["message"] == "The mode is yolo now; it was default; mode yolo is not known to ask"
+    assert told["warning"] == "mode yolo is not known to ask"
+    assert shed.told("participant/status")[-1].payload["warning"] == told["warning"]
 
 
 async def test_a_tool_call_that_ran_without_a_question_is_told_as_not_asked(shed: Shed) -> None:
@@ -164,6 +173,37 @@ async def test_a_tool_call_that_ran_without_a_question_is_told_as_not_asked(shed
         "execute: rm -rf / [pending]", "execute: rm -rf / [completed, not asked]", "execute: mkdir [completed]",
     ]  # fmt: skip
     assert [call["asked"] for call in told.values()] == [False, False, True]
+
+
+async def test_its_journal_has_its_tool_calls_in_the_columns_of_an_agents_own_session(
+    shed: Shed, tmp_path: Path
+) -> None:
+    await shed.open()
+    lines = ["think so", "call x1 ls | pending", "call x1 ls | completed", ask(), "call m1 mkdir | failed"]
+    asked = shed.human.ask("\n".join(lines), "coder")
+    proposal = await shed.card()
+    await shed.human.approve(proposal.id, option=OPTIONS[0]["optionId"])
+    await asked
+    journal = Journal(tmp_path / "journal.jsonl", epoch=1)
+    journal.append(shed.records)
+    journal.close()
+    log = open_log(tmp_path / "journal.jsonl")
+    calls = log.tool_calls()
+    told = calls[["agent", "id", "tool", "title", "state"]].to_numpy().tolist()
+    assert told == [
+        ["coder", "x1", "execute", "ls", "answered"],
+        ["coder", "m1", "execute", "mkdir", "failed"],
+    ]
+    assert calls["asked"].tolist() == [False, True]
+    assert (calls["latency"] >= 0).all()
+    own = open_log(claude_story(1).write(tmp_path / "s.jsonl")).tool_calls()
+    assert own.columns.tolist() == calls.columns.tolist() and (own.dtypes == calls.dtypes).all()
+    [row] = log.proposals().to_dict("records")
+    assert (row["tool"], row["option"], row["decided_by"]) == ("permission", OPTIONS[0]["optionId"], "human")
+    markdown = log.follow(proposal.id).to_markdown()
+    assert OPTIONS[0]["name"] in markdown
+    [sequence] = log.reasoning().to_dict("records")
+    assert (sequence["from"], sequence["state"]) == ("coder", "concluded")
 
 
 # --- permissions (R41) ---
@@ -469,6 +509,18 @@ async def test_an_agent_that_dies_in_a_turn_is_started_again_in_its_session(shed
     assert shed.ended == []
 
 
+async def test_an_agent_that_loads_its_session_when_it_is_started_again_tells_nothing_of_before(
+    shed: Shed,
+) -> None:
+    await shed.open()
+    os.kill(shed.bridge.pid, 9)
+    await until(lambda: any(one.payload["status"] == "restarted" for one in shed.told("participant/status")))
+    assert shed.bridge.history
+    assert await shed.ask("say back") == "back"
+    assert not any("The mode is" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    assert len(shed.told("reasoning/start")) == 1
+
+
 async def test_an_agent_that_ends_too_often_leaves_with_its_last_words(shed: Shed) -> None:
     await shed.open(restarts=0)
     asked = shed.human.ask("die", "coder")
@@ -487,12 +539,15 @@ async def test_its_processes_end_with_it(shed: Shed) -> None:
 
 
 async def test_a_session_that_is_loaded_is_history_and_nothing_else(shed: Shed) -> None:
-    await shed.open(session="old")
-    assert shed.bridge.history == [("user", "What is here?"), ("agent", "A garden.")]
+    await shed.open(session="old", tokens=1000)
+    said = [("user", "What is here?"), ("agent", "A garden."), ("tool", "rm -rf old"), ("agent", "<b>\u202e")]
+    assert shed.bridge.history == said
     assert await shed.ask("say new") == "new"
     assert [one.payload["text"] for one in shed.told("chat")] == ["new"]
     assert len(shed.told("reasoning/start")) == 1 and shed.told("mcp/proposal") == []
-    assert not any("rm -rf" in one.payload["message"] for one in shed.told("reasoning/thought"))
+    told = [one.payload["message"] for one in shed.told("reasoning/thought")]
+    assert not any("rm -rf" in one or "mode" in one for one in told)
+    assert shed.bridge.mode == "yolo" and shed.bridge.budget.find_limit(in_turn=False) == ""
 
 
 async def test_a_clear_of_its_context_is_a_new_session(shed: Shed) -> None:
@@ -577,6 +632,40 @@ async def test_a_secret_that_it_was_given_is_masked_in_all_that_it_sends(shed: S
     await shed.human.approve((await shed.card()).id)
     await asked
     assert [one for one in shed.sent(sender="coder") if secret in one.raw] == []
+
+
+@pytest.mark.threat(28)
+async def test_a_secret_that_it_was_given_is_masked_in_its_status_its_errors_and_the_answers_of_its_tools(
+    shed: Shed,
+) -> None:
+    secret = "sk-hoe-and-rake-4711-rows"
+    await shed.open(env={"API_KEY": secret}, restarts=0)
+    option: dict[str, Any] = {"id": "mode", "name": "Mode", "type": "select", "currentValue": secret}
+    option["options"] = [{"value": one, "name": one} for one in (secret, "plain")]
+    config = {"sessionUpdate": "config_option_update", "configOptions": [option]}
+    commands = {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": secret}]}
+    cost = {"amount": 1.0, "currency": secret}
+    usage = {"sessionUpdate": "usage_update", "used": 1, "size": 9, "cost": cost}
+    lines = [f"update {json.dumps(one)}" for one in (config, commands, usage)]
+    await shed.ask(*lines, f"stop {secret}")
+    assert shed.bridge.mode == secret and secret in shed.bridge.commands
+    await shed.human.ask("fail " + secret, "coder")
+    another = {**config, "configOptions": [option, {**option, "id": secret}]}
+    await shed.ask(f"update {json.dumps(another)}", "say done")
+    for tool, arguments in (
+        ("set_mode", {"mode": "nope"}),
+        ("set_config_option", {"option": "nope", "value": "x"}),
+    ):
+        with contextlib.suppress(MewError):
+            await shed.human.call(f"coder/{tool}", arguments)
+    shed.bridge.participant.telemetry.tell("active")
+    asked = shed.human.ask(f"raw {secret} is no message\ndie {secret} burns", "coder")
+    assert "burns" in str(await asked)
+    [why] = await until(lambda: shed.ended)
+    assert "burns" in why and secret not in why
+    sent = shed.sent(sender="coder")
+    assert {one.kind for one in sent} >= {"participant/status", "chat", "mcp/response", "reasoning/thought"}
+    assert [one.raw for one in sent if secret in one.raw] == []
 
 
 # --- what an agent does wrong ---

@@ -50,6 +50,8 @@ class Person:
             way = "mew-reject" if card.locator(".mew-warning:visible").count() else "mew-approve"
             if card.locator("button.mew-reject-words:visible").count():
                 way = "mew-reject-words"
+            elif card.locator("button.mew-option").count():  # an agent asks: its only option that allows once
+                way = "mew-option.mew-primary"
             button = card.locator(f"button.{way}:visible").first
             button.evaluate(
                 "button => button.closest('li').scrollIntoView({ block: 'center' })", timeout=2000

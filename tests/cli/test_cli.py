@@ -56,6 +56,7 @@ COMMANDS = [
     "cache",
     "bridge",
     "mcp",
+    "acp",
     "tap",
     "agent",
     "tools-agent",
@@ -451,11 +452,91 @@ def test_a_coding_agent_of_another_process_answers_its_owner(start: Any) -> None
     assert bridge.ends() == 0
 
 
+@pytest.mark.threat(40)
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://example.org/mcp", "the token goes to a gate on this machine alone"),
+        ("http://127.0.0.1@example.org/mcp", "the token goes to a gate on this machine alone"),
+        ("http://127.0.0.1:9/mcp", "is gone; its space or its agent has ended"),
+    ],
+)
+def test_a_client_is_passed_on_to_a_gate_of_this_machine_alone(url: str, told: str, tmp_path: Path) -> None:
+    secret = "a-token-of-some-length-0123456789"
+    file = tmp_path / "token"
+    file.write_text(secret)
+    file.chmod(0o600)
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    done = subprocess.Popen(
+        [sys.executable, "-m", "mew_lab.cli", "mcp", url, "--token-file", str(file)],
+        env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert done.stdin is not None and done.stderr is not None
+        done.stdin.write(json.dumps(asked) + "\n")
+        done.stdin.flush()  # and it stays open: the end comes by itself
+        assert done.wait(timeout=40) == 1
+        [line] = done.stderr.read().splitlines()
+    finally:
+        done.kill()
+        done.communicate()
+    assert told in line and secret not in line
+
+
+@pytest.mark.slow
+@pytest.mark.threat(40)
+def test_a_coding_agent_of_another_process_uses_tools_of_the_space_by_a_participant_of_its_own(
+    start: Any, tmp_path: Path
+) -> None:
+    from mew_lab.cli.demo import make_repository
+
+    repository = make_repository(tmp_path / "coder", message="from afar")
+    serve = start("serve", "--enrol", "git=tool", "--enrol", "coder=agent", "--enrol", "own-tools=agent")
+    human, git, coder, own = (
+        join_words(serve.until(f"^{name}: ")) for name in ("human", "git", "coder", "own-tools")
+    )
+    bridge = start(
+        *("bridge", *git[1:], "--as", "git"),
+        "--",
+        "python",
+        "-m",
+        "mcp_server_git",
+        "--repository",
+        str(repository),
+    )
+    bridge.until("git has joined demo")
+    agent = Path(__file__).parents[1] / "bridge" / "acp_agent.py"
+    tools = ("--tools-as", "own-tools", "--tools-token-file", own[own.index("--token-file") + 1])
+    words = ("--acp", "--owner", "human", *tools, "--as", "coder", "--", "python", str(agent), "http")
+    coding = start("bridge", *coder[1:], *words)
+    coding.until("coder has joined demo")
+    joined = start(*human)
+    joined.until("You are human")
+    joined.type(f'use git_log {{"repo_path": "{repository}"}}')
+    joined.until("^own-tools asks git to run git_log. It needs your approval")
+    joined.type("/approve")
+    joined.until("repeat /approve")
+    joined.type("/approve")
+    joined.until("coder.*Commit history")
+    coding.process.send_signal(signal.SIGTERM)
+    assert coding.ends() == 0
+    joined.until("own-tools (has )?left")
+    secret = Path(own[own.index("--token-file") + 1]).read_text().strip()
+    assert not any(secret in line for one in (serve, coding, joined) for line in one.lines)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["--tools-as", "t", "--as", "x", "--", "prog"], "--tools-as is for a coding agent; add --acp"),
         (["--acp", "--", "claude"], "a coding agent needs --as ID"),
         (["--turns", "3", "--as", "x", "--", "prog"], "--turns is for a coding agent; add --acp"),
+        (["--files", "x", "--as", "x", "--", "prog"], "--files is for a coding agent; add --acp"),
     ],
 )
 def test_the_options_of_a_coding_agent_are_checked(

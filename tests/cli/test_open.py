@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
+import re
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,3 +95,42 @@ def test_the_cache_is_cleared_and_a_log_opens_as_before(
     assert f"Deleted {len(kept)} file" in capsys.readouterr().out
     assert not any(one.is_file() for one in (tmp_path / "cache" / "mew-lab" / "logs").iterdir())
     assert len(open_log(path).requests()) == expected
+
+
+def test_a_page_on_a_log_signs_in_once_and_shows_its_messages_and_states(tmp_path: Path) -> None:
+    path = claude_story(1).write(tmp_path / "s.jsonl")
+    words = [sys.executable, "-m", "mew_lab.cli", "open", str(path), "--ui"]
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert program.stdout is not None
+        line = program.stdout.readline()
+        found = re.search(r"http://(127\.0\.0\.1:\d+)/ui#(\S+)", line)
+        assert line.startswith("The page of garden, for one browser") and found is not None
+        address, code = found.groups()
+        origin = f"http://{address}"
+
+        def post(code: str, own: str = origin) -> tuple[int, dict[str, Any]]:
+            connection = http.client.HTTPConnection(address, timeout=20)
+            headers = {"Origin": own, "Content-Type": "application/json"}
+            connection.request("POST", "/ui/session", json.dumps({"code": code}), headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            return answer.status, json.loads(body) if answer.status == 200 else {}
+
+        assert post(code, "http://evil.test")[0] == 403
+        status, session = post(code)
+        assert status == 200 and post(code)[0] != 200  # a second use
+        for name in ("panel", "feed", "moments"):
+            connection = http.client.HTTPConnection(address, timeout=20)
+            connection.request("GET", f"/ui/{name}.js")
+            assert connection.getresponse().status == 200
+        connection = http.client.HTTPConnection(address, timeout=20)
+        connection.request("GET", "/ui/approvals.js")
+        assert connection.getresponse().status == 404
+        assert len(next(iter(session.values()))) >= 22
+        program.send_signal(signal.SIGINT)
+        assert program.wait(20) == 0
+    finally:
+        program.kill()
+        program.wait(10)
+    assert [one.name for one in tmp_path.iterdir()] == ["s.jsonl"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mew_lab.bridge.acp import AcpBridge
+from mew_lab.bridge.acp_tools import AgentTools
 from mew_lab.errors import MewError
 from mew_lab.lab.labs import up
 from mew_lab.sdk.participant import MEWParticipant
@@ -253,41 +255,135 @@ async def test_two_of_them_work_at_once(garden: Garden, which: str) -> None:
         assert garden.made(f"of-{name}")
 
 
-@each
-async def test_it_uses_a_tool_of_the_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
-) -> None:
-    """The agent asks for its own permission, where its rules say so, and the call is a proposal besides."""
-    monkeypatch.chdir(tmp_path)
-    watered: list[str] = []
-    home, project, real = tmp_path / "home", tmp_path / "project", AGENTS[which]
+class Watered(NamedTuple):
+    """What became of calls of one tool: what it did, by whom the calls were decided, and how often a person was asked."""
+
+    done: list[str]
+    decided: list[str]
+    asked: list[str]
+
+
+async def water(folder: Path, which: str, *beds: str, **options: Any) -> Watered:
+    """Has an agent water beds by a tool of a lab, whose person approves whatever is asked."""
+    home, project, real = folder / "home", folder / "project", AGENTS[which]
     home.mkdir()
     project.mkdir()
     program = npm_package(real.package, scripts=real.scripts) / ".bin" / real.words[0]
+    done, asked_of = list[str](), list[str]()
 
-    def work(model: str) -> str:
+    def work(model: str) -> list[str]:
         lab = up()
         try:
 
             @lab.tool
-            def water(bed: str) -> str:
+            def water(bed: str, litres: float = 1.0) -> str:
                 "Waters a bed."
-                watered.append(bed)
+                done.append(bed)
                 return f"watered {bed}"
 
             env = environment(home, **real.home(home, project, model))
             command = [str(program), *real.words[1:]]
-            lab.coding_agent(command, "coder", cwd=project, env=env, tools=True, timeout=60)
-            asked = lab.ask("coder", 'CALL notebook_water {"bed": "north"}')
+            lab.coding_agent(command, "coder", cwd=project, env=env, tools=True, timeout=60, **options)
+            lines = (f'CALL notebook_water {{"bed": "{bed}", "litres": 2.0}}' for bed in beds)
+            asked = lab.ask("coder", "\n".join(lines))
             while not asked.done:
                 eventually(lambda: asked.done or lab.proposals())
                 for proposal in lab.proposals():
-                    lab.approve(proposal)
-            return str(asked.result(timeout=5))
+                    if proposal.card.state == "open" and proposal.id not in asked_of:
+                        lab.approve(proposal)
+                        asked_of.append(proposal.card.proposer)
+            assert "all is done" in str(asked.result(timeout=5))
+            return [card.by for card in lab.decisions.decided() if card.proposer == "coder-tools"]
         finally:
             lab.down()
 
     async with ModelServer() as model:
-        answer = await asyncio.to_thread(work, model.root)
-    assert "all is done" in answer
-    assert watered == ["north"]
+        decided = await asyncio.to_thread(work, model.root)
+    return Watered(done, decided, asked_of)
+
+
+@pytest.mark.parametrize(
+    ("which", "over"),
+    [
+        *((which, "http") for which in AGENTS),
+        *((which, "stdio") for which in AGENTS if which != "codex"),  # Codex waits for no server over stdio
+    ],
+)
+async def test_it_uses_a_tool_of_the_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str, over: str
+) -> None:
+    """The agent asks for its own permission, where its rules say so, and the call is a proposal besides."""
+    monkeypatch.chdir(tmp_path)
+    entries = []
+    given = AgentTools.entry
+
+    def entry(tools: AgentTools, *, http: bool) -> dict[str, Any]:
+        assert http  # each of them takes it
+        entries.append(given(tools, http=over == "http"))
+        return entries[-1]
+
+    monkeypatch.setattr(AgentTools, "entry", entry)
+    assert await water(tmp_path, which, "north") == Watered(
+        ["north"], ["human"], [*(["coder"] if which != "opencode" else []), "coder-tools"]
+    )
+    assert [one.get("type", "stdio") for one in entries] == [over]
+
+
+@pytest.mark.parametrize("which", ["claude", "codex"])  # the others show no input of the tool, or ask nothing
+async def test_asked_once_its_first_call_passes_by_the_permission_and_an_equal_one_asks_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = await water(tmp_path, which, "north", "north", "south", ask_once=True)
+    assert found == Watered(["north", "north", "south"], ["human by policy ask once"] * 3, ["coder"] * 3)
+
+
+async def test_asked_once_where_the_agent_shows_no_input_the_space_asks_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = await water(tmp_path, "gemini", "north", ask_once=True)
+    assert found == Watered(["north"], ["human"], ["coder", "coder-tools"])
+
+
+# --- files by the bridge (fs/*): Gemini writes by it; it would take the error for a missing file for a fault ---
+
+
+async def test_a_file_of_gemini_is_written_by_the_bridge(garden: Garden) -> None:
+    human, project = garden.people[0], garden.folder / "project"
+    project.mkdir()
+    (project / "plan.txt").write_text("beans\npeas\n")
+    await garden.start("gemini", files=project)
+    olds = {"plan.txt": "beans\npeas\n", "new.txt": None}
+    calls = [
+        f"CALL write_file {json.dumps({'file_path': str(project / name), 'content': f'leeks in {name}'})}"
+        for name in olds
+    ]
+    asked = human.ask("\n".join(calls), "coder")
+    for name, old in olds.items():
+        own = await garden.card(human)  # of the agent's own rules
+        await human.approve(own.id, option=option_of(own, "allow_once"))
+        ours = await garden.card(human)
+        arguments = ours.payload["params"]["arguments"]
+        assert name in arguments["question"] and arguments["content"] == [
+            {"type": "diff", "path": name, "oldText": old, "newText": f"leeks in {name}"}
+        ]
+        assert (project / name).exists() == (old is not None)
+        await human.approve(ours.id)
+    await asked
+    told = [one.payload for one in garden.sent("reasoning/thought", sender="coder")]
+    assert [one["file_written"]["path"] for one in told if "file_written" in one] == ["plan.txt", "new.txt"]
+
+
+async def test_a_write_of_gemini_that_is_rejected_leaves_the_file(garden: Garden) -> None:
+    human, project = garden.people[0], garden.folder / "project"
+    project.mkdir()
+    (project / "plan.txt").write_text("beans\n")
+    await garden.start("gemini", files=project)
+    path = str(project / "plan.txt")
+    asked = human.ask(f"CALL write_file {json.dumps({'file_path': path, 'content': 'leeks'})}", "coder")
+    own = await garden.card(human)
+    await human.approve(own.id, option=option_of(own, "allow_once"))
+    await human.reject((await garden.card(human)).id, "not now")
+    await asked
+    assert (project / "plan.txt").read_text() == "beans\n"

@@ -46,6 +46,18 @@ def test_a_coding_agent_is_started_by_the_bridge_and_obeys_the_owner() -> None:
     assert words.endswith("--as coder --token-env MEW_TOKEN_CODER --acp --env KEY -- claude x")
     assert coder.env["KEY"] == "y"
     assert programs("  coder: {type: acp, command: claude, auto_start: false}\n") == {}
+    given = programs("  coder: {type: acp, command: claude, files: src}\n")["coder"]
+    assert " --files src -- claude" in " ".join(given.command)
+
+
+def test_a_coding_agent_gets_its_tools_by_another_participant_whose_token_no_argument_has() -> None:
+    found = programs("  own-tools: {type: key}\n  coder: {type: acp, command: claude, tools: own-tools}\n")
+    assert list(found) == ["coder"]
+    coder = found["coder"]
+    assert "--tools-as own-tools --tools-token-env MEW_TOKEN_OWN_TOOLS -- claude" in " ".join(coder.command)
+    token = coder.env["MEW_TOKEN_OWN_TOOLS"]
+    assert len(token) > 16 and token not in " ".join(coder.command) + repr(coder)
+    assert token in [secret.reveal() for secret in coder.secrets]
 
 
 def test_the_first_of_each_variable_in_an_argument_is_filled_in() -> None:

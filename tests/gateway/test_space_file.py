@@ -167,8 +167,9 @@ participants:
     env: {A: 1, B: [1], "C=": x}
     args: ["a\\0b", 1.5]
   two: {auto_start: true}
-  three: {type: mcp-bridge}
+  three: {type: mcp-bridge, files: x}
   five: {type: acp}
+  six: {type: acp, command: claude, tools: bott}
   four: 3
 gateway_logging: {enabled: maybe}
 partcipants: {}
@@ -196,6 +197,7 @@ def test_every_fault_is_in_one_message_with_its_key_path_and_what_would_help() -
         f"{human}[2].payload.params.$[": "no JSONPath",
         f"{human}[3].kind": "needs a kind",
         f"{human}[3].to": "non-empty list",
+        "participants.six.tools": "'bott' is none of the other participants; did you mean 'bot'?",
         "participants.Human": "differs only in case from 'human'",
         "participants.Human.tokens[0]": "tok_…-two is 'human''s too",
         "participants.a b": "cannot be a participant id",
@@ -209,6 +211,7 @@ def test_every_fault_is_in_one_message_with_its_key_path_and_what_would_help() -
         f"{bot}.args[1]": "not a number with a fraction",
         "participants.two.command": "auto_start needs it",
         "participants.three.mcp_server": "an mcp-bridge needs it",
+        "participants.three.files": "only a participant of type acp",
         "participants.five.command": "the program of a coding agent",
         "participants.four": "must be a mapping of keys to values, not a number",
         "gateway_logging.enabled": "true or false, not text",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.cards import Card, DecidingRule
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 
 
@@ -28,11 +28,12 @@ def test_the_share_of_each_is_told_with_its_base() -> None:
             {"state": "done"},
             {"state": "rejected"},
             {"by": "human by policy reads"},
+            {"by": "human by rule 3", "rule": DecidingRule(3, "0" * 64, "When …")},
             {"state": "withdrawn"},
         ),
         me="human",
     )
-    assert said == "3 of 4 decided by you; 1 by policy reads"
+    assert said == "3 of 5 decided by you; 1 by policy reads; 1 by rule 3"
     assert describe_shares([], me="human") == "" == describe_shares(cards({"state": "open"}), me="human")
     assert describe_shares(cards({"by": "other"}), me="human") == "0 of 1 decided by you; 1 by other"
 

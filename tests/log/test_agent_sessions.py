@@ -13,6 +13,7 @@ import pytest
 from mew_lab.errors import JournalError
 from mew_lab.log import files
 from mew_lab.log.log import Log, open_log
+from mew_lab.log.usage import usage_of
 
 from .agent_sessions import (
     REFUSED,
@@ -23,7 +24,7 @@ from .agent_sessions import (
     codex_story,
 )
 
-MOST_TIMES = 5  # what reading its JSON takes; on a quiet machine it is about 3.5
+MOST_TIMES = 4  # what reading its JSON takes; tests/benchmarks/bench_log.py has the mark, which is 3
 FORMS = ("paginated", "events", "old")
 
 
@@ -300,8 +301,70 @@ def test_tokens_and_price_are_told_once_for_each_message_that_has_them(tmp_path:
     story.note("cost-state", totalCostUSD=0.25)
     log = open_log(story.write(tmp_path / "s.jsonl"))
     [usage, price] = payloads(log, "participant/status")
-    assert (usage["tokens"], usage["output_tokens"], price) == (3 + 10 + 100 + 9, 9, {"cost_usd": 0.25})
+    assert (usage["tokens"], usage["output_tokens"], price) == (3 + 10 + 100 + 9, 9, {"total_cost_usd": 0.25})
     assert "122 tokens at last" in " ".join(log.charts.tokens().lines)
+
+
+def used(log: Log) -> list[tuple[Any, ...]]:
+    """The use of models by the frame: None for what is not recorded."""
+    columns = ["from", "model", "input_tokens", "cached_tokens", "output_tokens", "cost", "total_cost"]
+    frame = log.frame("telemetry")[columns].astype(object)
+    return [
+        tuple(None if one is None or one != one else one for one in row)
+        for row in frame.where(frame.notna(), None).values.tolist()
+    ]
+
+
+def test_tokens_and_cost_are_in_the_frame_the_charts_and_the_report_and_nothing_is_invented(
+    tmp_path: Path,
+) -> None:
+    story = ClaudeStory()
+    story.prompt("water")
+    story.say("a", ends=False)
+    story.lines[-1] = story.lines[-1].replace('"type":"assistant"', '"costUSD":0.5,"type":"assistant"')
+    story.say("b")
+    log = open_log(story.write(tmp_path / "s.jsonl"))
+    model = "claude-opus-5-5"
+    assert sorted(used(log), key=str) == sorted(
+        [("claude", model, 113, 100, 7, None, None)] * 2 + [("claude", "", None, None, None, 0.5, None)],
+        key=str,
+    )
+    assert log.charts.usage().lines == (
+        f"{model}: 226 tokens read, 200 of them from a cache, and 14 written",
+    )
+    assert log.charts.cost().lines == ("claude: 0.5000 USD",)
+    log.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Tokens and cost" in page and model in page and "226" in page and "not recorded" in page
+    rollout = CodexStory()
+    rollout.line("turn_context", {"model": "gpt-6-codex"})
+    rollout.tokens(1000)
+    rollout.tokens(1500)
+    log = open_log(rollout.write(tmp_path / "r.jsonl"))
+    assert used(log) == [("codex", "gpt-6-codex", n, 0, 5, None, None) for n in (995, 1495)]
+    assert log.charts.cost().lines == ("No cost is recorded; nothing is computed from prices.",)
+    story = ClaudeStory()
+    story.prompt("water")
+    log = open_log(story.write(tmp_path / "e.jsonl"))
+    assert log.charts.usage().lines == ("No tokens of an answer are recorded.",)
+    log.report(tmp_path / "none.html")
+    assert "Tokens and cost" not in (tmp_path / "none.html").read_text()
+
+
+@pytest.mark.parametrize("value", [True, -1, 1.5, "7", None, [], {}, 1e400, float("nan"), 2**70])
+def test_a_value_that_is_no_count_and_no_price_is_not_known(value: Any) -> None:
+    names = (
+        "input_tokens",
+        "output_tokens",
+        "cached_input_tokens",
+        "cost_usd",
+        "total_cost_usd",
+        "cost",
+        "model",
+    )
+    found = usage_of(dict.fromkeys(names, value))
+    priced = value if value == 1.5 or value == 2**70 else None
+    assert found == ("7" if value == "7" else "", None, None, None, priced, priced)
 
 
 def test_all_verbs_work_on_a_session_and_nothing_is_written_beside_it(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import string
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,24 @@ def drawn(pick: random.Random, among: str, count: int) -> str:
     return "".join(pick.choices(among, k=count - 1)) + "7"
 
 
+# Of the services without a detector of their own.
+SERVICES: tuple[Callable[[random.Random], str], ...] = (
+    lambda p: "shpat_" + drawn(p, HEX, 32),
+    lambda p: "dapi" + drawn(p, HEX, 32),
+    lambda p: "AGE-SECRET-KEY-1" + drawn(p, string.ascii_uppercase, 58),
+    lambda p: "lin_api_" + drawn(p, LETTERS, 40),
+    lambda p: "figd_" + drawn(p, LETTERS, 43),
+    lambda p: "hvs." + drawn(p, LETTERS, 90),
+    lambda p: "glsa_" + drawn(p, LETTERS, 41),
+    lambda p: "NRAK-" + drawn(p, string.ascii_uppercase, 27),
+    lambda p: "gsk_" + drawn(p, LETTERS, 52),
+    lambda p: "xai-" + drawn(p, LETTERS, 80),
+    lambda p: "r8_" + drawn(p, LETTERS, 37),
+    lambda p: "dckr_pat_" + drawn(p, LETTERS, 27),
+    lambda p: "SK" + drawn(p, HEX, 32),
+    lambda p: f"{drawn(p, string.digits, 10)}:AA{drawn(p, LETTERS, 33)}",
+)
+
 # By detector: a secret of its form, as the services document it.
 FORMS: dict[str, Callable[[random.Random], str]] = {
     "private key": lambda p: f"-----BEGIN RSA PRIVATE KEY-----\n{drawn(p, LETTERS, 64)}\n{drawn(p, LETTERS, 40)}=\n-----END RSA PRIVATE KEY-----",
@@ -42,6 +61,8 @@ FORMS: dict[str, Callable[[random.Random], str]] = {
     "SendGrid key": lambda p: f"SG.{drawn(p, LETTERS, 22)}.{drawn(p, LETTERS, 43)}",
     "DigitalOcean token": lambda p: "dop_v1_" + drawn(p, HEX, 64),
     "JSON web token": lambda p: f"eyJ{drawn(p, LETTERS, 30)}.eyJ{drawn(p, LETTERS, 60)}.{drawn(p, LETTERS, 43)}",
+    "service token": lambda p: p.choice(SERVICES)(p),
+    "cut key": lambda p: "ghp_" + drawn(p, LETTERS, 12) + "…",
     "credential": lambda p: drawn(p, LETTERS, 40),
     "password of an address": lambda p: drawn(p, LETTERS, 12),
     "named secret": lambda p: drawn(p, LETTERS, 14),
@@ -50,7 +71,11 @@ AROUND: dict[str, tuple[str, ...]] = {
     "Slack address": ("https://hooks.slack.com/services/{}",),
     "credential": ("curl -H 'Authorization: Bearer {}' http://x", "Authorization: Basic {}"),
     "password of an address": ("postgres://ann:{}@db.example/garden", "https://ann:{}@git.example/x.git"),
-    "named secret": ("export DB_PASSWORD={}", "api_key: '{}'", '{{"client_secret": "{}"}}', "AUTH_TOKEN = \"{}\"", "--password={}"),
+    "named secret": (
+        "export DB_PASSWORD={}", "api_key: '{}'", '{{"client_secret": "{}"}}', "AUTH_TOKEN = \"{}\"", "--password={}",
+        '{{"clientSecret":"{}"}}', "spring.datasource.password={}", "AccountKey={};EndpointSuffix=x", "MY_BOT_TOKEN={}",
+        "dbPassword: {}", '"{{\\"refresh_token\\": \\"{}\\"}}"', "secret_access_key = {}", "https://x.example/?api_key={}",
+    ),
 }  # fmt: skip
 USUAL = ("{}", "the key is {}, keep it", "export KEY={} && run", '{{"a": ["{}"]}}', "({})")
 
@@ -89,6 +114,11 @@ LOOK_ALIKES = (
     base64.b64encode(bytes(range(200))).decode(),
     "progressToken: 12345678",
     "max_tokens=128000, output_tokens: 4096000000",
+    "nextPageToken: 12345678abc",
+    "SKU 0123456789abcdef",
+    "a compass: 12345678",
+    "key-value-0123456789",
+    "the end of the message is cut here…",
 )
 
 
@@ -106,6 +136,69 @@ def test_200_planted_secrets_are_masked_and_counted() -> None:
     assert missed == []
 
 
+def test_a_planted_secret_is_masked_in_text_within_json_within_json() -> None:
+    """As an agent's file has it: the output of a command, in a result, in a line."""
+    missed = []
+    for name, secret, text in planted():
+        mask = SecretMask()
+        line = json.dumps({"out": json.dumps({"stdout": text}, ensure_ascii=False)}, ensure_ascii=False)
+        masked = json.dumps(mask.value(json.loads(line)), ensure_ascii=False)
+        if secret.split("\n")[0 if "\n" not in secret else 1] in masked or not mask.found:
+            missed.append((name, text, masked))
+    assert missed == []
+
+
+# What no detector knows, as a fact: whoever passes a log on reads it before.
+KNOWN_MISSES = (
+    "the password is correct horse battery staple",
+    "PASSWORD=correct-horse",  # no digit
+    "pw=hunter22",
+    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzzzKEY1",  # a key of a cloud, without its name
+    base64.b64encode(b"api_key=abcdefgh12345678").decode(),
+)
+
+
+def test_what_is_not_found_is_known() -> None:
+    mask = SecretMask()
+    assert [text for text in KNOWN_MISSES if mask.text(text) != text] == []
+
+
+MOST_FALSE = 1  # masks in each megabyte of harmless text; 0 in 6.2 MB when it was measured
+
+
+def harmless() -> list[Path]:
+    """Modules of Python itself: 2 MB of code and prose that have much to say of passwords, keys and tokens."""
+    library = Path(sysconfig.get_path("stdlib"))
+    folders = ("asyncio", "email", "http", "json", "logging", "urllib", "xml/sax", "concurrent/futures")
+    single = (
+        "ssl",
+        "getpass",
+        "smtplib",
+        "imaplib",
+        "ftplib",
+        "netrc",
+        "secrets",
+        "hmac",
+        "tokenize",
+        "uuid",
+        "argparse",
+    )
+    paths = [library / f"{name}.py" for name in single]
+    return [path for path in paths if path.is_file()] + [
+        path for folder in folders for path in sorted((library / folder).glob("*.py"))
+    ]
+
+
+def test_harmless_text_stays() -> None:
+    mask, size = SecretMask(), 0
+    for path in harmless():
+        text = path.read_text(errors="replace")
+        size += len(text)
+        mask.text(text)
+    assert size > 1_000_000
+    assert mask.found <= MOST_FALSE * size / 1e6, f"{mask.found} masks in {size / 1e6:.1f} MB"
+
+
 def test_look_alikes_stay() -> None:
     mask = SecretMask()
     assert [text for text in LOOK_ALIKES if mask.text(text) != text] == []
@@ -117,7 +210,7 @@ def session_with(folder: Path, texts: list[str]) -> Log:
     story.prompt("look")
     for n, text in enumerate(texts):
         story.call(f"t{n}", "Bash", {"command": text})
-        story.result(f"t{n}", json.dumps({"out": text}))
+        story.result(f"t{n}", json.dumps({"out": text}, ensure_ascii=False))
     return open_log(story.write(folder / "s.jsonl"))
 
 

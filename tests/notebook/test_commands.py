@@ -53,7 +53,7 @@ def test_the_sub_commands_are_the_verbs_and_the_parts_to_look_at() -> None:
     verbs = (
         "up down use connect bridge bridge-all code join agent tools-agent agents ask who invite enrol leave pause resume pause-all "
         "resume-all forget compact clear restart shutdown kick cancel-reasoning grant revoke tools chat acknowledge stream send "
-        "call propose proposals approve reject withdraw cancel stop go load resolve questions answer undo view history log "
+        "call propose proposals approve reject withdraw cancel stop go load resolve questions answer rules undo view history log "
         "diagnose save report ui status faults help"
     ).split(" ")
     assert [name for name in COMMANDS if name in verbs] == verbs

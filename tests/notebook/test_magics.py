@@ -106,6 +106,10 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("bridge-all", ("bridge_all", ".mcp.json", {"can": "tool"})),
     ("code claude", ("coding_agent", "claude", "claude", {"can": "agent"})),
     (
+        "code claude --tools --ask-once",
+        ("coding_agent", "claude", "claude", {"can": "agent", "tools": True, "ask_once": True}),
+    ),
+    (
         "code own --mode plan --turns 5 --env KEY -- python -m x",
         *[
             (

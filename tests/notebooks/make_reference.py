@@ -30,12 +30,13 @@ INTRO = """# The log
 | what was decided on calls like one | `log.history_of("id")`: on equal calls, and on those of the same participant, target, tool and names of arguments |
 | rules that the decisions of a person suggest | `log.learn_rules()`, `mew-lab rules`; nothing acts by them |
 | what a rule would have decided | `rule.backtest(log)`, `log.what_if(rules=["When coder asks files to run read_file with path below docs/, and nothing else: approve"])`, `rules="learned"` |
-| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `talk()`, `rules()` |
+| a chart | `log.charts.rate()`, `latency()`, `decisions()`, `tokens()`, `usage()`, `cost()`, `talk()`, `rules()` |
 | some messages as text for elsewhere | `log.filter("…").to_markdown()`, `to_jsonl()`, `to_mermaid()`, `to_python()` |
 | a page for a colleague | `log.report("x.html", filter="…", redact=["DE00 1234"], redact_where='kind == "chat"')`, `mew-lab report` |
 | all of it in a file | `log.save("x.jsonl")`, `log.to_parquet("x.parquet")`, `log.export_otlp("x.otlp.json")` |
 | the messages between an MCP client and its server | `mew-lab tap -- COMMAND`, then `open_log` |
 | what a coding agent did | `open_log` of its session, or `mew-lab open --latest claude` (or `codex`) in its folder |
+| the tool calls of a coding agent, with their seconds and failures | `log.tool_calls()` |
 
 A *record* is a line of the log: a message with what the gateway said of it, or an event such as a join. A *receipt* says who
 decided a request, when and how, and what was shown to them. A log is *seen as* a gateway, which sees all, or as a
@@ -46,13 +47,18 @@ The session of Claude Code (with its sub-agents) and a rollout of Codex are logs
 `tools` or to an MCP server, denials and answers that the file has are decisions, and what let any other call pass is not
 known. Lines that are no messages are events; each record has the exact line in `received`.
 
+OTLP-JSON of other programs with `gen_ai.*` spans and evaluation logs of inspect_ai (`.json`, `.eval`) are such logs, too. The
+journal of a space tells the tool calls of an ACP agent in its reasoning; `log.tool_calls()` has them in the same columns.
+Tokens and cost are in `log.frame("telemetry")` where they are recorded; nothing is computed from prices.
+
 A *rule* is a sentence: who asks whom to run which tool with which arguments, and nothing else. It is suggested by what a
 person decided in this log by a click or by typing, with a receipt here; what a script, a policy, a rule or an agent decided
 teaches nothing (`log.decisions()["teaches"]`, `teaches_not`). Its evidence reads "12 of 12, wrong in at most 23 %": the exact
 one-sided bound at 95 %. A log of files that does not verify teaches only with `unverified=True`.
 
-A report calls everybody by name. Likely secrets are masked in it and in Markdown, and counted; `secrets="keep"` leaves them,
-and a form that is not known is not found. A redacted value is replaced wherever it stands, in the spelling of JSON too; encoded
+A report calls everybody by name. Likely secrets are masked and counted in whatever leaves a log, but for `log.save`, which is a
+whole copy; `secrets="keep"` leaves them, as MEW_LAB_SECRETS=keep does for the outputs of a notebook. A copy with masks verifies
+nothing, and says so. A form that is not known is not found. A redacted value is replaced wherever it stands, in the spelling of JSON too; encoded
 otherwise, as in Base64, it is not found. Read the page before you pass it on.
 
 The frames say what became of the messages. `log.requests()` and the others are read in one pass; `print(log.frames)` lists

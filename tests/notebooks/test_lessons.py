@@ -24,6 +24,7 @@ from nbclient.exceptions import CellExecutionError
 from nbconvert import HTMLExporter, MarkdownExporter
 from nbconvert.preprocessors import ExecutePreprocessor
 
+from mew_lab.bridge.acp_agents import AGENTS
 from mew_lab.log.frame_columns import describe_frames
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -279,6 +280,18 @@ def test_a_lesson_that_reads_a_log_is_saved_with_its_charts() -> None:
         assert all("<script" not in chart and "prefers-color-scheme:dark" not in chart for chart in charts)
         both = ["".join(data["text/html"]) for data in outputs if "image/svg+xml" in data]
         assert all("mew-picture" in page for page in both), "as an image, for a page of either theme"
+
+
+def test_the_reference_tells_of_every_known_coding_agent() -> None:
+    page = nbformat.read(ROOT / "notebooks" / "reference" / "agents.ipynb", 4)
+    [told] = [cell.source for cell in page.cells if cell.source.startswith("**Coding agents.**")]
+    rows = [line for line in told.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(AGENTS)
+    for row, (name, known) in zip(rows, AGENTS.items(), strict=True):
+        package = known.install.split()[-1]
+        asks = f"`{known.mode}`" if known.mode else f"set by {', '.join(known.env)}"
+        assert row.startswith(f"| `{name}` | `{' '.join(known.command)}` of `{package}` | {asks} |"), row
+        assert known.remark in row and row.count(" | ") == 6
 
 
 def test_the_reference_lists_every_column_of_every_frame() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mew_lab.lab.decisions.cards import Card, folded, lines_of
+from mew_lab.lab.decisions.cards import Card, DecidingRule, folded, lines_of
 from mew_lab.lab.decisions.risks import risks
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.views.approvals.model import (
@@ -77,6 +77,7 @@ def test_a_decided_card_says_by_whom_when_and_how_long_it_was_seen() -> None:
         ({"state": "fulfilled", "by": "human", "on_screen": 2.9}, "Approved by you after 2.9 s"),
         ({"state": "done", "by": "human by policy wary"}, "Approved automatically (policy “wary”)"),
         ({"state": "rejected", "by": "human by policy wary"}, "Rejected automatically (policy “wary”)"),
+        ({"state": "done", "by": "human by rule 3", "rule": DecidingRule(3, "0" * 64, "When …"), "outcome": "ok"}, "Approved by rule 3: ok"),
         ({"state": "rejected", "by": "ann", "outcome": "unsafe"}, "Rejected by ann: unsafe"),
         ({"state": "fulfilled", "by": "you"}, "Approved by “you”"),
         ({"state": "withdrawn", "by": "agent"}, "Withdrawn by agent"),

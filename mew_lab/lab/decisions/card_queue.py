@@ -19,10 +19,12 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
+from mew_lab.bridge.acp_modes import SET_CONFIG_OPTION, SET_MODE, ProposedChange, describe_change
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import (
     Card,
     CardState,
+    DecidingRule,
     LastCalls,
     call_of,
     details,
@@ -43,6 +45,7 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import Change, Proposal, Request, tool_of
 from mew_lab.ledger.chats import ChatLedger
 from mew_lab.ledger.reasoning import ReasoningLedger
+from mew_lab.protocol.coerce import mapping_of, member
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.steps import Steps
 from mew_lab.protocol.text import count_of
@@ -141,7 +144,8 @@ STATES: Mapping[str, CardState] = {
 class CardQueue:
     """The cards of one human, open and decided.
 
-    `judge` is called with each card that may be decided without the human. `logical` gives the participant that an id
+    `meet` takes each card that was read before anybody sees it, and gives it with what else is known; `judge` is called
+    with each card that may be decided without the human. `logical` gives the participant that an id
     means, `folders(participant)` the folders that a person gave to it, `find_write` the file that a call writes, and
     `review` who else looks at an open card. `gate` records what was shown, `files` of which files, `editing` keeps
     edits, and `tools` remembers the earlier descriptions of tools.
@@ -152,6 +156,7 @@ class CardQueue:
         me: MEWParticipant,
         *,
         judge: Callable[[Card], None],
+        meet: Callable[[Card], Card],
         logical: Callable[[str], str],
         clock: Callable[[], float],
         folders: Callable[[str], Sequence[str]] = lambda participant: (),
@@ -161,6 +166,7 @@ class CardQueue:
         self._me = me
         self._review = review
         self._judge = judge
+        self._meet = meet
         self.files = OldFiles(find_write)
         self._folders = folders
         self._logical = logical
@@ -169,7 +175,10 @@ class CardQueue:
         self._past = CardStore(MAX_DECIDED)  # in the order in which they were decided
         self.anew: set[str] = set()  # proposals that replaced an open one
         self.deciding: dict[str, str] = {}  # proposal -> the person or policy that is deciding it now
-        self.by_policy: dict[str, str] = {}  # proposal -> the policy that decided it in the human's name
+        self.by_policy: dict[
+            str, str
+        ] = {}  # proposal -> the policy or rule that decided it in the human's name
+        self.by_rule: dict[str, DecidingRule] = {}
         self._alike: dict[
             tuple[Any, ...], dict[str, None]
         ] = {}  # open cards by what they call, the oldest first
@@ -333,7 +342,7 @@ class CardQueue:
         older = min(
             (other for other in alike if other.seq < read.seq), key=lambda other: other.seq, default=None
         )
-        self.put(replace(read, twin=older.id if older else ""))
+        self.put(self._meet(replace(read, twin=older.id if older else "")))
         for younger in alike if older is None else ():
             if not younger.twin:  # it was read before this one
                 self.put(replace(younger, twin=read.id))
@@ -372,9 +381,10 @@ class CardQueue:
                 if card.caller and not advanced.caller:
                     self._judge(advanced)
         elif card.is_open and sent:
-            self.put(
-                self._stamp_decision(replace(card, state=sent, by=self._name_decider(self._me.client.id, id)))
+            decided = replace(
+                card, state=sent, by=self._name_decider(self._me.client.id, id), rule=self.by_rule.get(id)
             )
+            self.put(self._stamp_decision(decided))
         elif card.is_open:
             self.put(self._as_lapsed(card, TOO_MUCH))
         elif card.rejected:
@@ -461,6 +471,21 @@ class CardQueue:
         self.put(replace(refused, id=next(name for name in names if self.find(name) is None)))
         self._begin(proposal, _nothing())
 
+    def _describe_change(self, proposal: Proposal) -> ProposedChange | None:
+        """What a proposed change of the mode or an option of a coding agent means; None for any other proposal."""
+        if proposal.tool not in (SET_MODE, SET_CONFIG_OPTION) or len(set(proposal.to)) != 1:
+            return None
+        [target] = {*proposal.to}
+        status = self._me.telemetry.statuses.get(self._logical(target)) or self._me.telemetry.statuses.get(
+            target
+        )
+        return describe_change(
+            proposal.tool,
+            mapping_of(member(proposal.payload, "params", "arguments")),
+            self.tools.schema(target, proposal.tool),
+            {} if status is None else status.payload.model_extra or {},
+        )
+
     def _read(self, card: Card, proposal: Proposal, noted: Steps[None]) -> Steps[Card | str]:
         """Reads a proposal for its card, as the space is now; returns a reason where it cannot be read."""
         last, until = self._last.of(proposal), self._sources.count
@@ -476,12 +501,19 @@ class CardQueue:
                 remarks = self.tools.remarks(proposal) if is_tool else ()
                 about, hints = self.tools.statement(proposal) if is_tool else ("", ())
                 # Each is told once: what destroys as a warning, all else as a word beside the description.
+                change = self._describe_change(proposal)
+                setting, remarks = (change.about, (*change.warnings, *remarks)) if change else ("", remarks)
                 stated = self.tools.hints(proposal) if is_tool else set[str]()
                 file = self.files.note(proposal)
                 if file is not None and file.is_known:  # what it would destroy is shown
                     stated -= {DESTRUCTIVE}
                 read = read_card(
-                    replace(card, misfits=self.tools.misfits(proposal) if is_tool else (), file=file),
+                    replace(
+                        card,
+                        misfits=self.tools.misfits(proposal) if is_tool else (),
+                        file=file,
+                        setting=setting,
+                    ),
                     proposal,
                     of_the_tool=(*stated_risks(stated - {*hints} | stated & {DESTRUCTIVE}), *remarks),
                     about=about,
@@ -529,6 +561,7 @@ class CardQueue:
                 card,
                 state=state,
                 by="" if is_open else self._name_decider(by, card.id),
+                rule=None if is_open or by != self._me.client.id else self.by_rule.get(card.id),
                 edited=proposal.edited,
                 choice=proposal.choice,
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
@@ -588,6 +621,7 @@ class CardQueue:
         self.gate.forget(id)
         self.files.forget(id)
         self.by_policy.pop(id, None)
+        self.by_rule.pop(id, None)
         self._outcomes.forget(id)
         self.anew.discard(id)
         self.editing.forget(id)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
+from mew_lab.bridge.acp_modes import quote_word
 from mew_lab.errors import MewError, OutcomeUnknown, ToolFailed
 from mew_lab.lab.decisions.risks import (
     SHOWN_TO,
@@ -67,6 +68,7 @@ __all__ = [
     "Card",
     "CardState",
     "Click",
+    "DecidingRule",
     "FileNote",
     "LastCalls",
     "answer_of",
@@ -92,10 +94,11 @@ MOST_READING = 15.0  # seconds, in all, that a further card waits at most
 
 CANCELLED = "cancelled by its client"
 POLICY = "policy "  # in `by`, before the name of the policy that decided
-BY_ITS_OWN_RULES = "asks by its own rules: what it does not ask about runs with your rights"
+BY_ITS_OWN_RULES = "asks by its own rules: {mode}what it does not ask about runs with your rights"
 MOST_NAME = 120  # characters of the name of an option
 MOST_QUESTION = 200  # characters of a question in a title
-QUESTION, OPTIONS = f"{ARGUMENTS}/question", f"{ARGUMENTS}/options"  # rows of a permission
+# rows of a permission
+QUESTION, OPTIONS, MODE = f"{ARGUMENTS}/question", f"{ARGUMENTS}/options", f"{ARGUMENTS}/mode"
 BEING_READ = "being read: it can be decided when all of it was looked through"
 
 
@@ -156,6 +159,19 @@ class FileNote:
     reads: int = 0
 
 
+class DecidingRule(NamedTuple):
+    """The rule that approved a call: its number, its SHA-256 and its text."""
+
+    number: int
+    sha256: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Such as `rule 3`."""
+        return f"rule {self.number}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """One proposal to be decided by a human; a change is a new Card with the same id and digest.
@@ -183,9 +199,10 @@ class Card:
     message. `file` is the file that the call would write; None for a call that writes none, as far as that is known.
     `inside` are the rows whose path leads into a folder that the owner gave to the target, each with that folder's name.
     `permission` has the question and the options of an agent; None for any other proposal. `choice` is the option that
-    was chosen of it (R41).
+    was chosen of it (R41). `setting` says what a change of the mode or an option of a coding agent would change.
     `review` says who else looks at it and who said yes; `unmet` counts the requests for it that its executor refused
-    because a quorum was missing (R39).
+    because a quorum was missing (R39). `rule` is the rule of this person that approved it; None where none did.
+    `history` says what was decided on calls like it; empty where nothing was, or where it is not to be told.
     """
 
     id: str
@@ -226,6 +243,9 @@ class Card:
     inside: tuple[tuple[str, str], ...] = ()
     permission: PermissionRequest | None = None
     choice: PermissionOption | None = None
+    rule: DecidingRule | None = None
+    history: str = ""
+    setting: str = ""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -239,7 +259,15 @@ class Card:
         twin = f"the same as the one above, proposal {middle(self.twin, 40)}; approving both runs it twice"
         being_read = BEING_READ if self.state == "reading" else ""
         changed = self.file.changed if self.file is not None else ""
-        notices = (being_read, self.rejected, twin if self.twin else "", of_caller, changed, *self.misfits)
+        notices = (
+            self.setting,
+            being_read,
+            self.rejected,
+            twin if self.twin else "",
+            of_caller,
+            changed,
+            *self.misfits,
+        )
         return tuple(filter(None, notices))
 
     @property
@@ -315,13 +343,20 @@ class Card:
         """The rows that every view and text tells whole in another form: a short question, and plain options."""
         if (asked := self.permission) is None or asked.fault:
             return ()
-        rows = (QUESTION,) if asked.question == one_line(asked.question, MOST_QUESTION).strip() else ()
-        return (*rows, OPTIONS) if asked.is_plain else rows
+        rows = []
+        if asked.question == one_line(asked.question, MOST_QUESTION).strip():
+            rows.append(QUESTION)
+        if asked.mode and asked.mode == quote_word(asked.mode):
+            rows.append(MODE)
+        return (*rows, OPTIONS) if asked.is_plain else tuple(rows)
 
     @property
     def foot(self) -> str:
         """What stands at the end of a permission: the agent, and not the space, decides what it asks."""
-        return "" if self.permission is None else f"{self.named(self.proposer)} {BY_ITS_OWN_RULES}"
+        if (asked := self.permission) is None:
+            return ""
+        mode = f"mode {quote_word(asked.mode)}; " if asked.mode else ""
+        return f"{self.named(self.proposer)} {BY_ITS_OWN_RULES.format(mode=mode)}"
 
     @property
     def reads(self) -> int:

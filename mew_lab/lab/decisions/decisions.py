@@ -15,7 +15,8 @@ sent is checked once more where it is drafted, byte by byte (`sdk.decisions`).
 6. Of the permission of an agent, an approval chooses one option (R41): the named one, or else the only `allow_once`.
    No policy, rule or key chooses any other kind.
 7. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
-   is in force.
+   is in force; so is the call for which the person gave a coding agent its permission (`ask_once.py`), and one that an
+   adopted rule covers, unless it was chosen for review (`owned_rules.py`).
 8. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
@@ -26,6 +27,7 @@ Spec: §3.2.1, §3.3, rulings R6, R17, R18, R29, R39.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import math
 import time
@@ -40,6 +42,7 @@ from mew_lab.bridge.written_files import FileDiff, FileWrite
 from mew_lab.errors import ConnectionLost, MewError, NoReply, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.alike import AlikeCalls, AlikeRule
+from mew_lab.lab.decisions.ask_once import AskOnce, CountedPermission
 from mew_lab.lab.decisions.card_queue import CardQueue
 from mew_lab.lab.decisions.cards import (
     BEING_READ,
@@ -49,28 +52,37 @@ from mew_lab.lab.decisions.cards import (
     Card,
     CardState,
     Click,
+    DecidingRule,
     type_anywhere,
 )
 from mew_lab.lab.decisions.edits import EditReview
+from mew_lab.lab.decisions.kept_rules import KeptRule
 from mew_lab.lab.decisions.old_files import FindWrite, change_lines, note_of
+from mew_lab.lab.decisions.owned_rules import PERSON, OwnedRules, read_asked
+from mew_lab.lab.decisions.past_decisions import PastDecisions
 from mew_lab.lab.decisions.policies import Policy, is_at_prompt, is_decision
+from mew_lab.lab.decisions.rule_suggestions import RuleSuggestions
 from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
 from mew_lab.ledger.calls import shown
 from mew_lab.ledger.options import PermissionOption, find_choice_fault
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line
+from mew_lab.rules.decided_calls import AskedCall, DecidedCall
 from mew_lab.sdk.decisions import digest_of_choice
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.request_rows import TO, Rows, write_value
+from mew_lab.sdk.tools import CANCELLED as CANCELS
 
 __all__ = ["HumanDecisions", "check_state", "check_target"]
 
 Note = Callable[[str, dict[str, Any]], None]
 TEXT = "text"  # in place of a view, for what a text has shown
+EDITOR = "editor"  # how a decision was made that an editor passed on
 MOST_NAMED = 3
 ASK_WITHIN = 15.0  # seconds after a rejection in which its proposer can be asked for the proposal again
 MAX_ASKED = 1_000  # rejections of which it is known that somebody was asked
@@ -104,6 +116,7 @@ class HumanDecisions:
     ) -> None:
         self._me = me
         self._logical = logical
+        self._enforced = enforced
         self._clock = clock
         self._asked: BoundedDict[tuple[str, int], None] = BoundedDict(MAX_ASKED)
         self.review = SharedReviews(
@@ -116,6 +129,7 @@ class HumanDecisions:
         self.queue = queue = CardQueue(
             me,
             judge=self._judge,
+            meet=self._meet,
             logical=logical,
             clock=clock,
             folders=folders,
@@ -137,6 +151,18 @@ class HumanDecisions:
         # Whether a text tells the old content of a file: in a terminal, which keeps nothing, and in no notebook.
         self.tells_changes = False
         self.alike = AlikeCalls(clock=clock)
+        self.rules = OwnedRules(ask=self._ask_of, bars=self._find_bar, note=note, fault=fault, clock=clock)
+        self.past = PastDecisions()
+        self.suggested = RuleSuggestions(
+            self.past, self.rules, run=loop.submit, in_threads=not loop.threadless
+        )
+        self._asked_calls: dict[int, AskedCall] = {}  # of open cards, by the number of the proposal
+        self._approving: dict[int, KeptRule] = {}  # the rule that said yes, from then until it is judged
+        self._hows: BoundedDict[int, str] = BoundedDict(MAX_ASKED)  # how this lab has decided a card
+        queue.subscribers.add(self._remember)
+        queue.subscribers.add(self.rules.follow)
+        me.client.on_message(self._take_others_decision, kinds=("mcp/reject", "mcp/request"))
+        self.once = AskOnce(me, logical=logical)
         self.unshown = UnshownProposals(me, logical=logical, run=loop.submit, fault=fault)
 
     # --- what a view asks ---
@@ -213,6 +239,13 @@ class HumanDecisions:
             return str(refused)
         return ""
 
+    def is_mine(self, card: Card) -> bool:
+        """Whether another participant proposed it, and this person may approve it."""
+        proposal = self._me.proposals.get(card.id)
+        if proposal is None or card.proposer == self._me.client.id:
+            return False
+        return self._me.can_send("mcp/request", proposal.payload, to=proposal.to)
+
     def is_rejected(self, card: Card) -> bool:
         """Whether a participant has rejected it, and it can still be approved, because it was not withdrawn."""
         known = self._me.proposals.get(card.id)
@@ -269,20 +302,27 @@ class HumanDecisions:
         reason: str = "",
         target: tuple[str, ...] = (),
         policy: Policy | None = None,
+        rule: KeptRule | None = None,
         typed: str = "",
+        in_editor: bool = False,
         despite: Collection[str] = (),
         option: str = "",
+        permission: CountedPermission | None = None,
     ) -> str:
-        """Carries out a decision that came by a `click`, from a `policy`, or as a `typed` command.
+        """Carries out a decision that came by a `click`, from a `policy` or a `rule`, as a `typed` command, or from an
+        editor.
 
         Args:
             digest: The digest of what was shown. None, for a rejection only, means the proposal as the ledger holds it;
                 the first such attempt is refused where it has replaced another open proposal. See `Edits` for edits.
             typed: The typed characters of the digest, or `yes` after the whole card was printed.
+            in_editor: Whether the person answered the question of an editor, which was given the whole card as text.
+                For how long that was on a screen is not known, so the receipt has no time.
             despite: What an approval disregards on purpose: `rejected` for a proposal that a participant has rejected,
                 `unknown` for a repeat of a call of unknown outcome, which only a click approves without it.
             option: The id of the option that an approval chooses of the permission of an agent; empty means the only one
                 of the kind `allow_once` (R41).
+            permission: The permission that counts for the call; its policy is `policy`.
 
         Returns:
             One sentence about what was sent.
@@ -297,26 +337,41 @@ class HumanDecisions:
             decision=decision,
             click=click,
             target=target,
-            policy=policy,
+            is_automatic=policy is not None or rule is not None,
             typed=typed,
+            in_editor=in_editor,
             despite=despite,
             option=option,
         )
+        # A person may still decide it while its file is read for a rule.
+        checked = None if rule is None else await self._check_file(card, None, None)
+        if rule is not None:
+            card = self._check_still(card, ())
         chosen = _choice(card, decision, option)
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
-        by = f"{POLICY}{policy.name}" if policy else "human"
+        by = rule.name if rule is not None else f"{POLICY}{policy.name}" if policy else "human"
         note: dict[str, Any] = {"proposal": proposal, "decision": decision, "by": by, "digest": meant}
         over: list[str] = []
         if decision == "reject":
             self.review.take_back(proposal)
-        if policy:
+        if rule is not None:
+            note["rule"] = {"sha256": rule.rule.sha256, "text": rule.rule.text, "number": rule.number}
+        elif policy:
             note["policy"] = {"name": policy.name, "text": policy.text}
+            if permission is not None:
+                note["permission"] = permission._asdict()
         elif typed:
             note["typed"] = typed
+        elif in_editor:
+            note["how"] = EDITOR
         elif seconds is not None:
             note["on_screen"] = round(seconds * 1000)
-        if policy is None and click is None and (decision == "reject" or not is_at_prompt()):
-            note["how"] = "typed" if is_at_prompt() else "script"
+        by_person = policy is None and rule is None
+        by_words = "typed" if is_at_prompt(reads_lines=self.tells_changes) else "script"
+        how = "click" if click is not None else EDITOR if in_editor else by_words
+        if by_person and (how == "script" or (how == "typed" and decision == "reject")):
+            note["how"] = how
+        how = "rule" if rule is not None else "policy" if policy else how
         if (tool := self.queue.tools.shown(proposal)) is not None:
             note["tool"] = {"sha256": tool.digest, "hints": list(tool.hints)}
         if decision == "approve":
@@ -331,7 +386,7 @@ class HumanDecisions:
             note["option"] = chosen.receipt
         if click is not None:
             self.gate.record_decided(card, click)
-        receipt = _receipt(by, policy, typed, over, clicked=click is not None) if self._reports() else None
+        receipt = _receipt(how, by, policy, rule, typed, over) if self._reports() else None
         send = partial(
             self._send,
             edit=edit,
@@ -342,11 +397,13 @@ class HumanDecisions:
             target=target,
             despite=despite,
             policy=policy,
+            rule=rule,
+            checked=checked,
             chosen=chosen,
         )
         if receipt is not None and decision == "reject" and digest is not None:
             receipt["digest"] = meant
-        is_vote = decision == "approve" and policy is None and self.review.shares
+        is_vote = decision == "approve" and by_person and self.review.shares
         if is_vote and chosen is not None and (proposed := self._me.proposals.get(proposal)) is not None:
             meant = digest_of_choice(proposed, chosen.id)  # a yes to another option is a yes to another form
         if is_vote and (missing := await self._vote(card, meant, send)):
@@ -428,10 +485,20 @@ class HumanDecisions:
         target: tuple[str, ...],
         despite: Collection[str],
         policy: Policy | None,
+        rule: KeptRule | None,
+        checked: dict[str, Any] | None,
         chosen: PermissionOption | None,
     ) -> str:
         """Sends a decision that was checked; returns one sentence."""
         proposal, by, meant, reason = card.id, note["by"], note["digest"], note.get("reason", "")
+        person = "click" if click is not None else note.get("how", "typed")
+        self._hows[card.seq] = "rule" if rule is not None else "policy" if policy is not None else person
+        by_person = policy is None and rule is None
+        if rule is not None:
+            self.gate.check_going(card)
+            self.rules.use(rule, card)
+        elif by_person and (note["decision"] == "reject" or edit is not None):
+            self.rules.take_refusal(card, "rejected" if edit is None else "edited")
         # From here until the end the card changes by this decision alone, so that a second one is refused.
         self.queue.deciding[proposal] = by
         self.queue.put(replace(card, state="deciding", by=by))
@@ -439,14 +506,21 @@ class HumanDecisions:
         try:
             if note["decision"] == "approve":
                 view = click.view if click is not None else None if policy else TEXT
-                note |= await self._check_file(card, edit, view)
+                note |= await self._check_file(card, edit, view) if checked is None else checked
                 self.gate.check_going(card)  # anew: the lab may have been stopped meanwhile
             # In the journal before it is sent: a request without its note is one that went around the card (R29).
             self._note("decided", note)
-            if policy:
+            for table in (self.queue.by_policy, self.queue.by_rule):
+                table.pop(proposal, None)
+            if not by_person:
                 self.queue.by_policy[proposal] = by
+            if rule is not None:
+                deciding = DecidingRule(rule.number, rule.rule.sha256, rule.rule.text)
+                self.queue.by_rule[proposal] = deciding
             if note["decision"] == "approve":
                 params, id = edit.params if edit else None, card.request_id
+                if by_person:  # before it is sent: the call of the agent may come at once
+                    self.once.note(proposal, chosen, id)
                 request = await self._me.approve(
                     proposal,
                     digest=meant,
@@ -459,6 +533,8 @@ class HumanDecisions:
                     receipt=receipt,
                 )
                 sent = "fulfilled"
+                if by_person and edit is None:
+                    self.rules.take_approval(card, how=person)
                 if chosen is not None:
                     return f"Chose {chosen.quoted}: {card.request}"
                 remark = await self._tell_changes(card, edit, request.id) if edit else ""
@@ -468,6 +544,8 @@ class HumanDecisions:
             told = "" if card.permission is None else f"; {card.permission.told_by_rejection}"
             return f"Rejected ({reason or 'disagree'}): {card.request}{told}"
         finally:
+            if sent != "fulfilled":
+                self.once.forget(proposal)
             del self.queue.deciding[proposal]
             self.queue.refresh(proposal, sent=sent)
 
@@ -480,8 +558,9 @@ class HumanDecisions:
         click: Click | None = None,
         target: tuple[str, ...] = (),
         despite: Collection[str] = (),
-        policy: Policy | None = None,
+        is_automatic: bool = False,
         typed: str = "",
+        in_editor: bool = False,
         option: str = "",
     ) -> tuple[Card, EditReview | None, float | None]:
         """Checks that a decision can be made, and that all that would be sent was shown.
@@ -498,6 +577,8 @@ class HumanDecisions:
         check_state(card, decision, despite, is_rejected=self.is_rejected(card), type_it=self.type_it)
         if decision == "approve":
             self.gate.check_going(card)
+        if is_automatic and self.rules.is_review(card):
+            raise NotApproved(f"{card.request}: not decided, because a person decides it", code="review")
         if not all(isinstance(id, str) and id for id in target):
             raise MewError(f"{card.request}: not decided, because the chosen target has no name")
         if digest is None and proposal in self.queue.anew:
@@ -510,7 +591,7 @@ class HumanDecisions:
         edit = self._edit(card, digest, decision)
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
         seconds = None
-        if not policy and not typed and digest is not None:
+        if not is_automatic and not typed and not in_editor and digest is not None:
             seconds = self.gate.check_click(card, click, digest=meant, decision=decision)
         if decision == "reject":
             return card, edit, seconds
@@ -518,6 +599,10 @@ class HumanDecisions:
             why = card.refusal or "no digest names the shown card"
             raise NotApproved(f"{card.request}: cannot be approved, because {why}", code="rows_mismatch")
         self._check_option(card, option, is_edited=edit is not None)
+        if in_editor and not self.gate.was_shown_whole(card):
+            raise NotApproved(
+                f"{card.request}: not approved, because the editor was not given all of it", code="never_seen"
+            )
         if click is not None:
             check_target(card, target, self.targets())
             asks = edit is None and card.file is not None and card.file.is_known
@@ -533,10 +618,10 @@ class HumanDecisions:
                 f"{self.type_it(card.id, 'despite', 'unknown')}",
                 code="outcome_unknown",
             )
-        if not policy:
+        if not is_automatic:
             self.gate.check_rows(card, rows, meant)
         # Last, because it takes note of a first yes: a yes that was refused for another reason is none.
-        self._check_caller(card, at=click.at if click else math.inf, may_ask=policy is None)
+        self._check_caller(card, at=click.at if click else math.inf, may_ask=not is_automatic)
         return card, edit, seconds
 
     def _check_option(self, card: Card, option: str, *, is_edited: bool) -> None:
@@ -706,12 +791,22 @@ class HumanDecisions:
         One for which no client waits, that repeats a call of unknown outcome (R35), or that needs a quorum (R39), is
         left to a person.
         """
+        owned = self._approving.pop(card.seq, None)
+        permission = self.once.find(card) if card.state == "open" else None
         if card.state != "open" or card.caller or card.repeats or card.unmet or self.gate.stopped:
+            return
+        if self.rules.is_review(card):
             return
         policy, rule = self._policy, None
         if policy is None:
             rule = self._find_alike(card)
             policy = None if rule is None else rule.policy
+        if policy is None and permission is not None and self._enforced(card.to[0]) is None:
+            policy = permission.policy
+        else:
+            permission = None
+        if policy is None and owned is not None:
+            self._loop.submit(self._approve_by(owned, card))
         if policy is None:
             return
         try:
@@ -743,6 +838,7 @@ class HumanDecisions:
                     decision=decision.decision,
                     reason=decision.reason,
                     policy=policy,
+                    permission=permission,
                 )
             except (NoReply, ConnectionLost):  # the call may have gone out, so its use stays spent
                 pass
@@ -751,6 +847,88 @@ class HumanDecisions:
                     self.alike.count(rule, -1)
 
         self._loop.submit(act())
+
+    async def _approve_by(self, owned: KeptRule, card: Card) -> None:
+        """Approves a call by a rule, unless something has come in between."""
+        with contextlib.suppress(MewError):
+            await self.carry_out(card.id, digest=card.digest, decision="approve", rule=owned)
+
+    def _meet(self, card: Card) -> Card:
+        """Lets the rules judge a card, once, and says on it what was decided on calls like it, unless it is a review."""
+        asked = self._ask_of(card) if card.permission is None else None
+        if asked is None:
+            return card
+        self._asked_calls[card.seq] = asked
+        if (owned := self.rules.judge(card)) is not None:
+            self._approving[card.seq] = owned
+        if self.rules.is_review(card):
+            return card
+        now = datetime.fromtimestamp(self._clock()).astimezone()
+        return replace(card, history=self.past.tell(asked, now))
+
+    def _remember(self, card: Card) -> None:
+        """Takes each new state of a card; a decided one is remembered."""
+        if card.is_open or (asked := self._asked_calls.pop(card.seq, None)) is None:
+            return
+        how = self._hows.pop(card.seq, "")
+        if card.decision not in ("fulfilled", "rejected"):
+            return
+        decided = DecidedCall(
+            seq=card.seq,
+            t=self._clock(),
+            proposal=card.id,
+            proposer=asked.proposer,
+            target=asked.target,
+            method=asked.method,
+            tool=asked.tool,
+            tool_hash=asked.tool_hash,
+            hints=asked.hints,
+            proposed=asked.arguments,
+            verdict="rejected" if card.decision == "rejected" else "approved",
+            edited=card.edited is not False,
+            by=card.by,
+            how=how,
+            teaches=how in PERSON and card.edited is False,
+        )
+        self.past.add(decided)
+        self.suggested.note(decided)
+
+    def _ask_of(self, card: Card) -> AskedCall | None:
+        """The call of a card as rules read it."""
+        proposal = self._me.proposals.get(card.id)
+        if proposal is None or proposal.seq != card.seq:
+            return None
+        return read_asked(card, proposal, tools=self.tools, logical=self._logical)
+
+    def _find_bar(self, card: Card) -> str:
+        """Why no rule approves a card, as far as only this lab knows it; empty where nothing stands against that."""
+        if self.gate.stopped or self._policy is not None:
+            return "the lab was stopped" if self.gate.stopped else "a policy is in force"
+        if card.caller or card.unmet or not card.to:
+            return "nobody waits for it, a quorum was missing, or it names no target"
+        if card.twin:
+            return "an equal call waits already"
+        if card.id in self.queue.anew or self.editing.has_begun(card.id):
+            return "a person has begun to decide it"
+        if self.review.quorum is not None or any(map(self._enforced, card.to)):
+            return "a quorum decides it"
+        if self._logical(card.proposer) == self.rules.owner:
+            return "its proposer is the owner of the rule"
+        return ""
+
+    def _take_others_decision(self, envelope: Envelope) -> None:
+        """Takes a rejection by another participant, and that the person cancels a call."""
+        sender = envelope.sender
+        if envelope.kind == "mcp/reject":
+            if sender != self._me.client.id:
+                for card in filter(None, map(self.queue.find, dict.fromkeys(envelope.correlation_id))):
+                    self.rules.take_rejection(card, self._logical(sender))
+        elif envelope.payload.get("method") == CANCELS and self._logical(sender) == self.rules.owner:
+            for id in dict.fromkeys(envelope.correlation_id):
+                request = self._me.ledger.calls.requests.get(id)
+                about = () if request is None else request.entry.correlation_id
+                for card in filter(None, map(self.queue.find, dict.fromkeys(about))):
+                    self.rules.take_stop(card)
 
     def _find_alike(self, card: Card) -> AlikeRule | None:
         """The rule that approves a card here."""
@@ -827,12 +1005,15 @@ def _choice(card: Card, decision: str, option: str) -> PermissionOption | None:
 
 
 def _receipt(
-    by: str, policy: Policy | None, typed: str, over: Sequence[str], *, clicked: bool
+    how: str, by: str, policy: Policy | None, rule: KeptRule | None, typed: str, over: Sequence[str]
 ) -> dict[str, Any]:
     """How a decision was made, for the gateway of a space elsewhere."""
     despite = {"despite": list(over)} if over else {}
+    if rule is not None:
+        told = {"sha256": rule.rule.sha256, "text": cut(rule.rule.text, MAX_REPORTED)}
+        return {"how": how, "by": by, "rule": told}
     if policy:
         named = {"name": cut(policy.name, MAX_REPORTED), "text": cut(policy.text, MAX_REPORTED)}
-        return {"how": "policy", "by": cut(by, MAX_REPORTED), "policy": named} | despite
-    how = {"how": "click" if clicked else "typed" if is_at_prompt() else "script", "by": by}
-    return (how | {"typed": typed[:64]} if typed else how) | despite
+        return {"how": how, "by": cut(by, MAX_REPORTED), "policy": named} | despite
+    stated = {"how": how, "by": by}
+    return (stated | {"typed": typed[:64]} if typed else stated) | despite

@@ -114,6 +114,7 @@ class Edits:
         self._folders = folders
         self._reviews: BoundedDict[str, BoundedDict[str, EditReview]] = BoundedDict(MAX_PROPOSALS)
         self._schemas: BoundedDict[tuple[str, str], Mapping[str, Any]] = BoundedDict(MAX_PROPOSALS)
+        self._begun: set[str] = set()  # open proposals that a person has begun to edit
 
     async def form(self, proposal: str) -> tuple[EditField, ...]:
         """The arguments that can be changed, in order. Requests the target's tools once, where permitted.
@@ -122,6 +123,7 @@ class Edits:
             MewError: There is no such proposal, or it cannot be edited here.
         """
         proposed = self._proposal(proposal)
+        self._begun.add(proposal)
         values = _values(proposed)
         await self._ask(proposed)
         schema = self._schema(proposed)
@@ -141,6 +143,10 @@ class Edits:
             )
         return fields
 
+    def has_begun(self, proposal: str) -> bool:
+        """Whether a person has begun to edit it."""
+        return proposal in self._begun
+
     def review(self, proposal: str, changes: Sequence[Mapping[str, Any]]) -> EditReview:
         """Applies changes to a proposal; keeps the result until it is confirmed or replaced by another edit.
 
@@ -151,6 +157,7 @@ class Edits:
             MewError: A change is not possible (with the argument and the reason), or nothing is changed.
         """
         proposed = self._proposal(proposal)
+        self._begun.add(proposal)
         before = _values(proposed)
         after = _apply(before, changes)
         request = rebuild_proposed(proposed, id=self._request_id(proposal))
@@ -213,6 +220,7 @@ class Edits:
 
     def forget(self, proposal: str) -> None:
         """Discards the edits of a decided proposal."""
+        self._begun.discard(proposal)
         self._reviews.pop(proposal, None)
 
     def _proposal(self, id: str) -> Proposal:

@@ -21,7 +21,7 @@ from mew_lab.lab.call_check import misfits
 from mew_lab.ledger.calls import CallIndex, Proposal, Request, tool_of
 from mew_lab.ledger.unknown_calls import may_repeat
 from mew_lab.protocol.bounded import BoundedDict
-from mew_lab.protocol.coerce import member
+from mew_lab.protocol.coerce import mapping_of, member
 from mew_lab.protocol.envelope import Envelope, read_canonical
 from mew_lab.protocol.permit import Capability
 from mew_lab.protocol.steps import Steps, finish
@@ -229,6 +229,11 @@ class PinnedTools:
         shown = self._shown.get(proposal, {})
         return next(iter(shown.values())) if len(shown) == 1 else None
 
+    def digest_of(self, participant: str, tool: str) -> str:
+        """The SHA-256 of the entry of a tool as it is listed now; empty where it is not known, or listed twice."""
+        now = self._now(participant, tool)
+        return "" if now is None else now.digest
+
     def statement(self, proposal: Proposal) -> tuple[str, tuple[str, ...]]:
         """The description and the hints of the proposed tool, as its only addressee gives them; else nothing."""
         if len(set(proposal.to)) != 1:
@@ -247,13 +252,16 @@ class PinnedTools:
         arguments = params.get("arguments", {}) if isinstance(params, Mapping) else None
         if not isinstance(arguments, Mapping):
             return ()
-        if (reading := self._local(key[0])) is not None:
-            schema = next((tool.input_schema for tool in reading.tools if tool.name == key[1]), {})
-            return misfits(schema, arguments)[:MOST_MISFITS]
-        listed = self._now(*key)
-        if listed is None or not listed.schema:
-            return ()
-        return misfits(json.loads(listed.schema), arguments, most=MOST_CHECKED)[:MOST_MISFITS]
+        if self._local(key[0]) is not None:
+            return misfits(self.schema(*key), arguments)[:MOST_MISFITS]
+        return misfits(self.schema(*key), arguments, most=MOST_CHECKED)[:MOST_MISFITS]
+
+    def schema(self, participant: str, tool: str) -> Mapping[str, Any]:
+        """The schema of the arguments of a tool, as its participant lists it; empty where that is not known."""
+        if (reading := self._local(participant)) is not None:
+            return next((one.input_schema for one in reading.tools if one.name == tool), {})
+        listed = self._now(participant, tool)
+        return {} if listed is None or not listed.schema else mapping_of(json.loads(listed.schema))
 
     def hints(self, proposal: Proposal) -> set[str]:
         """The hints of the proposed tool, of all its addressees."""

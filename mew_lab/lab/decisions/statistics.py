@@ -23,13 +23,15 @@ def _decided(cards: Sequence[Card]) -> list[Card]:
 
 
 def describe_shares(cards: Sequence[Card], *, me: str) -> str:
-    """The shares of the decisions by person and policy, as one line; empty before the first decision."""
+    """The shares of the decisions by person, rule and policy, as one line; empty before the first decision."""
     decided = _decided(cards)
     deciders: Counter[str] = Counter()
     for card in decided:
         _, is_policy, policy = card.by.partition(POLICY)
         deciders[
-            f"policy {one_line(policy, 40)}"
+            card.rule.name
+            if card.rule is not None
+            else f"policy {one_line(policy, 40)}"
             if is_policy
             else "you"
             if card.by == me

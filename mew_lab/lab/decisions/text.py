@@ -37,6 +37,7 @@ __all__ = [
     "Proposals",
     "approve",
     "card_lines",
+    "decided_line",
     "reject",
     "tell_card",
 ]
@@ -57,6 +58,8 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
         lines.append(f"  ! {visible(card.repeats)}")
     if card.why:
         lines.append(f"  {visible(card.why)}")
+    if card.history:
+        lines.append(f"  {visible(card.history)}")
     lines += [
         f"  {line}" for line in (*map(visible, card.notices), card.writes, visible(card.review)) if line
     ]
@@ -94,6 +97,13 @@ def card_lines(card: Card, *, cut: bool = False) -> list[str]:
     if routine:
         lines.append("  sent as  " + "  ".join(f"{row_name(at)} {visible(value)}" for at, value in routine))
     return lines
+
+
+def decided_line(card: Card) -> str:
+    """What became of a card, as one line: the decision, who decided, and the outcome."""
+    by = f" by {one_line(card.by, 64)}" if card.by else ""
+    outcome = f": {one_line(card.told, 200)}" if card.outcome else ""
+    return f"{card.request}: {card.decided_as}{by}{outcome}"
 
 
 class ListedProposal(tuple[Any, ...]):
@@ -147,9 +157,7 @@ class ListedProposal(tuple[Any, ...]):
         """Its lines in the listing; with `record` they count as shown from now on."""
         card = self._card
         if not card.is_open:
-            by = f" by {one_line(card.by, 64)}" if card.by else ""
-            outcome = f": {one_line(card.told, 200)}" if card.outcome else ""
-            return [f"{card.request}: {card.decided_as}{by}{outcome}   ({visible(card.id)})"]
+            return [f"{decided_line(card)}   ({visible(card.id)})"]
         if not (cut := self.is_cut) and record:
             self._gate.record_listed(card)
         return card_lines(card, cut=cut)

@@ -56,6 +56,7 @@ from mew_lab.log.line import read_members
 from mew_lab.log.rare_collection import rare_collection
 from mew_lab.log.reading import Vantage
 from mew_lab.log.record_ledger import MAX_IDS, Mark, PlacedEntry, RecordLedger
+from mew_lab.log.redaction import masked_markup
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import visible
 from mew_lab.space.events import Record
@@ -385,7 +386,7 @@ class Diagnosis(Sequence[LogFinding]):
         left = len(rows) - len(rows[:SHOWN_HTML]) + sum(self.unkept.values())
         more = f"<div>and {count_of(left, 'more finding')}</div>" if left else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-        return f"<div><div>{html.escape(self.summary)}</div>{table}{more}</div>"
+        return masked_markup(f"<div><div>{html.escape(self.summary)}</div>{table}{more}</div>")
 
     def _cells(self, finding: LogFinding) -> tuple[str, ...]:
         cells = (

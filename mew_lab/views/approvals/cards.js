@@ -85,6 +85,7 @@ const SIGNS = {
  * @property {string} about
  * @property {string[]} hints
  * @property {string} readOnly
+ * @property {string} [history] what was decided on calls like it
  * @property {string} decision
  * @property {string} by
  * @property {number | null} at
@@ -95,6 +96,7 @@ const SIGNS = {
  * @property {string} sent
  * @property {string} call
  * @property {Permission | null} [permission]
+ * @property {{sha256: string, name: string, text: string} | null} [rule] the rule that approved it
  * @property {CardData} [decided] what a rejected card is, while this page shows it in full once more
  */
 
@@ -690,6 +692,8 @@ function frontFace(card) {
       make("div", { class: "mew-why" }, "last time also: ", make("bdi", { class: "mew-code", text: gone })),
     );
   if (data.file) face.node.append(fileNode(card, face));
+  if (data.history)
+    face.node.append(watchNode(face, make("div", { class: "mew-why" }, make("bdi", { text: data.history }))));
   if (data.why)
     face.node.append(
       watchNode(face, make("div", { class: "mew-why" }, "why: ", make("bdi", { text: data.why }))),
@@ -1535,6 +1539,23 @@ function askAgain(card) {
   );
 }
 
+// Stops the rule that approved the call; what it approved stands.
+function stopRule(card) {
+  const { rule } = card.data;
+  return doer(
+    "Stop this rule",
+    async () => {
+      const done = await card.desk.act(card, "stop_rule", { rule: rule.sha256 });
+      if (done) card.desk.tell(done.said);
+    },
+    {
+      class: "mew-stop-rule",
+      "aria-label": `Stop ${rule.name}, which approved this: ${card.says}`,
+      title: `${rule.name}: ${rule.text}`,
+    },
+  );
+}
+
 // A decided card is one line: the call, the decision and its author, and the result, which is another thing.
 export function collapse(card) {
   const focused = holdsFocus(card.node),
@@ -1587,6 +1608,7 @@ export function collapse(card) {
     }),
     ...(found ? [found] : []),
     ...(data.kept ? [card.desk.kept(data)] : []),
+    ...(data.rule ? [stopRule(card)] : []),
     ...(again || card.askable
       ? [
           make(

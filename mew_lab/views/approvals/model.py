@@ -30,6 +30,7 @@ from mew_lab.lab.decisions.cards import (
     MOST_QUESTION,
     POLICY,
     Card,
+    DecidingRule,
     is_folded,
     lines_of,
     whole,
@@ -80,6 +81,8 @@ def decision_words(card: Card, *, me: str = "") -> str:
         words = f"{words} ({card.permission.told_by_rejection})"
     if card.decision == "fulfilled" and card.edited is not False:
         words = f"{words} {'with changes' if card.edited else '(not compared with the proposal)'}"
+    if card.rule is not None:
+        return f"{words} by {card.rule.name}"
     _, is_policy, policy = card.by.partition(POLICY)
     if is_policy:
         return f"{words} automatically (policy “{one_line(policy, 40)}”)"
@@ -153,6 +156,7 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         # The difference itself is no part of this: a page asks for it when it shows the card.
         "file": file_data(card) if card.is_open and card.file is not None else None,
         "why": visible(card.why),
+        "history": visible(card.history) if card.is_open else "",
         "since": card.since,
         "state": card.state,
         "about": visible(card.about),
@@ -169,9 +173,16 @@ def card_data(card: Card, *, me: str = "") -> dict[str, Any]:
         "call": "" if card.is_open else one_line(card.call, 400),
         "kept": None if card.is_open or card.kept is None else pack_kept(card.kept),
         "permission": permission_data(card),
+        "rule": None if card.rule is None else rule_data(card.rule),
     }
 
 
+def rule_data(rule: DecidingRule) -> dict[str, str]:
+    """What a page gets of the rule that approved a call: its SHA-256 is sent back to stop it."""
+    return {"sha256": rule.sha256, "name": rule.name, "text": one_line(rule.text, MOST_RULE)}
+
+
+MOST_RULE = 400  # characters of a rule
 TONES = {"allow_once": "allow", "allow_always": "always", "reject_once": "reject", "reject_always": "always"}
 
 

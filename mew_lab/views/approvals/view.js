@@ -108,10 +108,12 @@ function render({ adapter, el }) {
     counts,
     latest,
   );
+  const suggestion = make("div", { class: "mew-suggestion mew-why", hidden: true });
   const recent = make(
     "section",
     { class: "mew-recent mew-none", "aria-label": "Decided requests" },
     make("div", { class: "mew-recent-head" }, toggle, all),
+    suggestion,
     decided,
     ledger,
   );
@@ -306,6 +308,9 @@ function render({ adapter, el }) {
     },
     asked(card, said) {
       endAsking(card);
+      desk.tell(said);
+    },
+    tell(said) {
       announce(said);
       toast(said);
     },
@@ -390,6 +395,27 @@ function render({ adapter, el }) {
       );
       write(button, sequences.length > 1 ? `Cancel reasoning of ${owner}` : "Cancel reasoning");
     }
+  }
+
+  // Below Recent, where nothing moves that waits to be decided.
+  function suggest() {
+    const offered = known.suggestion;
+    suggestion.hidden = !offered;
+    if (!offered || suggestion.getAttribute("data-rule") === offered.sha256) return;
+    suggestion.setAttribute("data-rule", offered.sha256);
+    const rule = offered.sha256;
+    const tell = (done) => done && desk.tell(done.said);
+    suggestion.replaceChildren(
+      make("bdi", { text: offered.text, title: offered.rule }),
+      doer("Try it", async () => tell(await link.act("try_rule", { rule })), {
+        class: "mew-small mew-quiet",
+        "aria-label": `Try this rule: ${offered.rule}`,
+        title: `${offered.rule}\nIt judges in silence and approves nothing.`,
+      }),
+      doer("Not now", async () => tell(await link.act("dismiss_rule", { rule })), {
+        class: "mew-small mew-quiet",
+      }),
+    );
   }
 
   async function cancelThinking(key) {
@@ -932,6 +958,7 @@ function render({ adapter, el }) {
     write(risky, `${countOf(dangerous, "with a warning", "with warnings")} · Next`);
     past.hidden = !done.length;
     recent.classList.toggle("mew-none", !done.length);
+    suggest();
     history();
     empty.hidden = shown.length > 0 || unread.size > 0 || questions.open > 0 || known.only;
     waits.hidden = !known.only;

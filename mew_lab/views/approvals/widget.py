@@ -32,7 +32,9 @@ from mew_lab.lab.decisions.decisions import HumanDecisions
 from mew_lab.lab.decisions.grant_preview import Allowed
 from mew_lab.lab.decisions.limited_grants import LimitedGrants
 from mew_lab.lab.decisions.old_files import covered_rows
+from mew_lab.lab.decisions.owned_rules import OwnedRules
 from mew_lab.lab.decisions.questions import Question, Questions
+from mew_lab.lab.decisions.rule_suggestions import RuleSuggestions
 from mew_lab.lab.decisions.running_calls import RunningCalls
 from mew_lab.lab.decisions.statistics import describe_hurry, describe_shares
 from mew_lab.lab.session import Session
@@ -99,6 +101,8 @@ def view_of(session: Session, granting: LimitedGrants, *, only: str = "") -> App
         me=session.me.participant.client.id,
         participant=session.me.participant,
         running=session.decisions.running,
+        rules=session.decisions.rules,
+        suggested=session.decisions.suggested,
         only=only,
         space=session.space,
     )
@@ -108,9 +112,10 @@ class ApprovalsView(ActingView):
     """The cards of one participant. It may be shown several times; all views show the same state.
 
     Without `forms` a card can only be approved or rejected. `questions` are those of servers to this person. `me` is the
-    participant that decides, for the statistics, and `space` the name of its space. `results` loads results that were
-    too large for a message, `running` are the calls that run, and `submit` runs a load or a cancel on the loop. As
-    `participant` a person cancels the reasoning for which a cell waits.
+    participant that decides, for the statistics, and `space` the name of its space. `rules` are those of this person,
+    `suggested` the one that her decisions suggest. `results` loads results that were too large for a message, `running`
+    are the calls that run, and `submit` runs a load or a cancel on the loop. As `participant` a person cancels the
+    reasoning for which a cell waits.
     With `only` it shows the card of that proposal, and the questions to which that proposal or call has led; and the
     same of those that it follows later.
     """
@@ -130,6 +135,8 @@ class ApprovalsView(ActingView):
         me: str = "",
         participant: MEWParticipant | None = None,
         running: RunningCalls | None = None,
+        rules: OwnedRules | None = None,
+        suggested: RuleSuggestions | None = None,
         only: str = "",
         space: str = "",
         **settings: Any,
@@ -137,6 +144,7 @@ class ApprovalsView(ActingView):
         self._decisions = decisions
         self._loads = KeptLoads(results, post=self.post) if results is not None else None
         self._forms = forms
+        self._rules, self._suggested = rules, suggested
         self._me = me
         self._participant = participant
         self._space = space
@@ -158,6 +166,8 @@ class ApprovalsView(ActingView):
         self._running: RunningList | None = None
         super().__init__(submit=submit, **settings)
         self.on_close(decisions.subscribe(self._on_change))
+        if rules is not None:
+            self.on_close(rules.changed.add(self.wake))
         if running is not None:
             self._running = RunningList(running, wake=self.wake, only=self._only)
             self.on_close(self._running.end)
@@ -318,6 +328,7 @@ class ApprovalsView(ActingView):
             "only": bool(self._only),
             "story": self._story_data(),
             "shares": describe_shares(decided, me=self._me) if self._me and not self._only else "",
+            "suggestion": None if self._only or self._suggested is None else self._suggested.tell(),
             "hurry": describe_hurry(decided, me=self._me) if self._me else "",
             "more": more,
         }
@@ -350,6 +361,10 @@ class ApprovalsView(ActingView):
             "ask_again": self._ask_again,
             "old_file": self._compare_file,
         }
+        if self._rules is not None:
+            own |= {"stop_rule": self._stop_rule}
+        if self._suggested is not None:
+            own |= {"try_rule": self._try_rule, "dismiss_rule": self._dismiss_rule}
         if self._loads:
             own |= {"load": self._load, "stop_load": self._loads.stop}
         if self._running:
@@ -357,6 +372,29 @@ class ApprovalsView(ActingView):
         if self._participant is not None:
             own["cancel_thinking"] = self._cancel_thinking
         return own | {name: act for acts in more for name, act in acts.items()}
+
+    async def _try_rule(self, rule: str) -> str:
+        """Lets the suggested rule with that SHA-256 judge in silence."""
+        assert self._suggested is not None  # else there is no such act
+        return self._suggested.take(rule)
+
+    async def _dismiss_rule(self, rule: str) -> str:
+        assert self._suggested is not None  # else there is no such act
+        return self._suggested.dismiss(rule)
+
+    async def _stop_rule(self, rule: str) -> str:
+        """Stops the rule with that SHA-256, which has approved a call."""
+        rules = self._rules
+        assert rules is not None  # else there is no such act
+        if why := rules.acquire_if_any():
+            raise MewError(f"The rule was not stopped here: {why}.")
+        kept = rules.find(rule)
+        if kept is None:
+            raise MewError("That rule is none of yours any more, so nothing was stopped.")
+        if kept.life.state not in ("active", "paused"):
+            return f"{kept.name.capitalize()} is {kept.life.state} already."
+        rules.stop(kept, how="click")
+        return f"{kept.name.capitalize()} is stopped: such calls wait for you again. What it approved stands."
 
     def _cancel_thinking(self, key: int) -> Coroutine[Any, Any, str]:
         me = self._participant

@@ -209,6 +209,10 @@ function render({ adapter, el, signal }) {
     pause.hidden = !item.acts.includes("pause");
     stop.hidden = item.stopped === undefined;
     report.hidden = !item.acts.includes("report");
+    // The page of a log has parts in tabs alone.
+    for (const [place, name, splitter] of [[strip, "strip", splitters[0]], [side, "side", splitters[1]]]) {
+      place.hidden = splitter.node.hidden = !item.parts.some((part) => part.place === name);
+    }
     for (const part of item.parts) {
       if (drawn.has(part.name)) continue;
       if (part.place === "tab") addTab(part);

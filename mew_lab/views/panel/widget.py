@@ -19,12 +19,13 @@ from mew_lab.lab.entry_feed import Follower
 from mew_lab.lab.listing import Note
 from mew_lab.lab.session import Session
 from mew_lab.ledger.entry import Entry
+from mew_lab.log.log import Log
 from mew_lab.views.feed.extract import log_name, save_log
 from mew_lab.views.ui.acts import Act, ActingView
 from mew_lab.views.ui.live import LiveView
 from mew_lab.views.ui.pictures import box, element
 
-__all__ = ["PARTS_SHOWN", "PanelView", "PartPlace", "RoomCounts", "view_of"]
+__all__ = ["OF_LOG", "PARTS_SHOWN", "PanelView", "PartPlace", "RoomCounts", "panel_of_log", "view_of"]
 
 # The stored picture: approvals come first in it, and stand at the right where there is room for two columns.
 _FRAME = "border:1px solid rgba(128,128,128,.45);border-radius:4px"
@@ -53,6 +54,13 @@ PARTS_SHOWN: Mapping[str, PartPlace] = {
     "tools": PartPlace("tab", "Tools"),
     "timeline": PartPlace("tab", "Timeline"),
     "grants": PartPlace("tab", "Permissions"),
+}
+
+
+# The page of a log from files: nothing in it acts on a space.
+OF_LOG: Mapping[str, PartPlace] = {
+    "feed": PartPlace("tab", "Messages"),
+    "moments": PartPlace("tab", "State"),
 }
 
 
@@ -100,6 +108,13 @@ def view_of(session: ReportedSession, views: Any) -> PanelView:
     session.loop.call(lambda: session.following.add(view.waker, earlier=False))
     view.on_close(lambda: session.loop.post(lambda: session.following.remove(view.waker)))
     return view
+
+
+def panel_of_log(log: Log) -> PanelView:
+    """Makes the panel of a log from files, with the views that it can fill."""
+    parts = {name: getattr(log.view, name) for name in OF_LOG}
+    counts = RoomCounts(len(log.participants()), len(log), 0)
+    return PanelView(log.space or "log", parts, lambda: counts)
 
 
 class _Waker(Follower):
@@ -152,8 +167,9 @@ class PanelView(ActingView):
     def _snapshot(self, start: int) -> dict[str, Any]:
         # The host of the page knows how to draw the part of a name.
         parts = [
-            {"name": name, "place": PARTS_SHOWN[name].place, "title": PARTS_SHOWN[name].title}
-            for name in self.parts
+            {"name": name, "place": place.place, "title": place.title}
+            for name, place in {**PARTS_SHOWN, **OF_LOG}.items()
+            if name in self.parts
         ]
         return {"parts": parts, "space": self._space, "acts": sorted(self._header_acts)}
 

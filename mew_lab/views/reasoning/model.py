@@ -20,6 +20,7 @@ from dataclasses import replace
 from mew_lab.errors import MewError
 from mew_lab.lab.actions import cancel_sequence, may_cancel_sequence
 from mew_lab.ledger.calls import Change
+from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
 from mew_lab.protocol.bounded import BoundedDict
@@ -33,8 +34,10 @@ from mew_lab.views.reasoning.rows import (
     CallRow,
     SequenceRow,
     StepRow,
+    WorkRow,
     apply_change,
     cost_of,
+    read_work,
     row_of,
     text_of,
 )
@@ -70,6 +73,8 @@ class ReasoningModel:
         self._rows: dict[int, SequenceRow] = {}
         self._steps: dict[int, dict[int, StepRow]] = {}
         self._places: dict[str, tuple[int, int]] = {}  # a call's id -> its sequence and step
+        # sequence -> sender and key of what a coding agent does -> the step that shows it
+        self._works: dict[int, dict[tuple[str, str], int]] = {}
         self._mirrors: BoundedDict[str, tuple[int, Mirror]] = BoundedDict(MAX_STREAMS)
         self.forgotten = 0
 
@@ -102,7 +107,9 @@ class ReasoningModel:
         for row in self.sequences if words else ():
             key = row.facts.key
             texts = [(0, f"{row.facts.owner} {row.text}")]
-            texts += [(step.n, _searched(step)) for step in self.steps(key) if not step.child]
+            texts += [
+                (step.n, _searched(step)) for step in self.steps(key) if not step.child and not step.into
+            ]
             found += [(key, n) for n, text in texts if _holds(text, words)]
             if len(found) >= MAX_HITS:
                 break
@@ -116,7 +123,7 @@ class ReasoningModel:
                 return row.facts.key, 0
             for step in self.steps(row.facts.key):
                 if step.id == id or (step.call is not None and step.call.id == id):
-                    return step.child or row.facts.key, 0 if step.child else step.n
+                    return step.child or row.facts.key, 0 if step.child else step.into or step.n
         for part in reversed(context.split("/")) if context else ():
             for row in reversed(rows):
                 if row.facts.id == part:
@@ -200,6 +207,8 @@ class ReasoningModel:
         row, steps = self._rows[key], self._steps[key]
         text, more = text_of(entry)
         tokens, took = cost_of(entry)
+        work = read_work(entry)
+        into = self._show_work(key, entry, work, n) if work is not None and work.key else 0
         steps[n] = StepRow(
             n=n,
             seq=entry.seq,
@@ -215,6 +224,8 @@ class ReasoningModel:
             id=cut(entry.id, MAX_ID),
             tokens=tokens,
             took=took,
+            work=work,
+            into=into,
         )
         dropped, open_calls = row.dropped, row.open_calls
         if len(steps) > MAX_STEPS:
@@ -236,6 +247,19 @@ class ReasoningModel:
         self.on_change(key, n)
         if call is not None and not entry.refused:
             self._places[call.id] = (key, n)
+
+    def _show_work(self, key: int, entry: Entry, work: WorkRow, n: int) -> int:
+        """Shows what a coding agent does in the step that has shown it before; returns its number, else 0."""
+        places = self._works.setdefault(key, {})
+        first = places.setdefault((entry.sender, work.key), n)
+        step = self.step(key, first)
+        if first == n or step is None:
+            places[entry.sender, work.key] = n
+            return 0
+        text, more = text_of(entry)
+        self._steps[key][first] = replace(step, text=text, more=more, seq=entry.seq, work=work)
+        self.on_change(key, first)
+        return first
 
     def _change_call(self, change: Change) -> None:
         key, n = self._places.get(change.call.id, (0, 0))
@@ -268,6 +292,7 @@ class ReasoningModel:
         for step in self._steps.pop(key, {}).values():
             self._unfollow(key, step)
         self._mirrors.pop(row.facts.stream, None)
+        self._works.pop(key, None)
         self.forgotten += 1
         self.on_change(key, 0)
 

@@ -15,6 +15,7 @@ from typing import Literal
 from mew_lab.ledger.calls import Change, Proposal, Request
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.reasoning import ReasoningSequence
+from mew_lab.protocol.coerce import line_of, mapping_of
 from mew_lab.protocol.describe import describe
 from mew_lab.protocol.text import cut, cut_names
 from mew_lab.protocol.visible import one_line
@@ -27,8 +28,10 @@ __all__ = [
     "CallState",
     "SequenceRow",
     "StepRow",
+    "WorkRow",
     "apply_change",
     "cost_of",
+    "read_work",
     "row_of",
     "text_of",
 ]
@@ -138,6 +141,58 @@ MAX_KIND = 128
 MAX_NAMES = 8
 
 
+SIGNS = {"completed": "✓", "failed": "✗"}
+DOING = "◌"
+ENTRIES = 50  # of a plan that are shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkRow:
+    """What a thought of a coding agent tells of its work: a tool call in a state, or its plan.
+
+    `key` is equal for the messages of one call or of the plan, so that one row shows the newest of them. `sign` and
+    `state` are those of a call, `entries` the plan: pairs of a sign and a line, `left` how many more there are.
+    `warning` is why it is to be seen, such as a call that ran without a question.
+    """
+
+    key: str = ""
+    sign: str = ""
+    state: str = ""
+    text: str = ""
+    entries: tuple[tuple[str, str], ...] = ()
+    left: int = 0
+    warning: str = ""
+
+
+def read_work(entry: Entry) -> WorkRow | None:
+    """What a message tells of the work of a coding agent; None for any other message. Each text is visible."""
+    if entry.kind != "reasoning/thought":
+        return None
+    call, plan, warning = (entry.payload.get(name) for name in ("tool_call", "plan", "warning"))
+    if isinstance(call, Mapping) and isinstance(id := call.get("id"), str):
+        state = line_of(call.get("status"), 20) or "pending"
+        kind = line_of(call.get("kind"), 40)
+        title = line_of(call.get("title"), MAX_TEXT) or "untitled"
+        asked = call.get("asked") is not False or state not in SIGNS
+        return WorkRow(
+            key=f"call {cut(id, 256)}",
+            sign=SIGNS.get(state, DOING),
+            state=state,
+            text=f"{kind}: {title}" if kind else title,
+            warning="" if asked else "not asked",
+        )
+    if isinstance(plan, list):
+        entries = [mapping_of(one) for one in plan[:ENTRIES]]
+        lines = [
+            (SIGNS.get(line_of(one.get("status"), 20), DOING), line_of(one.get("content"), MAX_TEXT))
+            for one in entries
+        ]
+        return WorkRow(key="plan", entries=tuple(lines), left=max(0, len(plan) - ENTRIES))
+    if isinstance(warning, str) and warning:
+        return WorkRow(warning=one_line(warning, MAX_TEXT))
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
     """One message of a sequence. `n` counts from 1 in the sequence, `seq` is its row in the feed, `t` is in seconds of
@@ -145,7 +200,8 @@ class StepRow:
 
     `path` is the part of the sequence that it belongs to, empty for the sequence itself. `more` is whether the text was
     cut. `call` is the row of a followed call, `child` the key of the sequence that the message starts. `id` is the id of
-    the message; `tokens` and `took` (seconds) are what its participant reports of its cost. A step has at
+    the message; `work` what it tells of the work of a coding agent, `into` the step whose row shows that, 0 for its own.
+    `tokens` and `took` (seconds) are what its participant reports of its cost. A step has at
     most 350 characters of text, 200 of path, 128 of kind and of each name, and 8 addressees.
     """
 
@@ -163,6 +219,8 @@ class StepRow:
     id: str = ""
     tokens: int | None = None
     took: float | None = None
+    work: WorkRow | None = None
+    into: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,6 +11,7 @@ import {
   make,
   newId,
   placeByKey,
+  setAttribute,
   ticker,
   write,
 } from "../ui/elements.js";
@@ -36,6 +37,7 @@ const STATES = {
   withdrawn: ["–", "withdrawn"],
   refused: ["✕", "refused"],
 };
+const PLAN = { "✓": "done", "✗": "failed", "◌": "not done" };
 const ENDS = {
   active: ["●", "active"],
   concluded: ["✓", "concluded"],
@@ -301,7 +303,7 @@ function render({ adapter, el }) {
     );
     for (const [n, step] of branch.steps) {
       if (n > sequence.dropped) break;
-      if (!step.data.child) step.node.remove();
+      if (!step.data.child && !step.data.into) step.node.remove();
       branch.steps.delete(n);
     }
     if (sequence.may && !branch.cancel) {
@@ -432,11 +434,12 @@ function render({ adapter, el }) {
       if (!branch || item.n <= branch.data.dropped) continue;
       const step = branch.steps.get(item.n);
       if (step) step.data = item;
-      else if (!item.child) {
+      else if (!item.child && !item.into) {
         add(branch, item);
         other += 1;
       } else branch.steps.set(item.n, { data: item, node: branches.get(item.child)?.node ?? make("div") });
       const drawn = branch.steps.get(item.n);
+      if (item.work && drawn.what) showWork(drawn);
       if (item.call) showState(drawn);
       branch.stale = true;
     }
@@ -470,10 +473,13 @@ function render({ adapter, el }) {
       row.append(make("bdi", { class: "mew-who", dir: "ltr", text: data.from }));
     if (data.to.length)
       row.append("to ", make("bdi", { class: "mew-code mew-whom", dir: "ltr", text: data.to.join(", ") }));
-    row.append(
-      make("bdi", { class: `mew-what${data.call ? " mew-code" : ""}`, dir: "ltr", text: data.text }),
-    );
-    const step = { data, node, row, branch };
+    const what = make("bdi", {
+      class: `mew-what${data.call ? " mew-code" : ""}`,
+      dir: "ltr",
+      text: data.text,
+    });
+    row.append(what);
+    const step = { data, node, row, branch, what };
     if (data.call) step.told = row.appendChild(make("span", { class: "mew-told" }));
     if (data.more) row.append(wholeButton(branch, data.n, row));
     const cost = [
@@ -552,6 +558,41 @@ function render({ adapter, el }) {
       group = entry;
     }
     return group;
+  }
+
+  // What a coding agent does: a tool call with the sign of its state, its plan as a list that ticks, or a warning.
+  function showWork(step) {
+    const { work, text } = step.data;
+    const shown = work.text || text;
+    if (step.what.textContent !== shown) write(step.what, shown);
+    if (work.sign) {
+      step.sign ??= step.row.insertBefore(make("span", { class: "mew-work", role: "img" }), step.what);
+      step.sign.dataset.state = work.state;
+      setAttribute(step.sign, "aria-label", work.state);
+      write(step.sign, work.sign, work.state);
+    }
+    if (work.warning && (work.sign || work.entries.length)) {
+      step.warning ??= step.row.insertBefore(make("span", { class: "mew-unasked" }), step.what.nextSibling);
+      write(step.warning, work.warning);
+    }
+    step.row.classList.toggle("mew-warns", Boolean(work.warning));
+    if (work.entries.length) {
+      step.plan ??= step.row.appendChild(make("ul", { class: "mew-plan" }));
+      const left = work.left
+        ? [make("li", { class: "mew-dim", text: `and ${countOf(work.left, "more entry")}` })]
+        : [];
+      step.plan.replaceChildren(
+        ...work.entries.map(([sign, line]) =>
+          make(
+            "li",
+            { "data-done": sign === "✓" },
+            make("span", { class: "mew-work", role: "img", "aria-label": PLAN[sign], text: sign }),
+            make("bdi", { dir: "ltr", text: line }),
+          ),
+        ),
+        ...left,
+      );
+    }
   }
 
   function showState(step) {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from mew_lab.errors import MewError
@@ -275,6 +276,8 @@ class ReasoningView(ActingView):
                 )
             )
             for step in self._thoughts.steps(row.facts.key):
+                if step.into:
+                    continue
                 sender = step.sender if step.sender != row.facts.owner else ""
                 outcome = _outcome_of(step.call) if step.call is not None else ""
                 lines.append((f"+{step.t - row.facts.started:.1f} s", sender, step.kind, step.text, outcome))
@@ -322,6 +325,8 @@ def _pack_step(key: int, step: StepRow) -> dict[str, Any]:
         "id": visible(step.id),
         "tokens": step.tokens,
         "took": step.took,
+        "work": None if step.work is None else asdict(step.work),
+        "into": step.into,
         "call": _pack_call(step.call) if step.call is not None else None,
     }
 

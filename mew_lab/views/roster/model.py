@@ -49,6 +49,7 @@ __all__ = [
     "summarize",
 ]
 
+MOST_VALUE = 120  # characters of another metric
 MOST_KEPT = 2000  # statuses that are kept
 MOST_TEXT = 300
 NEAR_LIMIT = 0.9  # of max_tokens: SDK "Context Usage & Status Telemetry"
@@ -393,4 +394,4 @@ def _text(value: object) -> str:
 
 
 def _format_value(value: object) -> str:
-    return one_line(value if isinstance(value, str) else compact(value), 60)
+    return one_line(value if isinstance(value, str) else compact(value), MOST_VALUE)

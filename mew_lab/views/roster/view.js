@@ -390,7 +390,9 @@ function render({ adapter, el }) {
       );
     if (lastStatus.status) parts.push(make("bdi", { class: "mew-reported", text: lastStatus.status }));
     for (const [name, value] of lastStatus.more)
-      parts.push(make("bdi", { class: "mew-dim", text: `${name}: ${value}` }));
+      parts.push(
+        make("bdi", { class: name === "warning" ? "mew-warned" : "mew-dim", text: `${name}: ${value}` }),
+      );
     row.aged = make("span", {
       class: "mew-dim mew-aged",
       title: `reported at ${clockTime(lastStatus.at)}, ${clockHover(lastStatus.at)}`,

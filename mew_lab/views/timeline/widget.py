@@ -202,8 +202,8 @@ class TimelineView(ActingView):
         if exchange is None:
             return {"drawing": None}
         return {
-            "drawing": sequence(exchange).data(),
-            "narrow": sequence(exchange, narrow=True).data(),
+            "drawing": sequence(exchange, masks=False).data(),
+            "narrow": sequence(exchange, narrow=True, masks=False).data(),
             "chosen": exchange.selected.seq,
             "id": visible(exchange.selected.id),
             "steps": [[visible(cell) for cell in row] for row in _steps(exchange)],

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from mew_lab.errors import MewError
+from mew_lab.log.redaction import mask_markup, shown_mask
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
 from mew_lab.views.ui.messages import read_message
@@ -406,7 +407,8 @@ class LiveView:
 
     def __repr__(self) -> str:
         with contextlib.suppress(Exception):
-            return one_line(self._static_text(), 200)
+            text, mask = self._static_text(), shown_mask()
+            return one_line(text if mask is None else mask.text(text), 200)
         return f"<{self.title}>"
 
     @property
@@ -435,11 +437,14 @@ class LiveView:
 
     def draw(self, *, hidden: bool = False) -> tuple[object, dict[str, str]]:
         """What would be seen now, and the bundle that shows it: text, and HTML where it can be drawn."""
-        text, drawn = repr(self), None
+        text, drawn, mask = repr(self), None, shown_mask()
         data = {"text/plain": text}
         try:
             drawn = self._static_html()
-            data["text/html"] = snapshot(drawn, self.clock(), ended=bool(self._over), hidden=hidden)
+            if mask is not None:
+                drawn = mask_markup(drawn, mask)
+            masked, ended = "" if mask is None else str(mask), bool(self._over)
+            data["text/html"] = snapshot(drawn, self.clock(), ended=ended, hidden=hidden, masked=masked)
         except Exception as error:
             self.fault(error)
         return (text, drawn, self._over), data

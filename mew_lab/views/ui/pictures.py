@@ -83,13 +83,17 @@ def box(text: str, style: str = "", name: str = "span") -> str:
     return element(name, _text(text), style=style)
 
 
-def snapshot(drawn: str, moment: datetime, *, ended: bool = False, hidden: bool = False) -> str:
+def snapshot(
+    drawn: str, moment: datetime, *, ended: bool = False, hidden: bool = False, masked: str = ""
+) -> str:
     """A drawn view as a notebook stores it, under one line that says when it was and how to get the live view.
 
-    The style sheet of a live view in the same cell hides it, by its class. `ended` says that the space has stopped.
+    The style sheet of a live view in the same cell hides it, by its class. `ended` says that the space has stopped, and
+    `masked` how many likely secrets it lacks.
     A sanitizer of HTML may leave `NO_ERROR` out.
     """
     over = " · the space has stopped" if ended else ""
+    over += f" · {masked}" if masked else ""
     line = box(
         f"Snapshot of {_clock(moment, '%Y-%m-%d %H:%M')} · run the notebook from the top for the live view{over}",
         _NOTE,

@@ -459,3 +459,74 @@ def test_a_text_and_the_place_of_a_message_are_found(thoughts: ReasoningModel, s
     assert thoughts.locate(id="r2") == (2, 0) and thoughts.locate(id="none") is None
     assert thoughts.locate(context="r1/watering") == (1, 0) and thoughts.locate(context="r1/r2") == (2, 0)
     assert thoughts.locate(context="other") is None and thoughts.locate() is None
+
+
+def call_of(id: str, status: str, *, asked: bool = True, title: str = "mkdir shed") -> dict[str, Any]:
+    call = {"id": id, "kind": "execute", "title": title, "status": status, "asked": asked}
+    return {"message": f"execute: {title} [{status}]", "tool_call": call}
+
+
+def test_a_tool_call_of_a_coding_agent_is_one_row_with_the_sign_of_its_state(
+    thoughts: ReasoningModel, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "Working on: a shed"}, id="r1")
+    for payload in (
+        call_of("a", "pending"),
+        call_of("b", "pending"),
+        call_of("a", "in_progress"),
+        call_of("b", "failed"),
+        call_of("a", "completed", asked=False),
+    ):
+        space.tell("reasoning/thought", payload, context="r1")
+    steps = thoughts.steps(only(thoughts).facts.key)
+    shown = [
+        (step.work.text, step.work.sign, step.work.warning) for step in steps if step.work and not step.into
+    ]
+    assert shown == [("execute: mkdir shed", "✓", "not asked"), ("execute: mkdir shed", "✗", "")]
+    assert [step.into for step in steps] == [0, 0, 1, 2, 1]
+    assert thoughts.search(["mkdir"]) == [(steps and only(thoughts).facts.key, n) for n in (1, 2)]
+
+
+def test_a_plan_is_one_list_that_ticks(thoughts: ReasoningModel, space: Space) -> None:
+    space.tell("reasoning/start", {"message": "x"}, id="r1")
+    for done in range(3):
+        plan = [
+            {"content": what, "status": "completed" if n < done else "pending"}
+            for n, what in enumerate(("dig", "sow"))
+        ]
+        space.tell("reasoning/thought", {"message": f"Plan: {done} of 2 done", "plan": plan}, context="r1")
+    [row] = [step for step in thoughts.steps(only(thoughts).facts.key) if not step.into]
+    assert row.work is not None and row.work.entries == (("✓", "dig"), ("✓", "sow"))
+    assert row.text == "Plan: 2 of 2 done"
+
+
+def test_nobody_ticks_the_row_of_another(thoughts: ReasoningModel, space: Space) -> None:
+    space.tell("reasoning/start", {"message": "x"}, id="r1")
+    space.tell("reasoning/thought", call_of("a", "pending"), context="r1")
+    space.tell("reasoning/thought", call_of("a", "completed"), context="r1", by="mallory")
+    first, second = thoughts.steps(only(thoughts).facts.key)
+    assert first.work and first.work.sign == "◌" and second.into == 0
+
+
+@pytest.mark.threat(28)
+def test_hostile_work_is_shown_as_visible_text_or_not_at_all(thoughts: ReasoningModel, space: Space) -> None:
+    space.tell("reasoning/start", {"message": "x"}, id="r1")
+    hostile: list[Any] = [
+        7,
+        None,
+        [],
+        {},
+        "\u202e\x1b[2J" * 500,
+        {"id": 3},
+        [None, 7, {"content": ["x"]}] * 500,
+    ]
+    for value in hostile:
+        text = {"id": "x", "title": value, "kind": value, "status": value, "asked": value}
+        for payload in ({"tool_call": value}, {"plan": value}, {"warning": value}, {"tool_call": text}):
+            space.tell("reasoning/thought", {"message": "m", **payload}, context="r1")
+    for step in thoughts.steps(only(thoughts).facts.key):
+        if step.work is not None:
+            texts = [step.work.text, step.work.sign, step.work.state, step.work.warning]
+            texts += [text for entry in step.work.entries for text in entry]
+            assert all(text.isprintable() and len(text) < 500 for text in texts)
+            assert len(step.work.entries) <= 50

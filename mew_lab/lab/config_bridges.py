@@ -122,7 +122,7 @@ class CardPerson(TypingPerson):
 
 def find_person() -> Person | None:
     """The person who can type an answer here; None in a run without a terminal or a notebook."""
-    return TypingPerson() if is_at_prompt() else None
+    return TypingPerson() if is_at_prompt(reads_lines=True) else None
 
 
 class StartLines:

@@ -116,10 +116,6 @@ class Charts:
         """The tokens in the context of each participant that reports them, over time."""
         return tokens(self._log)
 
-    def rules(self) -> Drawing:
-        """What rules that the first half of the decisions suggests would have decided in the other half."""
-        return rules(self._log)
-
     def usage(self) -> Drawing:
         """The tokens that each model has read and written so far, over time."""
         return usage(self._log)
@@ -127,6 +123,10 @@ class Charts:
     def cost(self) -> Drawing:
         """The recorded cost of each model, or of each participant that names none, over time."""
         return cost(self._log)
+
+    def rules(self) -> Drawing:
+        """What rules that the first half of the decisions suggests would have decided in the other half."""
+        return rules(self._log)
 
     def __repr__(self) -> str:
         return "charts: rate(), latency(), talk(), decisions(), tokens(), usage(), cost(), rules()"

@@ -513,7 +513,7 @@ def _why_not(row: DecisionRow) -> str:
 _TAUGHT = {
     "click": "",
     "typed": "",
-    "editor": "it was answered in an editor",
+    "editor": "an editor passed it on, which may answer by itself",
     "script": "a script decided it",
     "policy": "a policy decided it",
     "rule": "a rule decided it",

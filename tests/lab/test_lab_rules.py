@@ -32,7 +32,7 @@ def ruled() -> Ruled:
 @pytest.fixture
 def person(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person sits at a prompt."""
-    monkeypatch.setattr("mew_lab.lab.lab_rules.is_at_prompt", lambda: True)
+    monkeypatch.setattr("mew_lab.lab.lab_rules.is_at_prompt", lambda **_: True)
 
 
 def taught() -> Ruled:
@@ -99,7 +99,7 @@ def test_a_program_adopts_only_after_the_words_and_with_a_second_word(
 ) -> None:
     """Beside a person at a prompt, a thread such as that of a tool is a program too."""
     if where == "thread":
-        monkeypatch.setattr("mew_lab.lab.lab_rules.is_at_prompt", lambda: True)
+        monkeypatch.setattr("mew_lab.lab.lab_rules.is_at_prompt", lambda **_: True)
 
     def adopt(**more: Any) -> str:
         told: list[str] = []

@@ -47,14 +47,14 @@ The session of Claude Code (with its sub-agents) and a rollout of Codex are logs
 `tools` or to an MCP server, denials and answers that the file has are decisions, and what let any other call pass is not
 known. Lines that are no messages are events; each record has the exact line in `received`.
 
+OTLP-JSON of other programs with `gen_ai.*` spans and evaluation logs of inspect_ai (`.json`, `.eval`) are such logs, too. The
+journal of a space tells the tool calls of an ACP agent in its reasoning; `log.tool_calls()` has them in the same columns.
+Tokens and cost are in `log.frame("telemetry")` where they are recorded; nothing is computed from prices.
+
 A *rule* is a sentence: who asks whom to run which tool with which arguments, and nothing else. It is suggested by what a
 person decided in this log by a click or by typing, with a receipt here; what a script, a policy, a rule or an agent decided
 teaches nothing (`log.decisions()["teaches"]`, `teaches_not`). Its evidence reads "12 of 12, wrong in at most 23 %": the exact
 one-sided bound at 95 %. A log of files that does not verify teaches only with `unverified=True`.
-
-OTLP-JSON of other programs with `gen_ai.*` spans and evaluation logs of inspect_ai (`.json`, `.eval`) are such logs, too. The
-journal of a space tells the tool calls of an ACP agent in its reasoning; `log.tool_calls()` has them in the same columns.
-Tokens and cost are in `log.frame("telemetry")` where they are recorded; nothing is computed from prices.
 
 A report calls everybody by name. Likely secrets are masked and counted in whatever leaves a log, but for `log.save`, which is a
 whole copy; `secrets="keep"` leaves them, as MEW_LAB_SECRETS=keep does for the outputs of a notebook. A copy with masks verifies

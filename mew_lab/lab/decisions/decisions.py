@@ -367,8 +367,11 @@ class HumanDecisions:
         elif seconds is not None:
             note["on_screen"] = round(seconds * 1000)
         by_person = policy is None and rule is None
-        if by_person and click is None and not in_editor and (decision == "reject" or not is_at_prompt()):
-            note["how"] = "typed" if is_at_prompt() else "script"
+        by_words = "typed" if is_at_prompt(reads_lines=self.tells_changes) else "script"
+        how = EDITOR if in_editor else "click" if click is not None else by_words
+        how = "rule" if rule is not None else "policy" if policy else how
+        if how == "script" or (how == "typed" and decision == "reject"):
+            note["how"] = how
         if (tool := self.queue.tools.shown(proposal)) is not None:
             note["tool"] = {"sha256": tool.digest, "hints": list(tool.hints)}
         if decision == "approve":
@@ -383,10 +386,6 @@ class HumanDecisions:
             note["option"] = chosen.receipt
         if click is not None:
             self.gate.record_decided(card, click)
-        how = (
-            "click" if click is not None else EDITOR if in_editor else "typed" if is_at_prompt() else "script"
-        )
-        how = "rule" if rule is not None else "policy" if policy else how
         receipt = _receipt(how, by, policy, rule, typed, over) if self._reports() else None
         send = partial(
             self._send,

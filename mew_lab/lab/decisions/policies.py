@@ -100,7 +100,13 @@ def policy_from_environment() -> Policy | None:
     return makers[word]()
 
 
-def is_at_prompt() -> bool:
-    """Whether a person may have typed what runs here: in a notebook or at a terminal. A program alone has neither."""
+def is_at_prompt(*, reads_lines: bool) -> bool:
+    """Whether a person may have typed what runs here: in a notebook, or at Python's prompt.
+
+    Args:
+        reads_lines: Whether this program asks for lines at its own terminal, where it has one. The terminal of a
+            script that asks for none tells nothing.
+    """
     asks_elsewhere = not isinstance(builtins.input, BuiltinFunctionType)  # a kernel asks its front end
-    return asks_elsewhere or (sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty())
+    at_terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+    return asks_elsewhere or hasattr(sys, "ps1") or (reads_lines and at_terminal)

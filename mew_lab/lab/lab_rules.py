@@ -308,11 +308,8 @@ class LabRules(Listing):
 
 def _how() -> str:
     """`typed` where a person types in a cell or at a terminal, else `script`; what runs beside that is none."""
-    return (
-        "typed"
-        if is_at_prompt(reads_lines=False) and threading.current_thread() is threading.main_thread()
-        else "script"
-    )
+    is_typed = is_at_prompt(reads_lines=False) and threading.current_thread() is threading.main_thread()
+    return "typed" if is_typed else "script"
 
 
 def _article(state: str) -> str:

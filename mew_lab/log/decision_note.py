@@ -42,7 +42,7 @@ RULE_EVENT = "rule"
 """The event of a record of a change in the life of a rule."""
 VERDICTS: Final = ("approved", "edited", "rejected", "undecided")
 HOW: Final = frozenset({"click", "typed", "editor", "script", "policy", "rule", "approver"})
-STATED: Final = frozenset({"editor", "script", "rule", "approver"})  # that nothing else of a note need tell
+STATED: Final = frozenset({"editor", "script", "rule", "approver"})  # that nothing else of a note tells
 DESPITE: Final = frozenset({"rejected", "unknown"})
 MAX_SIZE = 2**63 - 1  # bytes of a file; more is a damaged note
 _DIGEST = re.compile("[0-9a-f]{64}")

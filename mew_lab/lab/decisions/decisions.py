@@ -368,10 +368,10 @@ class HumanDecisions:
             note["on_screen"] = round(seconds * 1000)
         by_person = policy is None and rule is None
         by_words = "typed" if is_at_prompt(reads_lines=self.tells_changes) else "script"
-        how = "click" if click is not None else EDITOR if in_editor else by_words
-        if by_person and (how == "script" or (how == "typed" and decision == "reject")):
-            note["how"] = how
+        how = EDITOR if in_editor else "click" if click is not None else by_words
         how = "rule" if rule is not None else "policy" if policy else how
+        if how == "script" or (how == "typed" and decision == "reject"):
+            note["how"] = how
         if (tool := self.queue.tools.shown(proposal)) is not None:
             note["tool"] = {"sha256": tool.digest, "hints": list(tool.hints)}
         if decision == "approve":

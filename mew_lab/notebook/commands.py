@@ -748,6 +748,7 @@ WITHOUT_COMMAND: Mapping[str, str] = MappingProxyType(
         "lab.end_ui": "is %mew ui end",
         "lab.join_line": "%mew enrol and %mew invite show the line",
         "lab.of": "%mew pause NAME … are its methods",
+        "lab.on_proposal": "takes a function",
         "lab.seat": "is --as SEAT",
         "lab.serve_mcp": "runs a server for coding agents; mew-lab mcp is its command",
         "lab.set_roots": "takes the roots of a server anew; %mew bridge --root names them",

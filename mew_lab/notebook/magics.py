@@ -231,8 +231,6 @@ def _from_environment(name: str) -> str:
 def rules(options: Namespace, tail: Any) -> object:
     listed, act, which = _lab().rules, options.act, (tail or "").strip()
     if act is None:
-        if which:
-            raise UsageError("%mew rules: write what to do with it: try, adopt, stop, look or show")
         return listed
     if not which and act != "stop":
         raise UsageError(f"%mew rules {act}: name the rule, such as %mew rules {act} 1")

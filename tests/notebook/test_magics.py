@@ -35,6 +35,11 @@ class Recorder:
             return lambda who: Recorder._as(self, who)
         if name == "of":
             return lambda who: Recorder._of(self, who)
+        if name == "rules":
+            self.calls.append((name,))
+            listed = Recorder()
+            listed.calls = self.calls
+            return listed
         if name == "log":
             self.calls.append((name,))
             return TheLog(self.calls)
@@ -285,6 +290,41 @@ def test_a_sub_command_is_one_call_and_gives_what_it_gives(
     assert loaded.user_ns["x"] == (f"the {call[0]}" if len(call) == 1 else f"what {call[0]} gives")
 
 
+RULES: list[tuple[str, tuple[Any, ...]]] = [
+    ("rules try 1", ("try_", "1", {})),
+    ("rules adopt rule 3", ("adopt", "rule 3", {"sure": False})),
+    (
+        "rules adopt --sure When bot asks files to run read with nothing: approve",
+        ("adopt", "When bot asks files to run read with nothing: approve", {"sure": True}),
+    ),
+    ("rules stop", ("stop", None, {})),
+    ("rules stop 2", ("stop", "2", {})),
+    ("rules look 2", ("look", "2", {})),
+    ("rules show 2", ("show", "2", {})),
+]
+
+
+@pytest.mark.parametrize(("line", "call"), RULES, ids=[line for line, _ in RULES])
+def test_a_verb_on_a_rule_is_a_method_of_the_listed_rules(
+    loaded: InteractiveShell, lab: Recorder, line: str, call: tuple[Any, ...]
+) -> None:
+    assert loaded.run_cell(f"%mew {line}").success
+    assert lab.calls == [("rules",), call]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("rules 1", "try, adopt, stop, look or show"),
+        ("rules try", "name the rule"),
+        ("rules stop 1 --sure", "only adopt takes --sure"),
+    ],
+)
+def test_a_verb_on_no_rule_is_refused(loaded: InteractiveShell, lab: Recorder, line: str, words: str) -> None:
+    assert words in str(loaded.run_cell(f"%mew {line}").error_in_exec)
+    assert lab.calls == [("rules",)]
+
+
 @pytest.mark.parametrize(("line", "call"), CONTROLS, ids=[line for line, _ in CONTROLS])
 def test_what_acts_on_a_participant_is_one_call_of_that(
     loaded: InteractiveShell, lab: Recorder, line: str, call: tuple[Any, ...]
@@ -315,6 +355,7 @@ def test_what_acts_on_a_participant_is_one_call_of_that(
         ("grant coder chat", "the payload must be a JSON object, not 'chat'; write %mew grant NAME ["),
         ('revoke coder --grant g {"kind": "chat"}', "one of them"),
         ("kic coder", "did you mean 'kick'?"),
+        ("rules 1", "invalid choice: '1'"),
         ("stream", "the following arguments are required: ACT"),
         ("stream wrote", "invalid choice"),
         ("stream write", "it needs the ID of an open stream"),
@@ -353,7 +394,7 @@ def test_the_diagnosis_of_the_log_is_returned(
 
 def test_every_sub_command_has_a_rule_and_a_call_that_is_tested() -> None:
     assert set(magics.RULES) == set(COMMANDS)
-    tested = {line.split()[0] for line, _ in [*CALLS, *CONTROLS]}
+    tested = {line.split()[0] for line, _ in [*CALLS, *CONTROLS, *RULES]}
     assert tested | {"up", "use", "connect", "help", "diagnose", "faults", "tools-agent"} == set(COMMANDS)
 
 

@@ -315,9 +315,8 @@ def test_a_verb_on_a_rule_is_a_method_of_the_listed_rules(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("rules 1", "try, adopt, stop, look or show"),
         ("rules try", "name the rule"),
-        ("rules stop 1 --sure", "only adopt takes --sure"),
+        ("rules stop --sure 1", "only adopt takes --sure"),
     ],
 )
 def test_a_verb_on_no_rule_is_refused(loaded: InteractiveShell, lab: Recorder, line: str, words: str) -> None:

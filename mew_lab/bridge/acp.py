@@ -48,6 +48,7 @@ from mew_lab.bridge.acp_turn import TurnReport, masked
 from mew_lab.bridge.process import RestartLimit, ServerProcess, environment, start_seconds, tell_start
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.coerce import is_number, line_of, list_of, mapping_of, member, text_of
+from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.intake import malformed
 from mew_lab.protocol.payloads.mcp import REASON_CODES
@@ -545,7 +546,7 @@ class AcpBridge:
         for function in functions:
             schema = masked(schemas[function.__name__])
             known = self.participant.tools.tools.get(function.__name__)
-            if known is None or known.described["inputSchema"] != schema:
+            if known is None or not are_equal(known.described["inputSchema"], schema):
                 self.participant.register_tool(function, input_schema=schema)
 
     def _tell_config(self) -> str | None:

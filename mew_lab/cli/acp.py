@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
 
-    async def listen() -> tuple[StdioLines, EditorLink]:
+    async def open_link() -> tuple[StdioLines, EditorLink]:
         lines = StdioLines()
         link = EditorLink(lines, on_unread=lambda why: shell.warn(f"mew-lab acp: {why}"))
         link.open()
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         ended.set()
 
-    lines, link = loop.run(listen(), timeout=STARTED_WITHIN, doing="listening to the editor")
+    lines, link = loop.run(open_link(), timeout=STARTED_WITHIN, doing="listening to the editor")
     loop.submit(wait_for_end(link.ended, lines.lost))
     try:
         _serve(options, link, ended)

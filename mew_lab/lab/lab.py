@@ -73,7 +73,7 @@ from mew_lab.lab.mcp_access import McpSeat
 from mew_lab.lab.notification import Notifier, Notify, Waiting
 from mew_lab.lab.participant_verbs import Losses, ParticipantVerbs, find_standing
 from mew_lab.lab.pending import Pending, proposal_of
-from mew_lab.lab.proposals import LabProposal, listen
+from mew_lab.lab.proposals import LabProposal, follow_proposals
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.seat import Seat, add_tool
 from mew_lab.lab.session import Echo, check_up, run_work
@@ -1050,7 +1050,9 @@ class Lab(metaclass=_NamesOnly):
             MewError: It needs more than one argument.
         """
         self._check_up("listening for proposals")
-        return self.loop.call(lambda: listen(self.decisions, self.me.participant.proposals.get, function))
+        return self.loop.call(
+            lambda: follow_proposals(self.decisions, self.me.participant.proposals.get, function)
+        )
 
     def approve(
         self,

@@ -31,7 +31,7 @@ from mew_lab.protocol.visible import one_line
 from mew_lab.sdk.group import RunningTasks
 from mew_lab.sdk.signal import fit_handler
 
-__all__ = ["LabProposal", "Proposal", "listen"]
+__all__ = ["LabProposal", "Proposal", "follow_proposals"]
 
 logger = logging.getLogger(__name__)
 MAX_TOLD = (
@@ -82,7 +82,7 @@ def _freeze(value: Any) -> Any:
     return tuple(map(_freeze, value)) if isinstance(value, list) else value
 
 
-def listen(
+def follow_proposals(
     decisions: HumanDecisions,
     find: Callable[[str], LedgerProposal | None],
     function: Callable[[LabProposal], object],

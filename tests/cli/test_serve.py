@@ -343,7 +343,7 @@ async def test_two_spaces_do_not_write_into_one_output_log(tmp_path: Path) -> No
 async def test_a_call_that_a_person_approved_in_a_terminal_is_verified_with_its_reported_receipt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The lines of the README: a space is served, a person joins it, a program proposes, the person types `/approve`."""
+    """The lines of the README: a space is served, a person joins it, a program proposes, a pipe has the lines `/approve`: a program."""
     async with served(tmp_path, enrolled=[("files", "tool"), ("bot", "proposer")]) as said:
         url = said[0].removeprefix("space demo at ")
         human, files, bot = (token_file(line) for line in said[2:5])
@@ -376,4 +376,4 @@ async def test_a_call_that_a_person_approved_in_a_terminal_is_verified_with_its_
     assert main(["verify", str(journal)]) == 0
     printed = capsys.readouterr().out
     assert "1 for proposals, with receipts that the deciders reported themselves:" in printed
-    assert "1 by human: 1 typed by a person" in printed
+    assert "1 by human: 1 by a script" in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -194,6 +195,7 @@ def test_ruling_29_a_click_in_a_lab_waits_for_the_arming_time_and_its_note_says_
     [request] = sent(lab, "mcp/request")
     [note] = notes(lab)
     assert note.pop("on_screen") >= 500
+    assert re.fullmatch("[0-9a-f]{64}", note.pop("tool")["sha256"])
     assert note == {
         "proposal": one.id,
         "decision": "approve",

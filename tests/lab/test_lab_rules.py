@@ -98,6 +98,7 @@ def test_a_program_adopts_only_after_the_words_and_with_a_second_word(
     ruled: Ruled, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside a person at a prompt, a thread such as that of a tool is a program too."""
+    monkeypatch.delattr("sys.ps1", raising=False)  # a shell of another test sets it
     if where == "thread":
         monkeypatch.setattr("builtins.input", lambda prompt="": "")  # a kernel replaces it
 

@@ -113,6 +113,7 @@ def at_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_person_typed_and_what_a_program_ran_are_told_apart(
     lab: Lab, adding: Adding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delattr("sys.ps1", raising=False)  # a shell of another test sets it
     bot = lab.join("bot")
     for how in ("script", "typed"):
         if how == "typed":

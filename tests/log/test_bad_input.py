@@ -385,6 +385,7 @@ CALLED: dict[str, Callable[[Log], Any]] = {
     "follow": lambda log: [log.follow(id) for id in log.df.id[::9]],
     "select": lambda log: log.select(),
     "table": lambda log: str(log.table(events=True)),
+    "tool_calls": lambda log: log.tool_calls(),
     "tree": lambda log: log.tree(),
     "verify": lambda log: log.verify(),
     "view": lambda log: None,

@@ -126,8 +126,13 @@ def check_calls(log: Log, reading: Reading, folder: Path) -> None:
     assert list(log.requests()["state"]) == states
     assert list(log.requests()["answered_by"]) == [one.of if one.answer else "" for one in reading.calls]
     decisions = log.decisions()
-    assert list(decisions["id"]) == [id[one.line] for one in reading.calls]
-    assert decisions["executed"].all()
+    decided, open_ones = (
+        decisions[decisions["outcome"].isin(["open", "withdrawn", "expired"]) == is_open]
+        for is_open in (False, True)
+    )
+    assert list(decided["id"]) == [id[one.line] for one in reading.calls]
+    assert decided["executed"].all() and not open_ones["executed"].any()
+    assert list(open_ones["id"]) == [id[one.line] for one in reading.proposals if not one.request]
 
 
 def check_verified(log: Log, reading: Reading, folder: Path) -> None:

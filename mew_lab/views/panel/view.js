@@ -210,7 +210,10 @@ function render({ adapter, el, signal }) {
     stop.hidden = item.stopped === undefined;
     report.hidden = !item.acts.includes("report");
     // The page of a log has parts in tabs alone.
-    for (const [place, name, splitter] of [[strip, "strip", splitters[0]], [side, "side", splitters[1]]]) {
+    for (const [place, name, splitter] of [
+      [strip, "strip", splitters[0]],
+      [side, "side", splitters[1]],
+    ]) {
       place.hidden = splitter.node.hidden = !item.parts.some((part) => part.place === name);
     }
     for (const part of item.parts) {

@@ -365,7 +365,7 @@ def test_threat_30_what_is_alike_is_one_table_and_each_row_is_decided_by_its_own
     propose = """
 for path in ('a.md', '/etc/passwd', 'b.md', 'c.md'): bot.call('notebook/read_file', {'path': path})
 """
-    later = "bot.call('notebook/read_file', {'path': '/etc/late'}); None"
+    later = "for path in ('/etc/late', 'd.md'): bot.call('notebook/read_file', {'path': path})"
     wire = "print(json.dumps([(r['correlation_id'], r['payload']['params']['arguments']['path']) for r in sent('mcp/request') if r.get('correlation_id')]))"
     many = "import time\nasync def flood():\n for n in range(90): bot.participant.propose('notebook/write_note', {'path': str(n)})\nlab.loop.run(flood(), timeout=9, doing='')\nwhile len(lab.decisions.pending()) < 90: time.sleep(0.01)"
     book = plain([SETUP, propose, SHOW, later, wire, many, SHOW]).run(0).run(1).run(2)
@@ -391,8 +391,12 @@ for path in ('a.md', '/etc/passwd', 'b.md', 'c.md'): bot.call('notebook/read_fil
     assert group.locator(".mew-rows tbody tr").count() == 3 and group.evaluate(here)
     assert together.is_hidden() and area.locator("li.mew-card:not([hidden])").count() == 2
     book.run(3)
-    book.page.until(lambda: single.count() == 2, "the later one")
-    assert group.locator(".mew-rows tbody tr").count() == 3, "who comes later does not join"
+    book.page.until(lambda: single.count() == 3, "the later ones")
+    assert group.locator(".mew-rows tbody tr").count() == 3, "who comes later does not join by itself"
+    assert together.inner_text() == "Show 4 similar as a table"
+    book.click(together)
+    book.page.until(lambda: group.locator(".mew-rows tbody tr").count() == 4, "one table of all")
+    assert group.count() == 1 and single.count() == 2 and together.is_hidden() and group.evaluate(here)
     # From one risk to the next, and from the last to the first.
     for one in (single.first, single.last, single.first):
         book.click(area.locator("button.mew-risky"))
@@ -400,22 +404,22 @@ for path in ('a.md', '/etc/passwd', 'b.md', 'c.md'): bot.call('notebook/read_fil
     press(book, group.locator("button.mew-approve-all"))
     group.wait_for(state="detached")
     decided = said(book, 4)
-    assert sorted(path for _, path in decided) == ["a.md", "b.md", "c.md"]
-    assert len({id for [id], _ in decided}) == 3
-    book.page.until(lambda: area.locator("li.mew-past:not([hidden])").count() == 3, "three decided cards")
+    assert sorted(path for _, path in decided) == ["a.md", "b.md", "c.md", "d.md"]
+    assert len({id for [id], _ in decided}) == 4
+    book.page.until(lambda: area.locator("li.mew-past:not([hidden])").count() == 4, "four decided cards")
     history = area.locator("button.mew-history")
-    assert history.inner_text() == "History (3)" and area.locator(".mew-ledger").is_hidden()
+    assert history.inner_text() == "History (4)" and area.locator(".mew-ledger").is_hidden()
     book.click(history)
     assert history.get_attribute("aria-expanded") == "true"
     ledger = area.locator(".mew-ledger tbody tr")
-    assert ledger.count() == 3 and "notebook/read_file" in ledger.first.inner_text()
-    assert re.search(r'read_file\(path="[abc]\.md"\)', ledger.first.inner_text()), "its arguments"
+    assert ledger.count() == 4 and "notebook/read_file" in ledger.first.inner_text()
+    assert re.search(r'read_file\(path="[abcd]\.md"\)', ledger.first.inner_text()), "its arguments"
     when, proposer, decision, result = ledger.first.locator("td").all_inner_texts()
     assert re.fullmatch(r"\d\d:\d\d:\d\d", when) and proposer == "bot" and "text of" in result
     assert re.fullmatch(r"Approved by you after \d+\.\d s", decision)
     book.click(history)
     assert area.locator(".mew-ledger").is_hidden() and history.get_attribute("aria-expanded") == "false"
-    assert "3 of 3 decided by you" in area.locator(".mew-counts").inner_text()
+    assert "4 of 4 decided by you" in area.locator(".mew-counts").inner_text()
     # A table longer than the page: what was not scrolled into sight was not seen.
     book.run(5)
     first = book.area(2).locator("section.mew-approvals")
@@ -433,14 +437,14 @@ for path in ('a.md', '/etc/passwd', 'b.md', 'c.md'): bot.call('notebook/read_fil
         dwell(book.page.pause)
     press(book, button)
     group.wait_for(state="detached")
-    assert len(said(book, 4)) == 93
+    assert len(said(book, 4)) == 94
     # The last five decisions stay in sight, the earlier ones are a press away.
     past = book.area(6).locator("li.mew-past:not([hidden])")
     book.page.until(lambda: past.count() == 5, "the last five")
     earlier = book.area(6).locator("button.mew-earlier")
-    assert earlier.inner_text() == "Show all 93"
+    assert earlier.inner_text() == "Show all 94"
     book.click(earlier)
-    assert book.area(6).locator(".mew-ledger tbody tr").count() == 93 and earlier.is_hidden()
+    assert book.area(6).locator(".mew-ledger tbody tr").count() == 94 and earlier.is_hidden()
 
 
 @pytest.mark.threat(3)
@@ -470,10 +474,15 @@ None
     book.run(2)
     area = book.area(2)
     area.locator("li.mew-card").first.wait_for()
-    # Where some were met before the others came, they stand in several groups.
-    book.page.until(
-        lambda: area.locator("li.mew-group .mew-rows tbody tr").count() >= 40, "the rows of both proposers"
-    )
+    # Where some were met before the others came, they come together on request.
+    group, together = area.locator("li.mew-group"), area.locator("button.mew-together")
+
+    def all_in_one() -> bool:
+        if together.is_visible():
+            together.click()
+        return group.count() == 1 and group.locator(".mew-rows tbody tr").count() >= 40
+
+    book.page.until(all_in_one, "the rows of both proposers in one table")
     review_all(book, area)
     last = area.locator("li.mew-card:not([hidden]):not(.mew-past)").last
     press(book, last.locator("button.mew-edit"))

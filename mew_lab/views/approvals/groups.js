@@ -1,7 +1,7 @@
-// Open cards that differ only in values and proposers, as one table: each row is a proposal, decided by its own digest. What
-// has a warning, or writes a file, stays a card. Later proposals do not join. A row can be unticked: then it is not decided and
-// need not be read. The button arms when every cell of the ticked rows was in sight, and every folded value was opened and
-// wholly in sight.
+// Open cards that differ only in values and proposers, as one table: each row is a proposal, decided by its own digest.
+// What has a warning, or writes a file, stays a card. Later proposals join while no row was seen, afterwards on request.
+// A row can be unticked: then it is not decided and need not be read. The button arms when every cell of the ticked rows
+// was in sight, and every folded value was opened and wholly in sight.
 
 import { isOff, make, write } from "../ui/elements.js";
 import { countOf, shorten } from "../ui/text.js";
@@ -369,16 +369,30 @@ export function groupOf(cards, desk) {
   return group;
 }
 
-// Sets of at least three open cards of one shape that are in no group yet.
-export function findAlike(cards) {
+// A table in which nothing was decided, unticked or asked yet: nothing is lost where its rows join others.
+export const isWhole = (group) =>
+  !group.ended &&
+  !group.face.asked &&
+  !group.face.card.sent &&
+  [...group.rows].every(([card, row]) => isOpen(card.data) && !card.data.decided && row.tick.checked);
+
+// The same, of which the person saw no row.
+export const isUnseen = (group) => isWhole(group) && ![...group.rows.keys()].some((card) => card.seen);
+
+// Sets of at least three open cards of one shape that are in no table, or in several, of those that may give theirs up.
+export function findAlike(cards, mayGive) {
   const shapes = new Map();
   for (const card of cards) {
-    if (!isOpen(card.data) || card.data.decided || card.group || card.picker || card.face !== card.front)
-      continue;
+    if (!isOpen(card.data) || card.data.decided || card.picker || card.face !== card.front) continue;
+    if (card.group && !mayGive(card.group)) continue;
     // A file is compared by itself, and an option is chosen by itself.
     if (card.data.warnings.length || card.data.file || card.data.permission) continue;
     const key = card.data.shape;
     shapes.set(key, [...(shapes.get(key) ?? []), card]);
   }
-  return [...shapes.entries()].filter(([, members]) => members.length >= ALIKE);
+  return [...shapes.entries()].filter(
+    ([, members]) =>
+      members.length >= ALIKE &&
+      (!members[0].group || members.some((card) => card.group !== members[0].group)),
+  );
 }

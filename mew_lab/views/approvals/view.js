@@ -43,7 +43,7 @@ import {
   unfold,
   whomOf,
 } from "./cards.js";
-import { findAlike, groupOf } from "./groups.js";
+import { findAlike, groupOf, isUnseen, isWhole } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { questionList } from "./questions.js";
 import { frameWatch } from "./reading.js";
@@ -765,23 +765,33 @@ function render({ adapter, el }) {
     if (card.age) write(card.age, `waiting ${elapsedTime(link.now() - card.data.since)}`);
   }
 
-  // Cards that were not seen yet are grouped at once, others on request, so that nothing moves by itself.
+  // Cards that were not seen yet are grouped at once, others on request, so that nothing moves by itself. A table of which
+  // no row was seen yet takes in what came after it.
   function gather() {
-    for (const [shape, members] of findAlike(cards.values())) {
-      const fresh = members.filter((card) => !card.seen);
-      if (fresh.length === members.length && !unfolded.has(shape)) groups.add(groupOf(members, desk));
-    }
-    const [similar] = findAlike(cards.values());
+    const held = heldNode();
+    const unseen = (group) => group.node !== held && isUnseen(group);
+    for (const [shape, members] of findAlike(cards.values(), unseen))
+      if (!members.some((card) => card.seen) && !unfolded.has(shape)) join(members);
+    const [similar] = findAlike(cards.values(), isWhole);
     together.hidden = !similar;
     if (similar) write(together, `Show ${similar[1].length} similar as a table`);
   }
 
+  function join(members) {
+    for (const group of new Set(members.map((card) => card.group).filter(Boolean))) {
+      groups.delete(group);
+      group.leave();
+    }
+    const group = groupOf(members, desk);
+    groups.add(group);
+    return group;
+  }
+
   function fold() {
-    const [similar] = findAlike(cards.values());
+    const [similar] = findAlike(cards.values(), isWhole);
     if (!similar) return;
     unfolded.delete(similar[0]);
-    const group = groupOf(similar[1], desk);
-    groups.add(group);
+    const group = join(similar[1]);
     setBrief(group, false);
     tidy();
     group.node.focus();

@@ -187,6 +187,8 @@ RUNS: dict[str, tuple[str, str]] = {
     "export": ("--as peers RECORDS", "wrote"),
     "open": ("RECORDS", "mew_lab[lessons]"),
     "cache": ("clear", "Deleted 0 files"),
+    "rules": ("RECORDS", "does not verify"),
+    "acp": ("ws://127.0.0.1:9/ws --space demo --agent coder --token-file none", "mew_lab[acp]"),
     "report": ("RECORDS -o page.html", "Wrote the report"),
     "agent": ("agent.yaml --model a --base-url http://127.0.0.1:9/v1", "'models'"),
     "tools-agent": ("call tools.yaml last_change {} --base-url http://127.0.0.1:9/v1", "'models'"),

@@ -272,12 +272,13 @@ def _put_in_place(folder: int, name: str, written: WrittenFile) -> None:
         OSError: it cannot be written; the old file stays.
     """
     fresh = f".{secrets.token_hex(8)}.new"
-    mode = None
+    mode, asked = None, 0o666
     if written.old is not None:
+        asked = 0o600  # nobody reads the new content before it has the mode of the old
         mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode) & 0o777
         if not os.access(name, os.W_OK, dir_fd=folder):
             raise OSError(errno.EACCES, "it may not be written")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, asked, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(written.new)

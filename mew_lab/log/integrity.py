@@ -170,13 +170,14 @@ MASKED = (
 def verify_with(path: Path, file: Path | None = None, *, place: Path | None = None) -> Integrity:
     """Verifies the chain of a journal with the heads that were kept in `file`, or by its lab; `place` is as there.
 
-    Of a copy with masked secrets it only says that.
+    A copy with masked secrets has no chain and no heads of its own, so of such a one it says that.
 
     Raises:
         JournalError: when the journal or `file` cannot be read, or `file` has no head of it.
     """
     if opening_of(path).get("masked") is True:
-        return verify_chain(path)._replace(flaw=None, doubts=(MASKED,))
+        # Our copies carry no chain: one that is there, and does not hold, was not made by masking.
+        return verify_chain(path)._replace(doubts=(MASKED,))
     integrity = verify_chain(path, kept_heads(path, file, place=place))
     if file is not None and not (integrity.kept or integrity.went_on or integrity.flaw):
         raise JournalError(

@@ -427,7 +427,7 @@ class Log:
             why = "it has calls that nobody decided" if verified.intact else str(verified).splitlines()[0]
             raise JournalError(
                 f"Learned nothing from this log, because it does not verify: {one_line(why, 200)}. Its decisions may be "
-                "anybody's; log.verify() tells more. log.learn_rules(unverified=True) learns all the same"
+                "anybody's; log.verify() tells more. unverified=True, or --unverified, learns from them all the same"
             )
         return learn(self.decided_calls())
 

@@ -292,6 +292,7 @@ MASKED: Final = "masked"  # in the first record of a copy: some of its texts are
 _TAG = re.compile(r"(<[^>]*>)")
 _HELD_BACK = re.compile(r"<(style|script)\b", re.IGNORECASE)
 _SHOWN_TEXT = re.compile(r'\b(title|alt)="([^"]*)"')
+_AROUND = re.compile(r"(?P<before>\s*).*?(?P<after>\s*)", re.DOTALL)
 _TYPES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null", "true", "false"})
 
 
@@ -376,7 +377,9 @@ def mask_markup(markup: str, mask: SecretMask) -> str:
             text = html.unescape(part).strip(" \n\"':")
             if text and " " not in text and is_secret_name(before) and text not in _TYPES:
                 mask.found += 1
-                parts[at] = part.replace(html.escape(text), "[masked: named secret]")
+                # Its marks stand as its maker wrote them, escaped or not: what stays is the space around it.
+                around = _AROUND.fullmatch(part)
+                parts[at] = f"{around['before']}[masked: named secret]{around['after']}" if around else ""
             else:
                 parts[at] = _mask_escaped(part, mask)
             before = text or before

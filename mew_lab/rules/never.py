@@ -16,8 +16,14 @@ from mew_lab.rules.decided_calls import AskedCall
 
 __all__ = ["PROTECTED", "find_never", "names_protected"]
 
-PROTECTED: Final = (".mew", ".mcp.json", ".claude", ".vscode", ".git", ".cursor", ".codex", ".gemini")
-"""Files and folders that settings of agents, of their clients and of this package stand in, beside `mew-rules.yaml`."""
+PROTECTED: Final = (
+    *(".mew", "space.yaml", "space.yml", ".mcp.json", ".vscode", ".zed", ".idea", ".cursor", ".windsurf"),
+    *(".claude", "claude.md", ".codex", "agents.md", ".gemini", "gemini.md", ".qwen", "qwen.md"),
+    *(".opencode", "opencode.json", ".git", "git~1", ".gitmodules", ".gitattributes"),
+    *(".husky", ".github/workflows", ".envrc", ".ssh"),
+)  # fmt: skip
+"""Files and folders that settings of agents, of their clients and of this package stand in, or programs that run by
+themselves, beside `mew-rules.yaml`."""
 MAX_PARTS = 10_000  # texts of one call
 MAX_CHARACTERS = 200_000
 MAX_DECODED = 3

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
-from mew_lab.lab.decisions.kept_rules import KeptRule, RuleStore, evidence_of
+from mew_lab.lab.decisions.kept_rules import MAX_RULES, KeptRule, RuleStore, evidence_of
 from mew_lab.lab.decisions.owned_rules import OwnedRules
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
@@ -27,6 +27,7 @@ from mew_lab.rules.decided_calls import AskedCall
 from mew_lab.rules.life import is_review
 from mew_lab.rules.rule import parse_rule
 
+from ..waiting import until
 from .looking import call, click, eventually, propose, sent
 
 TEXT = "When coder asks notebook to run read with path below docs/, and nothing else: approve"
@@ -231,6 +232,37 @@ def test_a_review_that_nobody_decides_is_no_evidence(ruled: Ruled) -> None:
     [reviewed] = eventually(lambda: ruled.notes("reviewed"))
     assert reviewed["verdict"] == "undecided" and "by" not in reviewed
     assert kept.life.confirmed == 0 and kept.life.acts
+    # It is owed: to ask anew until a call is no review helps nobody.
+    for n in range(5):
+        again = ruled.settled(ruled.propose(f"docs/again-{n}.md"))
+        assert again.is_open
+        ruled.lab.withdraw(again.id)
+        eventually(lambda again=again: not ruled.now(again).is_open)
+    last = ruled.settled(ruled.propose("docs/last.md"))
+    ruled.click(last)
+    assert eventually(lambda: kept.life.confirmed == 1)
+    assert [ruled.settled(ruled.propose(f"docs/then-{n}.md")).is_open for n in range(6)].count(False) >= 3
+
+
+def test_what_another_participant_decided_first_is_no_decision_of_the_person(
+    ruled: Ruled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me, ben = ruled.lab.me.participant, ruled.lab.join("ben", can="human").participant
+    send = me.reject
+
+    async def late(id: str, *words: Any, **more: Any) -> Any:
+        await until(lambda: ben.proposals.get(id) is not None)
+        await ben.approve(id)
+        await until(lambda: (held := me.proposals.get(id)) is None or held.state != "open")
+        return await send(id, *words, **more)
+
+    card = ruled.propose("docs/late.md")
+    monkeypatch.setattr(me, "reject", late)
+    with pytest.raises(MewError):
+        ruled.click(card, "reject")
+    eventually(lambda: not ruled.now(card).is_open)
+    [past] = [one for one in ruled.lab.decisions.past.calls if one.proposal == card.id]
+    assert (past.verdict, past.by, past.teaches) == ("approved", "ben", False)
 
 
 def test_a_card_tells_what_was_decided_on_calls_like_it_and_a_review_tells_nothing(ruled: Ruled) -> None:
@@ -669,6 +701,39 @@ def test_whatever_happens_a_rule_acts_only_between_an_adoption_and_the_first_dou
             doubt = doubt or act in ("reject", "edit", "foreign", "unknown", "tool")
             assert kept.life.acts <= (not doubt)
         assert kept.life.uses == len(times)
+
+
+def test_what_is_kept_can_be_read_again_however_much_there_was(tmp_path: Path) -> None:
+    lab = Alone(tmp_path, secret=SECRET)
+    first = lab.adopt()
+    for n in range(MAX_RULES + 20):
+        lab.now += 1
+        text = f"When coder asks notebook to run tool-{n} with path below docs/, content a text of at most 60000 characters, and nothing else: approve"
+        rule = parse_rule(text, tool_hash="0" * 64)
+        long = [
+            evidence_of(rule, {"path": f"docs/{k}/a", "content": "x" * 60_000}, t=0.0, by="ada")
+            for k in range(3)
+        ]
+        lab.rules.stop(lab.rules.begin("adopted", rule, how="click", approved=long), how="click")
+    kept = lab.rules.kept
+    assert len(kept) == MAX_RULES and first in kept, "a rule that acts is not forgotten"
+    lab.rules.close()
+    again = Alone(tmp_path, secret=SECRET).rules
+    assert again.elsewhere == ""
+    assert [(one.number, one.rule, one.life) for one in again.kept] == [
+        (one.number, one.rule, one.life) for one in kept
+    ]
+
+
+def test_where_all_rules_act_another_one_is_refused_and_they_stay(tmp_path: Path) -> None:
+    lab = Alone(tmp_path, secret=SECRET)
+    texts = [TEXT.replace("read", f"tool-{n}") for n in range(MAX_RULES + 1)]
+    *most, last = [parse_rule(text, tool_hash="0" * 64) for text in texts]
+    for rule in most:
+        lab.rules.begin("adopted", rule, how="click")
+    with pytest.raises(MewError, match="stop one first"):
+        lab.rules.begin("adopted", last, how="click")
+    assert len(lab.rules.kept) == MAX_RULES and all(one.life.acts for one in lab.rules.kept)
 
 
 @pytest.mark.parametrize("gone", ["the rule was stopped", "a bar came up", "another call", "the lock"])

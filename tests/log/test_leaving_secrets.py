@@ -138,6 +138,17 @@ def test_a_masked_copy_verifies_nothing_and_claims_no_flaw(
         assert "was changed" not in out
 
 
+def test_a_journal_that_only_says_it_was_masked_is_verified_as_any(tmp_path: Path) -> None:
+    path = approved(tmp_path)
+    journal = tmp_path / "changed.jsonl"
+    text = path.read_text("utf-8").replace("write_file", "wipe_disks")
+    journal.write_text(text.replace('"detail":"{', '"detail":"{\\"masked\\":true,', 1), "utf-8")
+    assert json.loads(json.loads(journal.read_text("utf-8").splitlines()[0])["detail"])["masked"] is True
+    result = open_log(journal).verify()
+    assert (result.ok, result.status(), result.status(unchained_ok=True)) == (False, 1, 1)
+    assert "was changed" in str(result)
+
+
 def test_the_files_of_peers_are_masked_unless_they_are_to_be_kept(tmp_path: Path) -> None:
     path = approved(tmp_path)
     for name, secrets, found in (("mask", "mask", []), ("keep", "keep", [TOKEN, PASSWORD])):
@@ -206,6 +217,17 @@ def test_what_a_notebook_stores_is_masked_and_counted(
     kept = stored(log)
     assert "masked" not in "".join(kept.values())
     assert TOKEN in kept["exchange"] and TOKEN in kept["feed"] and PASSWORD in kept["all of df"]
+
+
+@pytest.mark.parametrize(
+    "secret", ['hunter"2x', "hunter'2x", "hun&lt;ter2x", "hun&amp;ter2x", "hun&ter2x", "hun&quot;2x"]
+)
+@pytest.mark.parametrize("around", ["", " ", "\n  "])
+def test_a_secret_in_markup_is_masked_however_its_marks_are_written(secret: str, around: str) -> None:
+    mask = SecretMask()
+    text = f"<th>password</th><td>{around}{secret}{around}</td>"
+    assert mask_markup(text, mask) == f"<th>password</th><td>{around}[masked: named secret]{around}</td>"
+    assert mask.found == 1
 
 
 def test_markup_is_masked_in_texts_and_tooltips_and_stays_markup() -> None:

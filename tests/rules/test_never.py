@@ -238,7 +238,7 @@ def test_each_attack_alone_is_why_it_falls(attack: Callable[[Random], AskedCall]
 
 @pytest.mark.parametrize(
     "innocent",
-    ["docs/mew.md", "x/y.git", ".gitignore", "camew/x", "claude.md", "rules.yaml", "session.mew.md"],
+    ["docs/mew.md", "x/y.git", ".gitignore", "camew/x", "claude.mdx", "rules.yaml", "session.mew.md"],
 )
 def test_names_that_only_resemble_protected_ones_are_free(innocent: str) -> None:
     assert not names_protected({"path": innocent})

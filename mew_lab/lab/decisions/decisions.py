@@ -519,7 +519,9 @@ class HumanDecisions:
                 self.queue.by_rule[proposal] = deciding
             if note["decision"] == "approve":
                 params, id = edit.params if edit else None, card.request_id
-                if by_person:  # before it is sent: the call of the agent may come at once
+                if (
+                    person in PERSON and by_person
+                ):  # before it is sent: the call of the agent may come at once
                     self.once.note(proposal, chosen, id)
                 request = await self._me.approve(
                     proposal,
@@ -546,6 +548,8 @@ class HumanDecisions:
         finally:
             if sent != "fulfilled":
                 self.once.forget(proposal)
+            if sent is None:  # whatever decides it now is not this
+                self._hows.pop(card.seq, None)
             del self.queue.deciding[proposal]
             self.queue.refresh(proposal, sent=sent)
 
@@ -888,7 +892,7 @@ class HumanDecisions:
             edited=card.edited is not False,
             by=card.by,
             how=how,
-            teaches=how in PERSON and card.edited is False,
+            teaches=how in PERSON and card.by == self._me.client.id and card.edited is False,
         )
         self.past.add(decided)
         self.suggested.note(decided)

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.envelope import compact, read_strict
 from mew_lab.protocol.visible import one_line
+from mew_lab.rules.conditions import MAX_VALUE
 from mew_lab.rules.decided_calls import DecidedCall
 from mew_lab.rules.life import Life, State
 from mew_lab.rules.rule import ApprovalRule, parse_rule
@@ -150,15 +151,20 @@ class RuleStore:
         """Keeps all rules, in place of what is kept.
 
         Raises:
-            OSError: It cannot be written, or another process uses it.
+            OSError: It cannot be written, it is more than can be read again, or another process uses it.
         """
         folder = self._folder()
         if folder is None or not self.is_held:
             raise OSError(0, "this process does not hold the rules of this space")
+        if len(stored.rules) > MAX_RULES:
+            raise OSError(0, f"there are {MAX_RULES} rules that are tried or act already; stop one first")
         data = compact(
             {"version": VERSION, **self._about, "next": stored.next, "rules": [*map(_write, stored.rules)]}
         )
-        replace_small(folder, self._name, f"{data}\n".encode())
+        text = f"{data}\n".encode()
+        if len(text) > MAX_FILE:
+            raise OSError(0, f"they would be larger than {MAX_FILE // 1024**2} MiB; stop one first")
+        replace_small(folder, self._name, text)
 
 
 def _write(kept: KeptRule) -> dict[str, Any]:
@@ -223,7 +229,8 @@ def _read_call(call: Any, rule: ApprovalRule, person: str) -> DecidedCall:
 
 
 def evidence_of(rule: ApprovalRule, arguments: Mapping[str, Any], *, t: float, by: str) -> DecidedCall:
-    """An approved call that a rule rests on."""
+    """An approved call that a rule rests on. Of a value only what tells a place is kept: of a long text nothing."""
+    arguments = {name: value if len(compact(value)) <= MAX_VALUE else "" for name, value in arguments.items()}
     return DecidedCall(
         seq=0,
         t=t,
@@ -231,8 +238,8 @@ def evidence_of(rule: ApprovalRule, arguments: Mapping[str, Any], *, t: float, b
         target=rule.target,
         tool=rule.tool,
         tool_hash=rule.tool_hash,
-        proposed=dict(arguments),
-        sent=dict(arguments),
+        proposed=arguments,
+        sent=arguments,
         verdict="approved",
         by=by,
     )

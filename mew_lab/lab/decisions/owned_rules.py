@@ -6,7 +6,8 @@ How it works. Each proposal is judged once, when its card was read (`judge`). Wh
    card and the lab know (`find_bar`): an edit that has begun, a quorum, an equal call that waits, and so on.
 2. Of the calls to which a rule would say yes, one of each block is a *review*, chosen by a secret of this process. It
    waits for the person as if there were no rule. No policy, rule or agent of this lab executes it, and nothing here
-   tells of a rule before it is decided. Then a record says so. Suspended rules are sampled like active ones.
+   tells of a rule before it is decided. Then a record says so. Suspended rules are sampled like active ones. Where the
+   proposer withdraws it, or it expires, the next covered call is a review in its place.
 3. Otherwise the first active rule approves it. `use` judges it anew, in the moment before it is sent, and counts it.
 
 A rule falls by `take_refusal` (the owner rejects or edits), `take_rejection` (anybody rejects), `take_stop` (the owner
@@ -28,6 +29,7 @@ from mew_lab.errors import ConfigError, MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.kept_rules import (
     MAX_EVIDENCE,
+    MAX_RULES,
     KeptRule,
     Origin,
     RuleStore,
@@ -58,10 +60,10 @@ PERSON = frozenset({"click", "typed"})
 
 class _Review(NamedTuple):
     """A call that waits for the person: its proposal, and the rules that chose it, each with its number among the calls
-    that it covers."""
+    that it covers and the length of its blocks."""
 
     proposal: str
-    rules: tuple[tuple[KeptRule, int], ...]
+    rules: tuple[tuple[KeptRule, int, int], ...]
 
 
 def read_asked(
@@ -141,6 +143,7 @@ class OwnedRules:
         # By the number of a proposal among all messages: an id may be used again (R6).
         self._judged: dict[int, tuple[KeptRule, ...]] = {}  # of open cards: the rules that said yes
         self._reviews: dict[int, _Review] = {}
+        self._owed: set[str] = set()  # the SHA-256 of rules whose last review nobody has decided
         self._approved_by: BoundedDict[int, KeptRule] = BoundedDict(MAX_DECIDED)
         self._decided_how: BoundedDict[int, str] = BoundedDict(MAX_DECIDED)
         self._approvals = Approvals()
@@ -260,12 +263,15 @@ class OwnedRules:
                 f"Cannot use rule {self.number_of(rule)}: the tool {one_line(f'{rule.target}/{rule.tool}', 120)} is not "
                 "listed here, so nobody knows which one is meant; lab.tools() asks for the tools"
             )
-        kept = self._rules.get(rule.sha256)
+        kept, stored_before = self._rules.get(rule.sha256), tuple(self._rules.values())
+        ended = [one for one in stored_before if one.life.state in ("suspended", "expired")]
+        if kept is None and ended and len(stored_before) >= MAX_RULES:  # the one that ended first makes room
+            del self._rules[min(ended, key=lambda one: one.life.since).rule.sha256]
         if kept is None:
             kept = KeptRule(self.number_of(rule), rule, Life(owner=self.owner), origin)
         life = advance(kept.life, Happened(what=what, t=self._clock(), by=self.owner), rule)
         resting = [] if what == "looked" else self._evidence(rule, approved)
-        before = StoredRules(tuple(self._rules.values()), self._next), kept.life, list(kept.approved)
+        before = StoredRules(stored_before, self._next), kept.life, list(kept.approved)
         kept.life, kept.approved = life, [*kept.approved, *resting][-MAX_EVIDENCE:]
         self._rules[rule.sha256] = kept
         try:
@@ -335,11 +341,16 @@ class OwnedRules:
                     kept.covered += 1
         self._judged[card.seq] = tuple(kept for kept, _ in covering)
         chosen = tuple(
-            (kept, number)
+            (kept, number, kept.life.block)
             for kept, number in covering
-            if kept.life.state in SAMPLED and is_review(self._secret, kept.rule, number, size=kept.life.block)
+            if kept.life.state in SAMPLED
+            and (
+                kept.rule.sha256 in self._owed
+                or is_review(self._secret, kept.rule, number, size=kept.life.block)
+            )
         )
         if chosen:
+            self._owed -= {kept.rule.sha256 for kept, _, _ in chosen}
             self._reviews[card.seq] = _Review(card.id, chosen)
             return None
         return next((kept for kept, _ in covering if kept.life.acts), None)
@@ -400,7 +411,7 @@ class OwnedRules:
             return
         self._count_shadows(card, "agreed")
         review = self._reviews.get(card.seq, _Review(card.id, ()))
-        reviewed = {kept.rule.sha256 for kept, _ in review.rules}
+        reviewed = {kept.rule.sha256 for kept, _, _ in review.rules}
         for kept in tuple(self._rules.values()):
             if not _is_about(kept.rule, asked):
                 continue
@@ -444,6 +455,8 @@ class OwnedRules:
         if not card.is_open:
             self._judged.pop(card.seq, None)
             if (review := self._reviews.pop(card.seq, None)) is not None:
+                if card.decision not in ("fulfilled", "rejected"):
+                    self._owed |= {kept.rule.sha256 for kept, _, _ in review.rules}
                 self._record(card, review)
 
     def _covering(self, card: Card) -> tuple[KeptRule, ...]:
@@ -461,8 +474,7 @@ class OwnedRules:
         how = self._decided_how.pop(card.seq, "")
         edited = card.decision == "fulfilled" and card.edited is not False
         verdict = {"fulfilled": "edited" if edited else "approved", "rejected": "rejected"}
-        for kept, number in review.rules:
-            size = kept.life.block
+        for kept, number, size in review.rules:
             block, place = block_of(number, size)
             detail: dict[str, Any] = {"proposal": review.proposal, "rule": _named(kept)}
             detail |= {

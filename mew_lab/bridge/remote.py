@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 
 from mew_lab.bridge.process import Spool
 from mew_lab.bridge.secrets import remember_secret
 from mew_lab.errors import ConfigError
-from mew_lab.protocol.address import Address
+from mew_lab.protocol.address import Address, is_this_machine
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
@@ -91,7 +90,7 @@ class RemoteServer:
         self.fault = ""
         self.transport = transport or ("sse" if parts.path.endswith("/sse") else "http")
         self._headers = {name: _header(name, value) for name, value in (headers or {}).items()}
-        if self._headers and parts.scheme == "http" and not _is_here(host):
+        if self._headers and parts.scheme == "http" and not is_this_machine(host):
             raise ConfigError(
                 f"Cannot send headers to {self.url}: the connection is not encrypted; use https",
                 key="headers",
@@ -140,15 +139,6 @@ def _header(name: str, value: str) -> str:
     for word in filled.split():
         remember_secret(word)
     return filled
-
-
-def _is_here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_lost_answer(code: int, message: str) -> bool:

@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Never, TypeVar
+from urllib.parse import urlsplit
 
 from mew_lab import find_above
 from mew_lab.agent.attention import Habits
@@ -87,6 +88,7 @@ from mew_lab.log.line import read_members
 from mew_lab.log.log import Log
 from mew_lab.log.numbering import complete_id, name_of
 from mew_lab.log.reading import Vantage
+from mew_lab.protocol.address import is_this_machine
 from mew_lab.protocol.envelope import Envelope, compact
 from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.text import count_of
@@ -336,7 +338,13 @@ class Lab(metaclass=_NamesOnly):
         me.client.on_message(self.seen.take)
         # All who listen are there before it joins: a proposal may be the first message behind the welcome.
         self.me = await self.local.take(me, name=name, what="you")
-        place = str(self.url) if self.host is None else str(self.host.folder.resolve())
+        if self.host is not None:
+            place = str(self.host.folder.resolve())
+        elif is_this_machine(urlsplit(str(self.url)).hostname or ""):
+            # A port of this machine is another space's after the next start: the folder tells them apart.
+            place = f"this machine, from {Path.cwd()}"
+        else:
+            place = str(self.url)
         store = RuleStore(self._find_state, person=self.me.name, place=place, space=self.space)
         self.decisions.rules.attach(store, owner=self.me.name)
         self.decisions.set_policy(policy)

@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import os
 import secrets
 import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +30,7 @@ from typing import Any, NamedTuple
 from mew_lab.errors import ConfigError
 from mew_lab.gateway.auth import read_token_file
 from mew_lab.lab.decisions.cards import Card
+from mew_lab.protocol.address import is_this_machine
 from mew_lab.protocol.envelope import compact
 from mew_lab.protocol.token import Token
 from mew_lab.protocol.visible import one_line
@@ -113,15 +112,9 @@ def _find_fault(text: str) -> str:
         return "notify names no host"
     if url.port is not None and not 0 < url.port < 65536:
         return "notify has a port that is none, from 1 to 65535"
-    if url.scheme == "https" or (url.scheme == "http" and _is_here(url.host)):
+    if url.scheme == "https" or (url.scheme == "http" and is_this_machine(url.host)):
         return ""
     return "notify is https://…, or http:// to this machine: elsewhere others could read what is sent"
-
-
-def _is_here(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def notify_from(

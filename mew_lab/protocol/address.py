@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from mew_lab.protocol.token import LEAST_TOKEN, Token
 from mew_lab.protocol.visible import one_line, visible
 
-__all__ = ["Address", "WebHost", "read_host"]
+__all__ = ["Address", "WebHost", "is_this_machine", "read_host"]
 
 MOST: Final = 300  # characters that are shown
 HIDDEN: Final = "…"
@@ -212,6 +212,14 @@ def _read_number(name: str) -> IPv4Address | IPv6Address | None:
     if any(number > 255 for number in first) or last >= 256 ** (4 - len(first)):
         raise ValueError("has a URL whose host is no correct number")
     return IPv4Address(sum(number << 8 * (3 - n) for n, number in enumerate(first)) + last)
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is this machine by its name or number alone: `localhost`, or an address of the loopback."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _value_of(digits: str) -> int:

@@ -20,6 +20,7 @@ from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.kept_rules import MAX_RULES, KeptRule, RuleStore, evidence_of
 from mew_lab.lab.decisions.owned_rules import OwnedRules
+from mew_lab.lab.decisions.past_decisions import KEPT, MAX_CHARACTERS, MORE, PastDecisions
 from mew_lab.lab.decisions.policies import Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect, up
@@ -472,6 +473,25 @@ def set_policy(lab: Lab) -> None:
     lab.decide = Policy("nothing", lambda card: None)
 
 
+def test_a_port_of_this_machine_that_another_project_gets_brings_no_rules_with_it(
+    ruled: Ruled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ruled.lab.enrol("ada", "human")
+
+    def kept_in(folder: str) -> int:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        lab = connect(str(ruled.lab.url), space="demo", token_file=ruled.lab.token_file("ada"), name=folder)
+        lab.tools("notebook")
+        before = len(lab.loop.call(lambda: lab.decisions.rules.kept))
+        rule = parse_rule(TEXT, tool_hash=ruled.digest)
+        lab.loop.call(lambda: lab.decisions.rules.begin("tried", rule, how="click") if not before else None)
+        lab.down()
+        return before
+
+    assert [kept_in("one"), kept_in("other"), kept_in("one")] == [0, 0, 1]
+
+
 @pytest.mark.parametrize("arrange", [set_quorum, set_policy], ids=["quorum", "policy"])
 def test_a_rule_says_nothing_where_a_quorum_or_a_policy_says_who_decides(
     ruled: Ruled, arrange: Callable[[Lab], object]
@@ -734,6 +754,18 @@ def test_where_all_rules_act_another_one_is_refused_and_they_stay(tmp_path: Path
     with pytest.raises(MewError, match="stop one first"):
         lab.rules.begin("adopted", last, how="click")
     assert len(lab.rules.kept) == MAX_RULES and all(one.life.acts for one in lab.rules.kept)
+
+
+@pytest.mark.parametrize("length", [10, 60_000])
+def test_of_past_decisions_the_newest_are_remembered_in_bounds(length: int) -> None:
+    past, rule = PastDecisions(), parse_rule(TEXT, tool_hash="0" * 64)
+    for n in range(KEPT + 2 * MORE if length < 100 else 2 * MAX_CHARACTERS // length):
+        one = evidence_of(rule, {"path": f"docs/{n}"}, t=float(n), by="ada")
+        past.add(replace(one, proposed={"path": f"docs/{n}", "text": "x" * length}))
+        assert past.calls[-1].t == n
+        assert len(past.calls) <= KEPT + MORE and length * len(past.calls) <= MAX_CHARACTERS
+    assert [one.t for one in past.calls] == [*range(n + 1 - len(past.calls), n + 1)]
+    assert len(past.calls) >= min(KEPT, MAX_CHARACTERS // length // 2)
 
 
 @pytest.mark.parametrize("gone", ["the rule was stopped", "a bar came up", "another call", "the lock"])

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from mew_lab.protocol.envelope import compact
 from mew_lab.rules.decided_calls import AskedCall, CallHistories, DecidedCall
 
 __all__ = ["PastDecisions"]
 
 KEPT = 5_000  # decisions
 MORE = 1_000  # that are held before the oldest are forgotten
+MAX_CHARACTERS = 16 * 1024 * 1024  # of all arguments as JSON; proposers choose how long they are
 
 
 class PastDecisions:
@@ -23,6 +25,7 @@ class PastDecisions:
 
     def __init__(self) -> None:
         self._calls: list[DecidedCall] = []
+        self._sizes: list[int] = []
         self._found = CallHistories()
 
     @property
@@ -33,10 +36,18 @@ class PastDecisions:
     def add(self, decided: DecidedCall) -> None:
         """Adds the next decision."""
         self._calls.append(decided)
+        self._sizes.append(len(compact(decided.proposed)))
         self._found.add(decided)
-        if len(self._calls) > KEPT + MORE:
-            self._calls = self._calls[-KEPT:]
-            self._found = CallHistories(self._calls)
+        left, most = sum(self._sizes), len(self._calls)
+        if most <= KEPT + MORE and left <= MAX_CHARACTERS:
+            return
+        first = max(0, most - KEPT)
+        left -= sum(self._sizes[:first])
+        while left > MAX_CHARACTERS * 3 // 4:
+            left -= self._sizes[first]
+            first += 1
+        self._calls, self._sizes = self._calls[first:], self._sizes[first:]
+        self._found = CallHistories(self._calls)
 
     def tell(self, asked: AskedCall, now: datetime) -> str:
         """Such as `like this: 11 approved, 1 rejected, last on Tuesday`; empty where nothing like it was decided."""

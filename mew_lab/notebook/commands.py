@@ -246,16 +246,17 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "join": Command(
             "adds another participant to the space, which you control from here",
-            "NAME [--can PROFILE]",
+            "NAME [--can PROFILE | --rules-of YOU]",
             (
                 CommandOption("NAME", "its participant id"),
+                CommandOption("--can", "its profile of permissions; default: proposer", "profile"),
                 CommandOption(
-                    "--can",
-                    "its profile of permissions; default: proposer",
-                    "profile",
-                    {"default": "proposer"},
+                    "--rules-of",
+                    "your own name: it sends what your adopted rules approve, in its name",
+                    "person",
                 ),
             ),
+            either=("--can", "--rules-of"),
         ),
         "agent": Command(
             "adds an agent; or changes, controls or shows one that is here",

@@ -760,6 +760,7 @@ WITHOUT_COMMAND: Mapping[str, str] = MappingProxyType(
         "lab.of(NAME).status": "is %mew status NAME",
         "seat.run": "takes a coroutine",
         "seat.tool": "is a decorator",
+        "seat.obeys": "what an approver asks of the seat of an agent",
         "seat.check_draft": "belongs to the views",
     }
 )

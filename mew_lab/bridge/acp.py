@@ -234,6 +234,7 @@ class AcpBridge:
         self._modes: list[str] = []
         self._wanted = mode if mode is not None else (self.known.mode if self.known else "")
         self._obeys, self._starters = obeys, tuple(starters)
+        self._askers: Askers | None = None
         self._reasons = reasons
         self._files = None
         if files is not None:
@@ -312,6 +313,10 @@ class AcpBridge:
     def busy(self) -> bool:
         """Whether it works on a prompt."""
         return self._turn is not None
+
+    def obeys(self, sender: str) -> bool:
+        """Whether the chat of a participant is a prompt; of nobody before it has joined."""
+        return self._askers is not None and self._askers.obeyed(sender)
 
     @property
     def span(self) -> Hashable:
@@ -688,6 +693,7 @@ class AcpBridge:
         me = participant.client.id
         if me not in envelope.to and (envelope.to or not mentions(text, (me, self.name))):
             return
+        assert self._askers is not None  # it has joined
         if not self._askers.accept(envelope, asked=True, now=asyncio.get_running_loop().time()):
             return
         if len(self._queue) >= MAX_QUEUED:

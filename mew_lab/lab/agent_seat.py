@@ -38,6 +38,10 @@ class AgentSeat(Seat):
         """The options that are in force."""
         return self.agent.options
 
+    def obeys(self, name: str) -> bool:
+        """Whether it works on what a participant asks it in chat, as its own settings say."""
+        return self.agent.askers.obeyed(name)
+
     def configure(self, **options: Any) -> Note:
         """Changes options, such as `system_prompt`; requests already in progress keep the old ones.
 

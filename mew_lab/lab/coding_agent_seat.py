@@ -33,6 +33,10 @@ class CodingAgentSeat(Seat):
         self.bridge = bridge
         self.gate = gate
 
+    def obeys(self, name: str) -> bool:
+        """Whether the chat of a participant is a prompt for it, as its own settings say."""
+        return self.bridge.obeys(name)
+
     @property
     def session(self) -> str:
         """The id of its session, with which it can be started again."""

@@ -427,14 +427,35 @@ class Lab(metaclass=_NamesOnly):
 
     # --- who takes part ---
 
-    def join(self, name: str, can: Can = "proposer") -> Seat:
+    def join(self, name: str, can: Can | None = None, *, rules_of: str | None = None) -> Seat:
         """Seats another participant of this process, with the patterns of a profile or your own list.
 
+        With `rules_of` it is an approver (§9.4). It sends, in its own name, what your adopted rules approve, and has the
+        permissions of these rules alone, by grants of yours that end with them. Reviews wait for you as ever. It
+        approves nothing of its own, nor of an agent that obeys it. `lab.leave(name)` ends it.
+
+        Args:
+            can: A profile or a list of patterns; default: `proposer`. An approver has none but those of the rules.
+            rules_of: Your own name: the rules of nobody else can be read here.
+
         Raises:
-            ConfigError: The name or `can` is not valid.
-            MewError: It is seated already, or the space runs elsewhere.
+            ConfigError: The name, `can` or `rules_of` is not valid.
+            MewError: It is seated already, another participant has the name of an approver, or the space runs elsewhere.
         """
-        return self._run(self.local.join(name, can), f"seating {name!r}")
+        if rules_of is None:
+            return self._run(self.local.join(name, "proposer" if can is None else can), f"seating {name!r}")
+        doing = f"Cannot seat the approver {one_line(str(name), 64)!r}"
+        if rules_of != self.me.name:
+            raise ConfigError(
+                f"{doing} for the rules of {one_line(str(rules_of), 64)!r}: this lab has those of {self.me.name}, its "
+                f"person, and the rules of others are kept by them alone; use rules_of={self.me.name!r}",
+                key="rules_of",
+            )
+        if can is not None:
+            raise ConfigError(
+                f"{doing} with can=: it has the permissions of the rules, and no others", key="can"
+            )
+        return self._run(self.local.approver(name), f"seating {name!r}")
 
     def enrol(self, name: str, can: Can = "agent", *, answer_after: float | None = None) -> Note:
         """Enrols a participant of another process: writes its token file and returns the shell line that joins.

@@ -111,8 +111,10 @@ class LabRules(Listing):
         self._offered = {one.rule.sha256: one for one in offered}
         rows = session.loop.call(self._rows)
         elsewhere = session.loop.call(lambda: self._owned.elsewhere)
+        approver = session.decisions.approver
         notes = [f"{RULE_FILE} is not read: {one_line(fault, 300)}"] if fault else []
         notes += [f"No rule acts here: {one_line(elsewhere, 300)}"] if elsewhere else []
+        notes += [] if approver is None else [one_line(session.loop.call(approver.tell), 600)]
         super().__init__(
             "rules of " + one_line(session.me.name, 64),
             COLUMNS,

@@ -25,6 +25,7 @@ from mew_lab.bridge.server_requests import ASKING
 from mew_lab.bridge.written_files import FileWrite, find_write
 from mew_lab.errors import ConfigError, MewError, ProtocolError
 from mew_lab.lab.agent_seat import AgentSeat
+from mew_lab.lab.approver_seat import APPROVER, ApproverSeat
 from mew_lab.lab.call_check import hint, listed
 from mew_lab.lab.coding_agent_seat import CodingAgentSeat
 from mew_lab.lab.decisions.running_calls import fulfilled_by, may_cancel
@@ -242,6 +243,20 @@ class LocalParticipants:
         """Enrols, connects and seats a participant."""
         participant = self._enrol(name, can, "seat", tools=tools)
         return await self.take(participant, name=name, what=what)
+
+    async def approver(self, name: str) -> ApproverSeat:
+        """Enrols, connects and seats a participant that sends what the rules of the person approve."""
+        doing = "seat the approver"
+        self._check_free(name, f"Cannot {doing} {name[:80]!r}")
+        ApproverSeat.check_name(self._session, name)
+        seat = ApproverSeat(self._session, self._enrol(name, APPROVER, doing), name=name)
+        seat.participant.client.on_error(lambda error: self._fault(f"{name}: {error}"))
+        try:
+            await seat.open()
+        except BaseException:
+            await seat.aclose()
+            raise
+        return self._seat(seat)
 
     def adopt(self, bridge: McpBridge) -> None:
         """Takes a started MCP server of this process that has no seat: its person knows its folders and files."""
@@ -586,7 +601,7 @@ async def _leave(seat: Seat) -> None:
         await seat.agent.aclose()
     elif isinstance(seat, CodingAgentSeat):
         await seat.bridge.stop()
-    elif isinstance(seat, ToolsAgentSeat | McpSeat):
+    elif isinstance(seat, ToolsAgentSeat | McpSeat | ApproverSeat):
         await seat.aclose()
     else:
         await seat.participant.stop()

@@ -341,6 +341,10 @@ class Seat(Settled):
 
         return register if function is None else register(function)
 
+    def obeys(self, name: str) -> bool:
+        """Whether it works on what a participant asks it in chat, as its own settings say."""
+        return False
+
     def leave(self) -> Note:
         """Leaves the space; the others receive a leave presence."""
         return self.lab.leave(self.name)

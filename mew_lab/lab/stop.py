@@ -31,7 +31,7 @@ from mew_lab.lab.call_check import listed
 from mew_lab.lab.listing import Listing
 from mew_lab.lab.seat import Seat
 from mew_lab.lab.session import Session
-from mew_lab.lab.subscribers import Subscribers
+from mew_lab.lab.subscribers import Subscribers, wait_while
 from mew_lab.ledger.calls import method_of, tool_of
 from mew_lab.ledger.unknown_calls import has_effect
 from mew_lab.protocol.bounded import BoundedDict
@@ -189,7 +189,7 @@ class LabStop:
         """Waits until the approvals that had passed the gate are sent or refused; returns how many are not yet."""
         queue = self._session.decisions.queue
         until = asyncio.get_running_loop().time() + SENT_WITHIN
-        await _wait_while(lambda: bool(queue.deciding), queue.subscribers.add, until=until)
+        await wait_while(lambda: bool(queue.deciding), queue.subscribers.add, until=until)
         return len(queue.deciding)
 
     def _running(self) -> tuple[list[Envelope], int]:
@@ -245,7 +245,7 @@ class LabStop:
         running = self._session.decisions.running
         ids = {request.id for request in requests}
         until = min(until, asyncio.get_running_loop().time() + ENDED_WITHIN)
-        await _wait_while(
+        await wait_while(
             lambda: any(request.id in ids for request in running.open()), running.changed.add, until=until
         )
 
@@ -344,26 +344,6 @@ class LabStop:
     def _tell_late(self, task: asyncio.Task[str]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._session.fault(f"The stop was not seen to reach all: {one_line(str(fault), 300)}")
-
-
-async def _wait_while(
-    holds: Callable[[], bool],
-    subscribe: Callable[[Callable[[object], object]], Callable[[], None]],
-    *,
-    until: float,
-) -> None:
-    """Returns once `holds` is false, looked at after each change, or at the loop's time `until`."""
-    changed = asyncio.Event()
-    end = subscribe(lambda _: changed.set())
-    try:
-        async with asyncio.timeout_at(until):
-            while holds():
-                changed.clear()
-                await changed.wait()
-    except TimeoutError:
-        pass
-    finally:
-        end()
 
 
 def _name(request: Envelope) -> str:

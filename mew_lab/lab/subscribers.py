@@ -6,13 +6,14 @@ a call needs no lock, and may happen thousands of times a second.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVarTuple
 
-__all__ = ["Subscribers"]
+__all__ = ["Subscribers", "wait_while"]
 
 logger = logging.getLogger(__name__)
 Arguments = TypeVarTuple("Arguments")
@@ -61,3 +62,23 @@ class Subscribers(Generic[*Arguments]):
             except Exception:
                 name = getattr(callback, "__qualname__", type(callback).__name__)
                 logger.exception("%s could not take a change", name)
+
+
+async def wait_while(
+    holds: Callable[[], bool],
+    subscribe: Callable[[Callable[[object], object]], Callable[[], None]],
+    *,
+    until: float,
+) -> None:
+    """Returns once `holds` is false, looked at after each change, or at the loop's time `until`."""
+    changed = asyncio.Event()
+    end = subscribe(lambda _: changed.set())
+    try:
+        async with asyncio.timeout_at(until):
+            while holds():
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        pass
+    finally:
+        end()

@@ -17,6 +17,7 @@ from mew_lab.protocol.coerce import member
 from mew_lab.space.events import REPORTED, Record
 
 __all__ = [
+    "APPROVER",
     "DECIDED",
     "DESPITE",
     "REVIEWED",
@@ -41,8 +42,10 @@ REVIEWED = "reviewed"
 RULE_EVENT = "rule"
 """The event of a record of a change in the life of a rule."""
 VERDICTS: Final = ("approved", "edited", "rejected", "undecided")
-HOW: Final = frozenset({"click", "typed", "editor", "script", "policy", "rule", "approver"})
-STATED: Final = frozenset({"editor", "script", "rule", "approver"})  # that nothing else of a note tells
+APPROVER: Final = "approver"
+"""How an approver decided, a participant that runs the rules of a person."""
+HOW: Final = frozenset({"click", "typed", "editor", "script", "policy", "rule", APPROVER})
+STATED: Final = frozenset({"editor", "script", "rule", APPROVER})  # that nothing else of a note tells
 DESPITE: Final = frozenset({"rejected", "unknown"})
 MAX_SIZE = 2**63 - 1  # bytes of a file; more is a damaged note
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -105,6 +108,7 @@ class DecisionNote(NamedTuple):
         file: The file that the call writes, as it was when the approval was sent; None where it was not looked for.
         tool: The tool as the card showed it; None where the note does not say.
         rule: The rule that decided; None where none did.
+        rules_of: The person whose rule an approver ran; empty for any other decision. No report states it.
         reported: Whether the participant reported it. Such a note never counts as seen on a screen.
     """
 
@@ -126,6 +130,7 @@ class DecisionNote(NamedTuple):
     file: ReceiptFile | None
     tool: ReceiptTool | None
     rule: ReceiptRule | None
+    rules_of: str
     reported: bool
 
 
@@ -168,6 +173,7 @@ def read_decision_note(record: Record) -> DecisionNote | None:
         file=_file(members.get("file")),
         tool=_tool(members.get("tool")),
         rule=rule,
+        rules_of=_text(members.get("rules_of")) if how == APPROVER and not reported else "",
         reported=reported,
     )
 

@@ -637,6 +637,11 @@ DECISIONS = FrameSpec(
         _text("policy_text", "the text of the policy", _at("note.policy_text")),
         _text("rule", "the SHA-256 of the rule that decided; empty where none did", _at("note.rule.sha256")),
         _text("rule_text", "the text of that rule", _at("note.rule.text")),
+        _text(
+            "rules_of",
+            "the person whose rule it is, where an approver that she has seated decided; else empty",
+            _at("note.rules_of"),
+        ),
         _text("option", _OPTION_ID, lambda r: option.id if (option := _chosen(r)) else ""),
         _text("option_name", "its name", lambda r: option.name if (option := _chosen(r)) else ""),
         _text("digest", "the SHA-256 of what was shown, of the edit where it was edited", _at("note.digest")),

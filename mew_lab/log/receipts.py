@@ -21,9 +21,10 @@ Each request that the gateway relayed gets one of seven places, in the order of 
 A receipt fits when it stands between the proposal and the request, was written by the sender of the request, names the
 request, states how it was shown, and has the digest of what was sent. It covers one request alone. A report stands
 behind the request; it need not have a digest. One that counts a permission of an agent fits only where its sender gave
-that permission as a person, for once, at most 60 s before, and no other receipt has counted it. A request that a rule
-decided is told with the rule; a lab notes after the decision that a call which a rule covers had waited for a person, so
-that the share of these can be counted.
+that permission as a person, for once, at most 60 s before, and no other receipt has counted it. One of an approver fits
+only where the person whose rules it runs has given its sender a permission in this run. A request that a rule decided
+is told with the rule; a lab notes after the decision that a call which a rule covers had waited for a person, so that
+the share of these can be counted.
 
 The decisions of participants in the process of the gateway (`memory`) leave receipts in its journal. Where a log does
 not tell the transport, those of a participant do that has left one in this run.
@@ -43,6 +44,7 @@ from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, 
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.options import ALLOW_ONCE, chosen_option, without_choice
 from mew_lab.log.decision_note import (
+    APPROVER,
     DECIDED,
     DESPITE,
     REVIEWED,
@@ -77,7 +79,7 @@ _WAYS = {
     "script": "by a script",
     "policy": "by the policy",
     "rule": "by a rule",
-    "approver": "by an approver",
+    APPROVER: "by an approver",
 }
 NO_RECEIPT = "it has no receipt"
 FORGOTTEN = "its proposal is too far back: more of them are open than are held at a time"
@@ -94,6 +96,8 @@ class ConsentReceipt(NamedTuple):
     def decider(self) -> str:
         """The participant that decided, or the policy in its name."""
         who = one_line(self.record.participant, 60) or "a participant without a name"
+        if self.note.rules_of:
+            return f"{who}, {one_line(self.note.by, 60)} of {one_line(self.note.rules_of, 60)}"
         return who if self.note.by == "human" else f"{one_line(self.note.by, 60) or 'nobody'} of {who}"
 
 
@@ -305,6 +309,9 @@ class _ConsentCheck:
         # by whom and when permissions of agents were given for once that no receipt has counted yet, by proposal
         self._permissions: BoundedDict[str, tuple[str, datetime]] = BoundedDict(self._limit)
         self._unsent: dict[tuple[str, str], ConsentReceipt] = {}  # approvals by participant and request
+        self._granted_to: BoundedDict[tuple[str, str], None] = BoundedDict(
+            self._limit
+        )  # givers and recipients
 
     def take(self, record: Record) -> None:
         if record.event == "opened":
@@ -330,6 +337,9 @@ class _ConsentCheck:
         if entry.kind == "mcp/request":
             self._unsent.pop((_sender(entry), entry.id), None)
             self._take_request(entry)
+        elif entry.kind == "capability/grant":
+            if isinstance(recipient := entry.payload.get("recipient"), str):
+                self._granted_to[_sender(entry), recipient] = None
         elif entry.kind == "mcp/proposal" and any(
             change.what == "proposed" for change in self._ledger.observe(entry)
         ):
@@ -444,6 +454,7 @@ class _ConsentCheck:
         if not receipt.note.how:
             return _Misfit("its receipt does not say how it was shown: on a screen, as text or to a policy")
         why = misfit(receipt.note, entry, proposal) or self._find_uncounted(receipt, entry)
+        why = why or self._find_undelegated(receipt.note, entry)
         return _Misfit(why) if why else receipt
 
     def _find_uncounted(self, receipt: ConsentReceipt, entry: RecordedEntry) -> str:
@@ -455,6 +466,13 @@ class _ConsentCheck:
             return ""
         who = one_line(_sender(entry), 60)
         return f"its receipt counts the permission {quote(id)}, which no person of {who} gave for it alone within 60 s"
+
+    def _find_undelegated(self, note: DecisionNote, entry: RecordedEntry) -> str:
+        """Why an approver did not run the rules of a person; empty where it did, or nothing here tells."""
+        if note.how != APPROVER or (note.rules_of, _sender(entry)) in self._granted_to or not self._complete:
+            return ""
+        whose = f"rules of {one_line(note.rules_of, 60)}, who" if note.rules_of else "rules of nobody, who"
+        return f"its receipt is of an approver for {whose} has given {one_line(_sender(entry), 60)} no permission here"
 
     # --- receipts that are missing, and those that come by a report ---
 

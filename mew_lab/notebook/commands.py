@@ -246,16 +246,17 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         ),
         "join": Command(
             "adds another participant to the space, which you control from here",
-            "NAME [--can PROFILE]",
+            "NAME [--can PROFILE | --rules-of YOU]",
             (
                 CommandOption("NAME", "its participant id"),
+                CommandOption("--can", "its profile of permissions; default: proposer", "profile"),
                 CommandOption(
-                    "--can",
-                    "its profile of permissions; default: proposer",
-                    "profile",
-                    {"default": "proposer"},
+                    "--rules-of",
+                    "your own name: it sends what your adopted rules approve, in its name",
+                    "person",
                 ),
             ),
+            either=("--can", "--rules-of"),
         ),
         "agent": Command(
             "adds an agent; or changes, controls or shows one that is here",
@@ -759,6 +760,7 @@ WITHOUT_COMMAND: Mapping[str, str] = MappingProxyType(
         "lab.of(NAME).status": "is %mew status NAME",
         "seat.run": "takes a coroutine",
         "seat.tool": "is a decorator",
+        "seat.obeys": "what an approver asks of the seat of an agent",
         "seat.check_draft": "belongs to the views",
     }
 )

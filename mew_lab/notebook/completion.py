@@ -210,6 +210,7 @@ SOURCES: Mapping[str, Callable[[], Iterable[str]]] = {
     "grant": _grants,
     "option": lambda: [option for option, _ in known_names(_current(), "option")],
     "part": lambda: list(PARTS),
+    "person": lambda: [_current().me.name],
     "kind": lambda: [kind for kind, row in KINDS.items() if row.sender == "participant"],
     "lab": _labs,
     "model": lambda: ["offline"],

@@ -144,6 +144,25 @@ class ApprovalRule:
             "x-closed": True,
         }
 
+    @cached_property
+    def ceiling(self) -> dict[str, Any] | None:
+        """The narrowest capability that lets somebody send each call that it covers; None where its names allow none.
+
+        It is `capability`, or else an open one for the same tool, which some other calls of it satisfy too.
+        """
+        if self.capability is not None or not all(map(_is_plain_key, (self.tool, self.target))):
+            return self.capability
+        patterns = {name: condition.pattern for name, condition in self.arguments.items()}
+        known = {
+            name: pattern for name, pattern in patterns.items() if pattern is not None and _is_plain_key(name)
+        }
+        params = {"name": self.tool, **({"arguments": known} if known else {})}
+        return {
+            "kind": "mcp/request",
+            "to": self.target,
+            "payload": {"method": "tools/call", "params": params},
+        }
+
     def covers(self, arguments: Mapping[str, Any]) -> bool:
         """Whether these arguments, and no others, satisfy its conditions."""
         return arguments.keys() == self.arguments.keys() and all(

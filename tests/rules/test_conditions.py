@@ -177,10 +177,11 @@ def test_a_rule_covers_nothing_that_its_capability_does_not_permit(
     arguments = {name: texts[n % len(texts)] for n, name in enumerate(rule.arguments)} | (
         {"more": 1} if more else {}
     )
-    if rule.capability is None or not rule.covers(arguments):
+    if not rule.covers(arguments):
         return
     payload = {"method": "tools/call", "params": {"name": rule.tool, "arguments": arguments}}
-    assert Capability.of(rule.capability).permits("mcp/request", [rule.target], payload)
+    for capability in filter(None, (rule.capability, rule.ceiling)):
+        assert Capability.of(capability).permits("mcp/request", [rule.target], payload)
 
 
 @given(folder=FOLDERS, ending=st.just("") | ENDINGS, parts=st.lists(PARTS, max_size=6))

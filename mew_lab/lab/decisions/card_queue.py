@@ -381,10 +381,9 @@ class CardQueue:
                 if card.caller and not advanced.caller:
                     self._judge(advanced)
         elif card.is_open and sent:
-            decided = replace(
-                card, state=sent, by=self._name_decider(self._me.client.id, id), rule=self.by_rule.get(id)
-            )
-            self.put(self._stamp_decision(decided))
+            rule = self.by_rule.get(id)
+            by = self._name_decider(rule.approver if rule and rule.approver else self._me.client.id, id)
+            self.put(self._stamp_decision(replace(card, state=sent, by=by, rule=rule)))
         elif card.is_open:
             self.put(self._as_lapsed(card, TOO_MUCH))
         elif card.rejected:
@@ -561,7 +560,7 @@ class CardQueue:
                 card,
                 state=state,
                 by="" if is_open else self._name_decider(by, card.id),
-                rule=None if is_open or by != self._me.client.id else self.by_rule.get(card.id),
+                rule=None if is_open else self._find_rule(by, card.id),
                 edited=proposal.edited,
                 choice=proposal.choice,
                 outcome="; ".join(filter(None, (one_line(reason, 120), outcome))),
@@ -574,7 +573,14 @@ class CardQueue:
             )
         )
 
+    def _find_rule(self, by: str, id: str) -> DecidingRule | None:
+        """The rule of this person by which a participant decided, she or her approver."""
+        rule = self.by_rule.get(id)
+        return rule if rule is not None and by == (rule.approver or self._me.client.id) else None
+
     def _name_decider(self, by: str, id: str) -> str:
+        if (rule := self._find_rule(by, id)) is not None and rule.approver:
+            return f"{by} by rule {rule.number} of {rule.owner}"
         policy = self.by_policy.get(id) if by == self._me.client.id else None
         return f"{by} by {policy}" if policy else by
 

@@ -160,16 +160,25 @@ class FileNote:
 
 
 class DecidingRule(NamedTuple):
-    """The rule that approved a call: its number, its SHA-256 and its text."""
+    """The rule that approved a call: its number, its SHA-256 and its text.
+
+    `approver` is the id of the participant that sent the call by a rule of `owner`; both are empty where the call was
+    sent in the name of this person.
+    """
 
     number: int
     sha256: str
     text: str
+    approver: str = ""
+    owner: str = ""
 
     @property
     def name(self) -> str:
-        """Such as `rule 3`."""
-        return f"rule {self.number}"
+        """Such as `rule 3`, or `approver, rule 3 of ada`."""
+        name = f"rule {self.number}"
+        return (
+            f"{one_line(self.approver, 64)}, {name} of {one_line(self.owner, 64)}" if self.approver else name
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

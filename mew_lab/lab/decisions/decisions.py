@@ -16,7 +16,8 @@ sent is checked once more where it is drafted, byte by byte (`sdk.decisions`).
    No policy, rule or key chooses any other kind.
 7. A proposal that is alike to one that the person allowed here is approved by that rule (`alike.py`), where no policy
    is in force; so is the call for which the person gave a coding agent its permission (`ask_once.py`), and one that an
-   adopted rule covers, unless it was chosen for review (`owned_rules.py`).
+   adopted rule covers, unless it was chosen for review (`owned_rules.py`). Where an approver of this person is seated,
+   it sends what a rule approves, in its own name and with a receipt of its own (`lab/approver_seat.py`).
 8. The request is built from the proposal that the participant's ledger holds, never from a view's message.
 
 The first decision wins, whichever view, person or policy it comes from. Everything runs on the loop's thread, so there
@@ -36,7 +37,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from mew_lab.bridge.written_files import FileDiff, FileWrite
 from mew_lab.errors import ConnectionLost, MewError, NoReply, NotApproved
@@ -78,7 +79,7 @@ from mew_lab.sdk.quorum import Quorum
 from mew_lab.sdk.request_rows import TO, Rows, write_value
 from mew_lab.sdk.tools import CANCELLED as CANCELS
 
-__all__ = ["HumanDecisions", "check_state", "check_target"]
+__all__ = ["Approver", "HumanDecisions", "check_state", "check_target"]
 
 Note = Callable[[str, dict[str, Any]], None]
 TEXT = "text"  # in place of a view, for what a text has shown
@@ -88,6 +89,27 @@ ASK_WITHIN = 15.0  # seconds after a rejection in which its proposer can be aske
 MAX_ASKED = 1_000  # rejections of which it is known that somebody was asked
 MOST_OPTIONS = 10  # that an error names
 MAX_REPORTED = 200  # characters of the name or text of a policy
+
+
+class Approver(Protocol):
+    """A participant of this process that sends what the rules of this person approve (§9.4)."""
+
+    @property
+    def participant(self) -> MEWParticipant: ...
+    def tell(self) -> str:
+        """What it approves and what not, in sentences."""
+
+    def find_bar(self, card: Card) -> str:
+        """Why it may not approve a card now; empty where nothing stands against that."""
+
+    async def prepare(self, card: Card) -> None:
+        """Waits until it knows a proposal and may send its call; raises NotApproved where it does not or may not."""
+
+    def note(self, event: str, detail: dict[str, Any]) -> None:
+        """Writes a record of a decision of its own into the journal."""
+
+    async def wait_seen(self, request: Envelope) -> None:
+        """Waits until this person has received a request that it has sent."""
 
 
 class HumanDecisions:
@@ -152,6 +174,8 @@ class HumanDecisions:
         self.tells_changes = False
         self.alike = AlikeCalls(clock=clock)
         self.rules = OwnedRules(ask=self._ask_of, bars=self._find_bar, note=note, fault=fault, clock=clock)
+        self.approver: Approver | None = None
+        """Sends what the rules approve, in its own name; None where that is sent in the name of this person."""
         self.past = PastDecisions()
         self.suggested = RuleSuggestions(
             self.past, self.rules, run=loop.submit, in_threads=not loop.threadless
@@ -345,7 +369,10 @@ class HumanDecisions:
         )
         # A person may still decide it while its file is read for a rule.
         checked = None if rule is None else await self._check_file(card, None, None)
+        approver = None if rule is None else self.approver
         if rule is not None:
+            if approver is not None:
+                await approver.prepare(card)
             card = self._check_still(card, ())
         chosen = _choice(card, decision, option)
         meant, rows = (edit.digest, edit.arguments) if edit else (card.digest, card.arguments)
@@ -370,6 +397,8 @@ class HumanDecisions:
         by_words = "typed" if is_at_prompt(reads_lines=self.tells_changes) else "script"
         how = EDITOR if in_editor else "click" if click is not None else by_words
         how = "rule" if rule is not None else "policy" if policy else how
+        if approver is not None:
+            note |= {"how": "approver", "rules_of": self.rules.owner}
         if how == "script" or (how == "typed" and decision == "reject"):
             note["how"] = how
         if (tool := self.queue.tools.shown(proposal)) is not None:
@@ -398,6 +427,7 @@ class HumanDecisions:
             despite=despite,
             policy=policy,
             rule=rule,
+            approver=approver,
             checked=checked,
             chosen=chosen,
         )
@@ -486,6 +516,7 @@ class HumanDecisions:
         despite: Collection[str],
         policy: Policy | None,
         rule: KeptRule | None,
+        approver: Approver | None,
         checked: dict[str, Any] | None,
         chosen: PermissionOption | None,
     ) -> str:
@@ -494,9 +525,19 @@ class HumanDecisions:
         person = "click" if click is not None else note.get("how", "typed")
         self._hows[card.seq] = "rule" if rule is not None else "policy" if policy is not None else person
         by_person = policy is None and rule is None
+        deciding = None
         if rule is not None:
             self.gate.check_going(card)
+            if approver is not self.approver:
+                raise NotApproved(
+                    f"{card.request}: not approved, because an approver has come or left", code="rule"
+                )
             self.rules.use(rule, card)
+            deciding = DecidingRule(rule.number, rule.rule.sha256, rule.rule.text)
+            if approver is not None:
+                self._hows[card.seq] = "approver"
+                deciding = deciding._replace(approver=approver.participant.client.id, owner=self.rules.owner)
+                by = deciding.name
         elif by_person and (note["decision"] == "reject" or edit is not None):
             self.rules.take_refusal(card, "rejected" if edit is None else "edited")
         # From here until the end the card changes by this decision alone, so that a second one is refused.
@@ -509,13 +550,12 @@ class HumanDecisions:
                 note |= await self._check_file(card, edit, view) if checked is None else checked
                 self.gate.check_going(card)  # anew: the lab may have been stopped meanwhile
             # In the journal before it is sent: a request without its note is one that went around the card (R29).
-            self._note("decided", note)
+            (self._note if approver is None else approver.note)("decided", note)
             for table in (self.queue.by_policy, self.queue.by_rule):
                 table.pop(proposal, None)
             if not by_person:
                 self.queue.by_policy[proposal] = by
-            if rule is not None:
-                deciding = DecidingRule(rule.number, rule.rule.sha256, rule.rule.text)
+            if deciding is not None:
                 self.queue.by_rule[proposal] = deciding
             if note["decision"] == "approve":
                 params, id = edit.params if edit else None, card.request_id
@@ -523,7 +563,7 @@ class HumanDecisions:
                     person in PERSON and by_person
                 ):  # before it is sent: the call of the agent may come at once
                     self.once.note(proposal, chosen, id)
-                request = await self._me.approve(
+                request = await (self._me if approver is None else approver.participant).approve(
                     proposal,
                     digest=meant,
                     to=target or None,
@@ -535,6 +575,8 @@ class HumanDecisions:
                     receipt=receipt,
                 )
                 sent = "fulfilled"
+                if approver is not None:
+                    await approver.wait_seen(request)
                 if by_person and edit is None:
                     self.rules.take_approval(card, how=person)
                 if chosen is not None:
@@ -918,7 +960,7 @@ class HumanDecisions:
             return "a quorum decides it"
         if self._logical(card.proposer) == self.rules.owner:
             return "its proposer is the owner of the rule"
-        return ""
+        return "" if self.approver is None else self.approver.find_bar(card)
 
     def _take_others_decision(self, envelope: Envelope) -> None:
         """Takes a rejection by another participant, and that the person cancels a call."""
@@ -927,12 +969,17 @@ class HumanDecisions:
             if sender != self._me.client.id:
                 for card in filter(None, map(self.queue.find, dict.fromkeys(envelope.correlation_id))):
                     self.rules.take_rejection(card, self._logical(sender))
-        elif envelope.payload.get("method") == CANCELS and self._logical(sender) == self.rules.owner:
+        elif envelope.payload.get("method") == CANCELS and self._is_owner(sender):
             for id in dict.fromkeys(envelope.correlation_id):
                 request = self._me.ledger.calls.requests.get(id)
                 about = () if request is None else request.entry.correlation_id
                 for card in filter(None, map(self.queue.find, dict.fromkeys(about))):
                     self.rules.take_stop(card)
+
+    def _is_owner(self, sender: str) -> bool:
+        """Whether a participant is the owner of the rules, or her approver, which cancels for her alone."""
+        approver = "" if self.approver is None else self.approver.participant.client.id
+        return sender == approver or self._logical(sender) == self.rules.owner
 
     def _find_alike(self, card: Card) -> AlikeRule | None:
         """The rule that approves a card here."""

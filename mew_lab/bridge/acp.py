@@ -1012,10 +1012,10 @@ class AcpBridge:
         report = self._report()
         id = text_of(call.get("toolCallId"), 256)
         arguments = masked(self._show(call, options, report.call_of(id)))
-        report.note_question(id)
+        about = report.note_question(id, call)
         context = report.trace.id or None if not report.trace.ended else None
         span = self.span
-        decision = await self._permissions.ask(arguments, context=context)
+        decision = await self._permissions.ask(arguments, context=context, about=about)
         if self.tools is not None and decision.proposal and decision.option is not None and span == self.span:
             now = asyncio.get_running_loop().time()
             self.tools.allowed.note(decision.proposal, arguments, decision.option, span=span, now=now)

@@ -45,7 +45,14 @@ from mew_lab.bridge.acp_once import TOLD_BEFORE
 from mew_lab.bridge.acp_permissions import Effect, PermissionDecision, Permissions, read_options
 from mew_lab.bridge.acp_tools import AgentTools
 from mew_lab.bridge.acp_turn import TurnReport, masked
-from mew_lab.bridge.process import RestartLimit, ServerProcess, environment, start_seconds, tell_start
+from mew_lab.bridge.process import (
+    RestartLimit,
+    ServerProcess,
+    end_and_report,
+    environment,
+    start_seconds,
+    tell_start,
+)
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.coerce import is_number, line_of, list_of, mapping_of, member, text_of
 from mew_lab.protocol.difference import are_equal
@@ -627,8 +634,7 @@ class AcpBridge:
                 await self._is_idle.wait()
                 if self._tasks:
                     await asyncio.wait(self._tasks)
-        await self.stop()
-        self._report_end(f"{why} ({self.command_line})")
+        await end_and_report(self.stop, f"{why} ({self.command_line})", self._on_end)
 
     async def _start_again(self, why: str, connection: AgentConnection) -> str:
         """Starts the agent again. Returns a sentence where the limit is reached, else an empty text."""
@@ -662,16 +668,7 @@ class AcpBridge:
         if client.state == "disconnected" and not self._stopping:
             why = f"participant {self.name} left the space, so its agent was ended: {error or 'disconnected'}"
             self._stopping = True
-            self._tasks.start(self._end(why))
-
-    async def _end(self, why: str) -> None:
-        await self.stop()
-        self._report_end(why)
-
-    def _report_end(self, why: str) -> None:
-        logger.info("%s", why)
-        if self._on_end is not None:
-            self._on_end(why)
+            self._tasks.start(end_and_report(self.stop, why, self._on_end))
 
     def _tell_status(self, status: str) -> None:
         if self.participant is not None:

@@ -45,7 +45,14 @@ from mew_lab.bridge.acp_once import TOLD_BEFORE
 from mew_lab.bridge.acp_permissions import Effect, PermissionDecision, Permissions, read_options
 from mew_lab.bridge.acp_tools import AgentTools
 from mew_lab.bridge.acp_turn import TurnReport, masked
-from mew_lab.bridge.process import RestartLimit, ServerProcess, environment, start_seconds, tell_start
+from mew_lab.bridge.process import (
+    RestartLimit,
+    ServerProcess,
+    end_and_report,
+    environment,
+    start_seconds,
+    tell_start,
+)
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.protocol.coerce import is_number, line_of, list_of, mapping_of, member, text_of
 from mew_lab.protocol.difference import are_equal
@@ -632,8 +639,7 @@ class AcpBridge:
                 await self._is_idle.wait()
                 if self._tasks:
                     await asyncio.wait(self._tasks)
-        await self.stop()
-        self._report_end(f"{why} ({self.command_line})")
+        await end_and_report(self.stop, f"{why} ({self.command_line})", self._on_end)
 
     async def _start_again(self, why: str, connection: AgentConnection) -> str:
         """Starts the agent again. Returns a sentence where the limit is reached, else an empty text."""
@@ -667,16 +673,7 @@ class AcpBridge:
         if client.state == "disconnected" and not self._stopping:
             why = f"participant {self.name} left the space, so its agent was ended: {error or 'disconnected'}"
             self._stopping = True
-            self._tasks.start(self._end(why))
-
-    async def _end(self, why: str) -> None:
-        await self.stop()
-        self._report_end(why)
-
-    def _report_end(self, why: str) -> None:
-        logger.info("%s", why)
-        if self._on_end is not None:
-            self._on_end(why)
+            self._tasks.start(end_and_report(self.stop, why, self._on_end))
 
     def _tell_status(self, status: str) -> None:
         if self.participant is not None:
@@ -1018,10 +1015,10 @@ class AcpBridge:
         report = self._report()
         id = text_of(call.get("toolCallId"), 256)
         arguments = masked(self._show(call, options, report.call_of(id)))
-        report.note_question(id)
+        about = report.note_question(id, call)
         context = report.trace.id or None if not report.trace.ended else None
         span = self.span
-        decision = await self._permissions.ask(arguments, context=context)
+        decision = await self._permissions.ask(arguments, context=context, about=about)
         if self.tools is not None and decision.proposal and decision.option is not None and span == self.span:
             now = asyncio.get_running_loop().time()
             self.tools.allowed.note(decision.proposal, arguments, decision.option, span=span, now=now)

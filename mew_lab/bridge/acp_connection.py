@@ -392,12 +392,10 @@ class _LineTransport:
         try:
             message = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            self._on_unread(
-                f"a line of its output is no message: {one_line(line.decode(errors='replace'), 120)}"
-            )
+            self._on_unread(f"a line is no message: {one_line(line.decode(errors='replace'), 120)}")
             return None
         if not isinstance(message, dict) or not isinstance(message.get("id", 0), int | str | None):
-            self._on_unread("a line of its output is no message of JSON-RPC")
+            self._on_unread("a line is no message of JSON-RPC")
             return None
         if "method" in message:
             return message if isinstance(message["method"], str) else None

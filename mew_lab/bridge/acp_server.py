@@ -22,6 +22,7 @@ from acp.schema import (
     AgentCapabilities,
     CancelNotification,
     CloseSessionRequest,
+    CreateFormSessionElicitationRequest,
     Implementation,
     InitializeRequest,
     InitializeResponse,
@@ -35,7 +36,7 @@ from acp.schema import (
     SessionCloseCapabilities,
     SessionNotification,
 )
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from mew_lab.bridge.acp_connection import AcpPeer
 from mew_lab.bridge.early_answers import write_all
@@ -52,6 +53,10 @@ __all__ = ["EditorAgent", "EditorLink", "EditorOption", "StdioLines"]
 logger = logging.getLogger(__name__)
 MAX_UNSENT = 16 * 1024 * 1024  # bytes of updates that the editor has not read
 REFUSED = -32000  # a request that is understood, and cannot be carried out
+
+
+class _FormAnswer(RootModel[dict[str, Any]]):
+    """What an editor answers to a form, as it came: the models know some actions alone."""
 
 
 class EditorOption(Protocol):
@@ -140,6 +145,8 @@ class EditorLink:
         )
         self.ended = self._peer.ended
         self.editor = ""
+        self.shows_forms = False
+        """Whether the editor says that it shows forms for a person to fill in."""
         self._agent: asyncio.Future[EditorAgent] = asyncio.get_running_loop().create_future()
         self._unsent = self._left_out = 0
 
@@ -219,6 +226,22 @@ class EditorLink:
         outcome = mapping_of(answer.get("outcome"))
         return text_of(outcome.get("optionId")) if outcome.get("outcome") == "selected" else None
 
+    async def fill_in(
+        self, session: str, message: str, schema: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """Has the person fill in a form of flat fields; returns the `action` and the `content` of the answer.
+
+        None means that there is none: the editor cannot show it, has ended, or refuses.
+        """
+        try:
+            asked = CreateFormSessionElicitationRequest.model_validate(
+                {"sessionId": session, "message": message, "mode": "form", "requestedSchema": schema}
+            )
+            return await self._peer.ask(CLIENT_METHODS["elicitation_create"], asked, _FormAnswer)
+        except (RpcError, EOFError, ValidationError) as fault:
+            logger.info("a form was not answered: %s", one_line(str(fault), 300))
+            return None
+
     # --- from the editor ---
 
     async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -245,8 +268,11 @@ class EditorLink:
         self, agent: EditorAgent, method: str, params: Mapping[str, Any]
     ) -> BaseModel | None:
         if method == AGENT_METHODS["initialize"]:
-            about = InitializeRequest.model_validate(params).client_info
+            editor = InitializeRequest.model_validate(params)
+            about, able = editor.client_info, editor.client_capabilities
             self.editor = line_of(about.name, 60) if about is not None else ""
+            forms = able.elicitation.form if able is not None and able.elicitation is not None else None
+            self.shows_forms = forms is not None
             return InitializeResponse(
                 protocol_version=PROTOCOL_VERSION,
                 agent_capabilities=AgentCapabilities(

@@ -2,7 +2,8 @@
 
 A piece of a thought is kept until something else comes, so that a thought is one message. Of a tool call each state is
 a message: `tool_call` in its payload has what the agent has told of it so far, and `asked` whether it asked for
-permission. `plan` has the entries of a plan. What an agent sends without end is cut, and the rest is counted.
+permission; the proposal of that permission refers to such a message, by which its decision is joined to the call.
+`plan` has the entries of a plan. What an agent sends without end is cut, and the rest is counted.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ class TurnReport:
         self._thought = _Pieces()
         self._calls: BoundedDict[str, dict[str, Any]] = BoundedDict(MAX_CALLS)
         self._asked: BoundedDict[str, None] = BoundedDict(MAX_CALLS)
+        self._shown: BoundedDict[str, str] = BoundedDict(
+            MAX_CALLS
+        )  # tool call -> the newest message that told of it
         self._plan: object = None
         self._told = self._left_out = 0
 
@@ -91,14 +95,23 @@ class TurnReport:
         """What the agent has told of a tool call; empty for an unknown one."""
         return self._calls.get(id, {})
 
-    def note_question(self, id: str) -> None:
-        """Records that the agent asked for permission of a tool call."""
-        self._asked[id] = None
+    def note_question(self, id: str, call: Mapping[str, Any]) -> tuple[str, ...]:
+        """Records that the agent asked for permission of a tool call, and tells of the call where nothing has.
 
-    def tell(self, message: str, *, always: bool = False, **more: Any) -> None:
-        """Sends a thought, unless there were too many; with `always` also then."""
+        Returns the id of the message that told of it, to which the question refers; none where none was sent.
+        """
+        if not id:
+            return ()
+        self._asked[id] = None
+        if id not in self._shown:
+            about = {name: call.get(name) for name in ("title", "kind")}
+            self._take_call({**about, "toolCallId": id, "status": "pending"}, always=True)
+        return (self._shown[id],) if id in self._shown else ()
+
+    def tell(self, message: str, *, always: bool = False, **more: Any) -> str:
+        """Sends a thought, unless there were too many; with `always` also then. Returns its id, empty for none."""
         self._flush()
-        self._send(message, always=always, **more)
+        return self._send(message, always=always, **more)
 
     def take_words(self) -> str:
         """The words of the agent so far, which are not sent by this."""
@@ -108,18 +121,18 @@ class TurnReport:
             self._left_out = 0
         return self._words.take().strip()
 
-    def _send(self, message: str, *, always: bool = False, **more: Any) -> None:
+    def _send(self, message: str, *, always: bool = False, **more: Any) -> str:
         self._told += 1
         if self._told > MAX_TOLD and not always:
             self._left_out += 1
-            return
-        self.trace.thought(mask(mend_surrogates(message)), **masked(more))
+            return ""
+        return self.trace.thought(mask(mend_surrogates(message)), **masked(more))
 
     def _flush(self) -> None:
         if thought := self._thought.take().strip():
             self._send(thought)
 
-    def _take_call(self, update: Mapping[str, Any]) -> None:
+    def _take_call(self, update: Mapping[str, Any], *, always: bool = False) -> None:
         id = text_of(update.get("toolCallId"), 256)
         call = self._calls.setdefault(id, {})
         before = call.get("status")
@@ -131,7 +144,9 @@ class TurnReport:
         asked = id in self._asked
         what = f"{line_of(call.get('kind'), 40) or 'tool'}: {line_of(call.get('title'), TITLE) or 'untitled'}"
         not_asked = ", not asked" if status in ENDED and not asked else ""
-        self.tell(f"{what} [{status}{not_asked}]", tool_call=_fit_call({"id": id, **call, "asked": asked}))
+        shown = _fit_call({"id": id, **call, "asked": asked})
+        if sent := self.tell(f"{what} [{status}{not_asked}]", always=always, tool_call=shown):
+            self._shown[id] = sent
 
     def _take_plan(self, entries: list[Any]) -> None:
         plan = [

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from mew_lab.bridge.process import TOLD, TOLD_LINES, RestartLimit, ServerProcess, start_seconds, tell_start
+from mew_lab.bridge.process import (
+    TOLD,
+    TOLD_LINES,
+    RestartLimit,
+    ServerProcess,
+    end_and_report,
+    start_seconds,
+    tell_start,
+)
 from mew_lab.bridge.remote import RemoteServer, is_lost_answer
 from mew_lab.bridge.server_requests import ServerRequests, root_of
 from mew_lab.bridge.server_run import ServerRun
@@ -527,8 +535,7 @@ class McpBridge:
             why = await self._start_again(await self._describe_end(self._run))
         if self.participant is not None:
             await self.participant.stop(settle=SETTLE)
-        await self.stop()
-        self._report_end(f"{why} ({self.command_line})")
+        await end_and_report(self.stop, f"{why} ({self.command_line})", self._on_end)
 
     async def _start_again(self, why: str) -> str:
         """Starts the server again. Returns a sentence where the limit is reached, else an empty text."""
@@ -566,16 +573,9 @@ class McpBridge:
             why = f"participant {self.name} left the space, so its MCP server was ended: {error or 'disconnected'}"
             if self._watching is not None:
                 self._watching.cancel()
-            self._watching = asyncio.get_running_loop().create_task(self._end(why))
-
-    async def _end(self, why: str) -> None:
-        await self.stop()
-        self._report_end(why)
-
-    def _report_end(self, why: str) -> None:
-        logger.info("%s", why)
-        if self._on_end is not None:
-            self._on_end(why)
+            self._watching = asyncio.get_running_loop().create_task(
+                end_and_report(self.stop, why, self._on_end)
+            )
 
 
 def _is_folder(path: Path) -> bool:

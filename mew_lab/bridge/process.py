@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import logging
 import os
 import re
 import shlex
@@ -22,7 +23,7 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -45,12 +46,14 @@ __all__ = [
     "RestartLimit",
     "ServerProcess",
     "Spool",
+    "end_and_report",
     "environment",
     "may_fetch",
     "start_seconds",
     "tell_start",
 ]
 
+logger = logging.getLogger(__name__)
 ENDLESS = 1 << 30  # bytes; a line that goes on for longer ends the session
 LONGEST = 2 * MAX_MESSAGE  # bytes of a line that is held in memory
 ENDS = 4096  # bytes that are kept of the beginning and the end of a longer one
@@ -86,6 +89,16 @@ def may_fetch(command: Sequence[str]) -> bool:
 def start_seconds(command: Sequence[str]) -> float:
     """The seconds that a server of this command may take for its first answer."""
     return FETCHES_WITHIN if may_fetch(command) else STARTS_WITHIN
+
+
+async def end_and_report(
+    stop: Callable[[], Awaitable[object]], why: str, on_end: Callable[[str], object] | None
+) -> None:
+    """Ends a bridge that nobody has stopped, and reports why."""
+    await stop()
+    logger.info("%s", why)
+    if on_end is not None:
+        on_end(why)
 
 
 async def tell_start(

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
 
     async def open_link() -> tuple[StdioLines, EditorLink]:
         lines = StdioLines()
-        link = EditorLink(lines, on_unread=lambda why: shell.warn(f"mew-lab acp: {why}"))
+        link = EditorLink(lines, on_unread=lambda why: shell.warn(f"mew-lab acp: the editor: {why}"))
         link.open()
         return lines, link
 

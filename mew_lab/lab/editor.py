@@ -13,13 +13,16 @@ reject, and to leave it to mew-lab:
 - a repeat of a call of unknown outcome (R35), and what somebody has rejected (R32);
 - a call whose client is gone, that names no target, or for which a quorum was missing.
 
+A question of an MCP server is a form in an editor that shows forms, and an address in any, with the text that a
+terminal shows. What the editor cannot show whole is left to the owner of the server, and the person is told so.
+
 An answer is a decision for what was asked, by its digest; the first decision wins (R32), and a later one is told so. An
 answer that comes faster than a card is armed counts for nothing, and the question is put once more. The receipt says
 `editor`, and has no time on a screen.
 
 Everything runs on the loop of the lab, so there is no lock.
 
-Spec: §3.2, §3.4, §3.5, rulings R29, R32, R35, R41.
+Spec: §3.2, §3.4, §3.5, MCP and ACP "Elicitation", rulings R29, R32, R35, R41.
 """
 
 from __future__ import annotations
@@ -38,12 +41,14 @@ from mew_lab.lab.actions import cancel_sequence
 from mew_lab.lab.call_check import name_absent
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.cards import MOST_NAME, Card, answer_of
+from mew_lab.lab.decisions.questions import Question
 from mew_lab.lab.decisions.text import card_lines, decided_line, tell_card
 from mew_lab.lab.proposals import LabProposal
 from mew_lab.lab.session import Session
 from mew_lab.lab.standing import logical
 from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.coerce import line_of, mapping_of, text_of
+from mew_lab.protocol.elicitation import ACTIONS
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.visible import one_line, visible_lines
@@ -87,6 +92,7 @@ STATUS_OF = {
     "done": "completed",
     "resolved": "completed",
 }  # of a card; of any other state: failed
+OF_THE_OWNER = "so the owner of that server is asked: in a notebook, on a page, or in mew-lab join"
 ELSEWHERE = "Decide it in mew-lab: on its card in a notebook or on a page, or in mew-lab join"
 
 
@@ -113,6 +119,15 @@ class Editor(Protocol):
         self, session: str, tool_call: Mapping[str, Any], options: Sequence[EditorChoice]
     ) -> str | None:
         """Asks the person about a call; returns the id of the chosen option, None where none was chosen."""
+
+    @property
+    def shows_forms(self) -> bool:
+        """Whether it shows forms for a person to fill in."""
+
+    async def fill_in(
+        self, session: str, message: str, schema: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """Has the person fill in a form; returns its `action` and `content`, None where it was not answered."""
 
 
 @dataclass
@@ -182,6 +197,7 @@ class EditorSessions:
         self._ends = [
             self._me.client.on_message(self._observe, kinds=(*KINDS, *REASONING)),
             self._listen(self._take_proposal),
+            self._session.asked.subscribe(self._take_question),
         ]
 
     async def close(self) -> None:
@@ -596,6 +612,72 @@ class EditorSessions:
             text = f"{text}\n\nIt cannot be approved here: {why}. {ELSEWHERE}"
         return _CardQuestion(_title(card), text, choices_of(card, only_reject=bool(why)))
 
+    # --- questions of servers ---
+
+    def _take_question(self, question: Question) -> None:
+        if question.is_open and question.kind in ("form", "url"):
+            self._tasks.start(self._pass_on(question))
+
+    async def _pass_on(self, question: Question) -> None:
+        """Passes a question on to the editor, in the session of its call; or leaves it to the owner of the server."""
+        asked, text = self._session.asked, self._session.asked.tell(question)
+        places = (row.session for (id, _), row in self._rows.items() if id in question.about)
+        session = next((place for place in places if place in self._turns), self._current)
+        can_be_shown = session in self._turns and _fits(text)
+        if question.kind == "form":
+            can_be_shown = can_be_shown and self._editor.shows_forms
+        for _ in range(MOST_ASKED if can_be_shown else 0):
+            began = asyncio.get_running_loop().time()
+            action, content = await self._let_answer(session, question, text)
+            took = asyncio.get_running_loop().time() - began
+            if action == "accept" and took < cards.ARMING:
+                self._say(session, f"Not answered: nobody reads it within {took:.2f} s.")
+                continue
+            try:
+                told = await asked.carry_out(
+                    question.id, digest=question.digest, action=action, content=content, in_editor=True
+                )
+            except MewError as fault:
+                told = str(fault)
+                if any(one.id == question.id for one in asked.pending()):
+                    self._say(session, visible_lines(told))
+                    continue
+            self._say(session, visible_lines(told))
+            return
+        why = "It was not answered here" if can_be_shown else "This editor does not show it whole"
+        asked.pass_on(question.id, f"nobody answered in the editor of {one_line(self._me.client.id, 60)}")
+        self._say(session, f"{visible_lines(question.request)}. {why}, {OF_THE_OWNER}")
+
+    async def _let_answer(self, session: str, question: Question, text: str) -> tuple[str, object]:
+        """What the person does with a question, `accept`, `decline` or `cancel`, and the content of a form."""
+        assert question.asked is not None
+        if question.kind == "form":
+            schema = question.asked.schema
+            # A value that the server proposes is not sent unless a person writes it.
+            fields = {
+                name: {key: value for key, value in mapping_of(about).items() if key != "default"}
+                for name, about in mapping_of(schema.get("properties")).items()
+            }
+            answer = await self._editor.fill_in(session, _fenced(text), {**schema, "properties": fields})
+            action = text_of(mapping_of(answer).get("action"))
+            return (action if action in ACTIONS else "cancel"), mapping_of(answer).get("content")
+        row: dict[str, Any] = {
+            "toolCallId": f"question-{question.id}",
+            "title": one_line(question.request, MAX_TITLE),
+            "kind": "other",
+            "status": "pending",
+            "content": [_text_content(text)],
+        }
+        self._update(session, "tool_call", **row)
+        options = (
+            EditorChoice("accept", "Accept", "allow_once"),
+            EditorChoice("decline", "Decline", "reject_once"),
+        )
+        chosen = await self._editor.ask(session, row, options)
+        ended = {**row, "status": "completed" if chosen == "accept" else "failed"}
+        self._update(session, "tool_call_update", **ended)
+        return (chosen if chosen in ACTIONS else "cancel"), None
+
 
 def _obstacle(card: Card) -> str:
     """Why one press may not approve a card, which completes "It cannot be approved here: …"; empty where it may."""
@@ -665,9 +747,13 @@ def _block(text: str) -> dict[str, str]:
 
 def _text_content(text: str) -> dict[str, Any]:
     """A text that an editor shows as it is: editors read text as Markdown, and nothing in a fence is that."""
+    return {"type": "content", "content": _block(_fenced(text))}
+
+
+def _fenced(text: str) -> str:
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return {"type": "content", "content": _block(f"{fence}text\n{visible_lines(text)}\n{fence}")}
+    return f"{fence}text\n{visible_lines(text)}\n{fence}"
 
 
 def _shown_json(value: Any) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "PermissionOption",
     "PermissionRequest",
     "chosen_option",
+    "decision_of",
     "find_choice_fault",
     "read_arguments",
     "read_permission",
@@ -48,6 +49,12 @@ _KINDS: Mapping[str, str] = {
     "allow_always": "from then on {agent} does the like by itself, and this space is no longer asked",
     "reject_always": "from then on {agent} refuses the like by itself, and this space is no longer asked",
 }
+_DECISIONS: Mapping[str, str] = {
+    ALLOW_ONCE: "allowed",
+    REJECT_ONCE: "rejected",
+    "allow_always": "always allowed",
+    "reject_always": "always rejected",
+}
 
 
 class PermissionOption(NamedTuple):
@@ -56,6 +63,11 @@ class PermissionOption(NamedTuple):
     id: str
     name: str
     kind: str = ""
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether its kind says that the agent is to leave it."""
+        return self.kind in (REJECT_ONCE, "reject_always")
 
     @property
     def quoted(self) -> str:
@@ -195,6 +207,13 @@ def chosen_option(permission: PermissionRequest, sent: Mapping[str, Any]) -> Per
     """The option that the payload of a request chooses; None where it chooses nothing."""
     arguments = mapping_of(member(sent, "params", "arguments"))
     return permission.find(arguments[OPTION]) if OPTION in arguments else permission.default
+
+
+def decision_of(option: PermissionOption | None, *, is_rejected: bool) -> str:
+    """What a decision on a permission said, such as `allowed`; empty where it chose no option and rejected nothing."""
+    if is_rejected or option is None:
+        return "rejected" if is_rejected else ""
+    return _DECISIONS.get(option.kind) or f"{option.quoted} chosen"
 
 
 def without_choice(permission: PermissionRequest, sent: Mapping[str, Any]) -> dict[str, Any]:

@@ -250,7 +250,7 @@ def _in_folder(folder: Path) -> list[Path]:
         if parent.name == ".mew":
             below[:] = [name for name in below if name not in BESIDE]
         below.sort()
-        paths = [parent / name for name in names if name.endswith(ENDINGS)]
+        paths = [path for name in names if _may_be_a_log(path := parent / name)]
         found += _in_order([path for path in paths if _is_journal(path)])
     below_others = {companion for path in found for companion in companions_of(path)}
     found = [path for path in found if path not in below_others]
@@ -270,6 +270,11 @@ def _in_order(paths: Sequence[Path]) -> list[Path]:
             ordered.remove(beside)
             ordered.insert(ordered.index(path) + 1, beside)
     return ordered
+
+
+def _may_be_a_log(path: Path) -> bool:
+    """Whether a file in a folder is looked at; of `.json`, those that begin like a log in one piece."""
+    return path.name.endswith(ENDINGS) or (path.suffix == ".json" and is_packed(path))
 
 
 def _is_journal(path: Path) -> bool:

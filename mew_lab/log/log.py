@@ -467,7 +467,7 @@ class Log:
         """The tool calls of coding agents: tool, state, seconds, and whether each was asked about.
 
         The columns are the same for an agent's own session and for the journal of a space with such an agent. `asked` is
-        missing where the log does not tell it; `log.proposals()` has who decided, and the chosen option.
+        missing where the log does not tell it. `decision` and `decided_by` tell the newest decision on the call.
         """
         from mew_lab.log.tool_calls import tool_calls_of
 

@@ -2,9 +2,10 @@
 
 An agent's own session has its calls as requests. In the journal of a space, an agent that speaks the Agent Client
 Protocol tells of its calls in its reasoning: the newest state of each, and whether it asked for permission of it. It
-names no tool, only the kind of a call. What a log does not have is missing here.
+names no tool, only the kind of a call. The proposal of a permission refers to a message about its call. What a log does
+not have is missing here.
 
-Spec: §3.5.
+Spec: §3.5, ruling R41.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from mew_lab.ledger.options import PermissionRequest, decision_of, read_permission
 from mew_lab.log.numbering import numbered
+from mew_lab.protocol.bounded import BoundedDict
 from mew_lab.protocol.visible import one_line
 from mew_lab.space.events import Record
 
@@ -37,12 +40,15 @@ class CallLog(Protocol):
     def records(self) -> Iterable[Record]: ...
     def requests(self) -> pd.DataFrame: ...
     def proposals(self) -> pd.DataFrame: ...
+    def decisions(self) -> pd.DataFrame: ...
 
 
 class AgentToolCall(NamedTuple):
     """A tool call: its number, time and agent, its tool, and what became of it.
 
-    `asked` says whether somebody decided on it, as far as the log tells; `latency` are seconds to its end.
+    `asked` says whether somebody was asked about it, as far as the log tells; `latency` are seconds to its end.
+    `decision` is the newest one on it, such as `allowed` or `rejected`, and `decided_by` the participant that made it;
+    both are empty where there is none.
     """
 
     seq: int
@@ -54,6 +60,8 @@ class AgentToolCall(NamedTuple):
     state: str
     latency: float | None
     asked: bool | None
+    decision: str = ""
+    decided_by: str = ""
 
 
 def tool_calls_of(log: CallLog) -> pd.DataFrame:
@@ -82,7 +90,11 @@ def _requested(log: CallLog) -> Iterable[AgentToolCall]:
     for row in proposals.to_dict("records"):
         answer = answers.get(row["request"], {})
         latency = answer.get("latency") if answer else None
-        yield _row(row, row["from"], row["state"], row["failed"], latency, True)
+        call = _row(row, row["from"], row["state"], row["failed"], latency, True)
+        if row["state"] == "rejected" or row["request"]:
+            decision = "rejected" if row["state"] == "rejected" else "allowed"
+            call = call._replace(decision=decision, decided_by=row["decided_by"])
+        yield call
 
 
 def _row(
@@ -96,11 +108,20 @@ def _row(
 def _told(log: CallLog) -> Iterable[AgentToolCall]:
     """The calls that agents tell in their reasoning."""
     calls: dict[tuple[str, str], AgentToolCall] = {}
+    shown: BoundedDict[str, tuple[str, str]] = BoundedDict(MAX_CALLS)  # a message about a call -> its key
+    questions: BoundedDict[str, tuple[tuple[str, str], PermissionRequest]] = BoundedDict(MAX_CALLS)
     for entry in numbered(log.records, sign=log.sign):
+        if entry.kind == "mcp/proposal" and entry.verdict != "refused":
+            about = next((shown[id] for id in entry.correlation_id if id in shown), None)
+            asked_for = read_permission(entry.sender, entry.to, entry.payload)
+            if about is not None and about[0] == entry.sender and asked_for is not None:
+                questions[entry.id] = about, asked_for
+            continue
         told = entry.payload.get("tool_call") if entry.kind == "reasoning/thought" else None
         if type(told) is not dict or type(id := told.get("id")) is not str or entry.verdict == "refused":
             continue
         status, asked = told.get("status"), told.get("asked")
+        shown[entry.id] = entry.sender, id
         before = calls.get((entry.sender, id))
         if before is None and len(calls) >= MAX_CALLS:
             continue
@@ -117,6 +138,13 @@ def _told(log: CallLog) -> Iterable[AgentToolCall]:
             None if state == "waiting" else max(0.0, entry.t - began),
             asked if type(asked) is bool else None,
         )
+    for row in log.decisions().to_dict("records") if questions else ():
+        key, permission = questions.get(row["proposal"], (("", ""), None))
+        if permission is None or key not in calls or row["proposer"] != key[0] or row["outcome"] == "failed":
+            continue
+        decision = decision_of(permission.find(row["option"]), is_rejected=row["outcome"] == "rejected")
+        if decision and row["decided_by"]:
+            calls[key] = calls[key]._replace(decision=decision, decided_by=row["decided_by"])
     return calls.values()
 
 

@@ -58,13 +58,18 @@ class Trace:
         usage = {"input_tokens": input_tokens, "output_tokens": output_tokens}
         self._measured = {"usage": usage, "duration_ms": round(1000 * seconds)}
 
-    def thought(self, message: str, **more: Any) -> None:
-        """Sends one step. `more` stands in its payload beside the message. Spec: §3.5.3."""
-        if self.id and not self.ended:
-            text = one_line(message, MAX_MESSAGE)
-            measured, self._measured = self._measured, {}
-            self._say("reasoning/thought", {"message": text, **measured, **more}, context=self.id)
-            self._line({"type": "thought", "message": text})
+    def thought(self, message: str, **more: Any) -> str:
+        """Sends one step; returns its id, empty where it was not sent. `more` stands in its payload beside the message.
+
+        Spec: §3.5.3.
+        """
+        if not self.id or self.ended:
+            return ""
+        text = one_line(message, MAX_MESSAGE)
+        measured, self._measured = self._measured, {}
+        sent = self._say("reasoning/thought", {"message": text, **measured, **more}, context=self.id)
+        self._line({"type": "thought", "message": text})
+        return sent or ""
 
     def token(self, piece: str) -> None:
         """Sends one piece of the model's text, to the stream alone."""

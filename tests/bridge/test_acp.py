@@ -170,20 +170,32 @@ async def test_a_tool_call_that_ran_without_a_question_is_told_as_not_asked(shed
         if "tool_call" in one.payload
     }
     assert list(told) == [
-        "execute: rm -rf / [pending]", "execute: rm -rf / [completed, not asked]", "execute: mkdir [completed]",
+        "execute: rm -rf / [pending]", "execute: rm -rf / [completed, not asked]", "execute: mkdir shed [pending]",
+        "execute: mkdir [completed]",
     ]  # fmt: skip
-    assert [call["asked"] for call in told.values()] == [False, False, True]
+    assert [call["asked"] for call in told.values()] == [False, False, True, True]
 
 
+@pytest.mark.ruling("R41")
 async def test_its_journal_has_its_tool_calls_in_the_columns_of_an_agents_own_session(
     shed: Shed, tmp_path: Path
 ) -> None:
     await shed.open()
-    lines = ["think so", "call x1 ls | pending", "call x1 ls | completed", ask(), "call m1 mkdir | failed"]
+    questions = {"m1": "always", "m2": "once", "m3": "no", "m4": None}
+    lines = ["think so", "call x1 ls | pending", "call x1 ls | completed"]
+    for id in questions:
+        lines += [ask(call={**MKDIR, "toolCallId": id}), f"call {id} mkdir | failed"]
     asked = shed.human.ask("\n".join(lines), "coder")
-    proposal = await shed.card()
-    await shed.human.approve(proposal.id, option=OPTIONS[0]["optionId"])
+    proposals = []
+    for option in questions.values():
+        proposals.append(proposal := await shed.card())
+        if option is None:
+            await shed.human.reject(proposal.id, "unsafe")
+        else:
+            await shed.human.approve(proposal.id, option=option)
     await asked
+    proposal = proposals[0]
+    assert "toolCallId" not in json.dumps(proposal.payload)
     journal = Journal(tmp_path / "journal.jsonl", epoch=1)
     journal.append(shed.records)
     journal.close()
@@ -192,13 +204,15 @@ async def test_its_journal_has_its_tool_calls_in_the_columns_of_an_agents_own_se
     told = calls[["agent", "id", "tool", "title", "state"]].to_numpy().tolist()
     assert told == [
         ["coder", "x1", "execute", "ls", "answered"],
-        ["coder", "m1", "execute", "mkdir", "failed"],
+        *(["coder", id, "execute", "mkdir", "failed"] for id in questions),
     ]
-    assert calls["asked"].tolist() == [False, True]
+    assert calls["asked"].tolist() == [False, True, True, True, True]
+    assert calls["decision"].tolist() == ["", "always allowed", "allowed", "rejected", "rejected"]
+    assert calls["decided_by"].tolist() == ["", "human", "human", "human", "human"]
     assert (calls["latency"] >= 0).all()
     own = open_log(claude_story(1).write(tmp_path / "s.jsonl")).tool_calls()
     assert own.columns.tolist() == calls.columns.tolist() and (own.dtypes == calls.dtypes).all()
-    [row] = log.proposals().to_dict("records")
+    row, *_ = log.proposals().to_dict("records")
     assert (row["tool"], row["option"], row["decided_by"]) == ("permission", OPTIONS[0]["optionId"], "human")
     markdown = log.follow(proposal.id).to_markdown()
     assert OPTIONS[0]["name"] in markdown

@@ -13,7 +13,13 @@ from typing import Any
 
 import acp
 import pytest
-from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+from acp.schema import (
+    AcceptElicitationResponse,
+    AllowedOutcome,
+    ClientCapabilities,
+    DeniedOutcome,
+    RequestPermissionResponse,
+)
 
 from mew_lab.lab.lab import Lab
 from mew_lab.protocol.envelope import Envelope
@@ -22,6 +28,7 @@ from ..lab.looking import sent
 from ..waiting import eventually, until
 
 ROOT = Path(__file__).resolve().parents[2]
+FULL = ROOT / "tests" / "bridge" / "full_server.py"
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("MEW_")},
     "PYTHONPATH": str(ROOT),
@@ -34,6 +41,7 @@ class Panel:
     def __init__(self) -> None:
         self.updates: list[dict[str, Any]] = []
         self.questions: list[tuple[Any, asyncio.Future[Any]]] = []
+        self.forms: list[tuple[str, dict[str, Any]]] = []
 
     async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
         told = update.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -49,6 +57,11 @@ class Panel:
             else AllowedOutcome(outcome="selected", option_id=chosen)
         )
         return RequestPermissionResponse(outcome=outcome)
+
+    async def create_elicitation(self, message: str, mode: Any, **more: Any) -> Any:
+        self.forms.append((message, mode.model_dump(mode="json", by_alias=True, exclude_none=True)))
+        await asyncio.sleep(0.6)  # a person reads it
+        return AcceptElicitationResponse(action="accept", content={"size": 3})
 
     async def question(self, number: int = 0) -> tuple[Any, asyncio.Future[Any]]:
         await until(lambda: len(self.questions) > number)
@@ -181,6 +194,26 @@ async def test_a_proposal_is_a_question_and_its_receipt_says_editor(
     assert (one.proposal, note.how, note.on_screen, note.digest) == (call.id, "editor", None, card.digest)
     assert "1 in an editor" in str(lab.log.verify().consents)
     assert lab.log.verify().ok
+
+
+async def test_a_question_of_a_server_is_a_form_of_an_editor_that_shows_forms(lab: Lab) -> None:
+    coder = Coder(lab, can="proposer")
+    await asyncio.to_thread(lab.bridge, "shop", [sys.executable, str(FULL), "legacy"])
+    able = ClientCapabilities.model_validate({"elicitation": {"form": {}}})
+    async with editor(words_of(lab)) as (agent, panel, _):
+        await agent.initialize(protocol_version=1, client_capabilities=able)
+        session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+        turn = asyncio.create_task(agent.prompt(session_id=session, prompt=[acp.text_block("order")]))
+        prompt = await coder.prompted()
+        call = coder.seat.call("shop/order", what="pears")
+        (_, _, options), press = await panel.question()
+        press.set_result(options[0].option_id)
+        assert str(await asyncio.to_thread(call.result, 20)).startswith("accept 3")
+        coder.answer(prompt, "ordered")
+        assert (await turn).stop_reason == "end_turn"
+    [(message, form)] = panel.forms
+    assert "How many pears?" in message and 'order({"what":"pears"})' in message
+    assert form["sessionId"] == session and "size" in form["requestedSchema"]["properties"]
 
 
 async def test_the_token_is_nowhere_and_stdout_has_protocol_alone(lab: Lab) -> None:

@@ -7,9 +7,11 @@ import functools
 import json
 import random
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from .asking import FOUR, ask, seat_agent
 from .looking import approve, call, eventually, propose, sent
 
 Adding = Callable[[int, int], Any]
+FULL = Path(__file__).parent.parent / "bridge" / "full_server.py"
 RLO, ESC = "\u202e", "\x1b"
 
 
@@ -36,6 +39,8 @@ class Panel:
         self.lab = lab
         self.updates: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[tuple[str, dict[str, Any], Sequence[EditorChoice], asyncio.Future[Any]]] = []
+        self.shows_forms = True
+        self.forms: list[tuple[str, str, Mapping[str, Any], asyncio.Future[Any]]] = []
         self.sessions = EditorSessions(lab, agent, self, on_proposal=lab.on_proposal)
         lab.loop.call(self.sessions.open)
 
@@ -51,7 +56,17 @@ class Panel:
         chosen: str | None = await answer
         return chosen
 
+    async def fill_in(self, session: str, message: str, schema: Mapping[str, Any]) -> Any:
+        self.forms.append((session, message, schema, asyncio.get_running_loop().create_future()))
+        return await self.forms[-1][3]
+
     # --- the person ---
+
+    def fill(self, answer: Any, *, of: int) -> tuple[str, Mapping[str, Any]]:
+        """Answers the newest form; returns its message and its fields."""
+        _, message, schema, waiting = eventually(lambda: self.forms if len(self.forms) >= of else [])[-1]
+        self.lab.loop.call(lambda: waiting.set_result(answer))
+        return message, schema["properties"]
 
     def begin(self) -> str:
         return self.lab.loop.call(self.sessions.begin_session)
@@ -579,6 +594,45 @@ def test_of_many_proposals_some_are_asked_about_at_once_and_all_in_their_order(p
         assert cards[n].id in panel.asked[n][1]["toolCallId"]
         panel.press("reject", n)
     eventually(lambda: all(panel.row(card.id).get("status") == "failed" for card in cards))
+
+
+def test_a_form_of_a_server_is_filled_in_in_the_editor(panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mew_lab.lab.decisions.cards.ARMING", 0.0)
+    panel.lab.bridge("shop", [sys.executable, str(FULL), "legacy"])
+    pending = panel.lab.call("shop/order", what="pears")
+    message, fields = panel.fill({"action": "accept", "content": {"size": 30}}, of=1)
+    assert "How many pears?" in unfenced(message) and "shop" in message
+    assert "size" in fields and not any("default" in field for field in fields.values())
+    panel.fill({"action": "accept", "content": {"size": 3}}, of=2)  # the first one did not fit
+    assert str(pending.result(20)).startswith("accept 3")
+    told = "".join(panel.chunks("agent_message_chunk"))
+    assert "size must be" in told and "Answered: The server shop asks you" in told
+    for n, odd in enumerate((None, {}, {"action": "order"}, {"action": 7, "content": [1]}), 3):
+        pending = panel.lab.call("shop/order", what="figs")
+        panel.fill(odd, of=n)
+        assert str(pending.result(20)).startswith("cancel")
+
+
+def test_an_address_of_a_server_is_accepted_or_declined_in_any_editor(panel: Panel) -> None:
+    panel.shows_forms = False
+    panel.lab.bridge("shop", [sys.executable, str(FULL), "legacy"])
+    pending = panel.lab.call("shop/sign_in")
+    _, row, choices, _ = panel.question()
+    assert "login.example.org" in unfenced(text_of(row)) and ids(choices) == ["accept", "decline"]
+    panel.press("decline")
+    assert str(pending.result(20)) == "decline"
+
+
+def test_a_form_that_the_editor_does_not_show_is_left_to_the_owner_and_said(panel: Panel) -> None:
+    panel.shows_forms = False
+    panel.lab.bridge("shop", [sys.executable, str(FULL), "legacy"])
+    pending = panel.lab.call("shop/order", what="pears")
+    pending.result(20)  # the owner is the same person, so nobody is left
+    assert panel.forms == []
+    assert "The server shop asks you. This editor does not show it" in "".join(
+        panel.chunks("agent_message_chunk")
+    )
+    assert panel.lab.asked.pending() == []
 
 
 def test_too_many_sessions_are_refused_and_one_that_ends_gives_its_questions_to_another(panel: Panel) -> None:

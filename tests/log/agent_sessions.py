@@ -259,3 +259,49 @@ def codex_story(seed: int, turns: int = 6, *, form: str = "paginated") -> CodexS
         if thinks and form == "old" and turn < turns - 1:
             story.kinds["reasoning/conclusion"] += 1  # with the next prompt
     return story
+
+
+def damaged(story: Story, how: int) -> tuple[bytes, int]:
+    """A file that was cut, mixed or written by a later version, and how many sentences on it there must be."""
+    pick, lines = story.random, [line.encode() for line in story.lines]
+    match how % 5:
+        case 0:  # cut within its last line
+            data = b"".join(line + b"\n" for line in lines)
+            return data[: -pick.randint(2, 30)], 1
+        case 1:  # a line that is no JSON, and one of invalid UTF-8
+            lines.insert(pick.randint(1, len(lines)), b"Segmentation fault {")
+            lines.insert(pick.randint(1, len(lines)), b'{"type":"user","text":"\xff\xfe"}')
+        case 2:  # a later version: other lines, other blocks, other types of what is known
+            lines.insert(1, b'{"type":"hologram","sessionId":"s","payload":[1]}')
+            lines.insert(2, b'{"type":"user","sessionId":"s","message":{"content":[{"type":"scent"}]}}')
+            lines.insert(3, b'{"type":["user"],"sessionId":7,"message":"text","timestamp":{}}')
+        case 3:  # mixed with the other agent's
+            other = codex_story(how) if isinstance(story, ClaudeStory) else claude_story(how)
+            lines[1:1] = [line.encode() for line in other.lines[:3]]
+            return b"".join(line + b"\n" for line in lines), 0 if isinstance(story, ClaudeStory) else 1
+        case _:  # its beginning is gone
+            del lines[: len(lines) // 2]
+            return b"".join(line + b"\n" for line in lines), 0
+    return b"".join(line + b"\n" for line in lines), 1
+
+
+def sub_agent(folder: Path) -> Path:
+    """A session with a sub-agent in a file of its own, as Claude Code 2.1 writes both."""
+    main = ClaudeStory()
+    main.prompt("dig and water")
+    main.call("t1", "Agent", {"prompt": "Dig.", "subagent_type": "Explore"})
+    side = ClaudeStory(agent="a4c8df8933b89568c")
+    side.now = main.now
+    side.prompt("Dig.")
+    side.call("s1", "Bash", {"command": "dig"})
+    side.result("s1", "dug")
+    side.say("It is dug.")
+    main.now = side.now
+    main.result("t1", [{"type": "text", "text": "It is dug."}])
+    main.say("All is done.")
+    path = main.write(folder / f"{main.session}.jsonl")
+    below = folder / main.session / "subagents"
+    side.write(below / "agent-a4c8df8933b89568c.jsonl")
+    about = {"agentType": "Explore", "toolUseId": "t1"}
+    (below / "agent-a4c8df8933b89568c.meta.json").write_text(json.dumps(about))
+    return path

@@ -15,7 +15,7 @@ from mew_lab.log.diagnose.messages import SKEW
 from mew_lab.protocol.text import timestamp
 from mew_lab.space.events import Joined, Left
 
-from .planted import Conversation, Steps
+from .planted import Conversation, Steps, ask_to_call, begin_work, choose, end_work, tell_call
 
 __all__ = ["INNOCENT"]
 
@@ -35,6 +35,24 @@ def answers_everybody(c: Conversation) -> Steps:
     c.send(
         "tool", "mcp/response", {"jsonrpc": "2.0", "id": payload["id"], "result": None}, correlation_id=[id]
     )
+
+
+def works_as_it_may(c: Conversation) -> Steps:
+    """A coding agent that is denied a call only reads the file, asks again, and is told otherwise by a prompt."""
+    context, path = begin_work(c), f"/srv/{c.new_id()}/notes"
+    for option in "nny":  # what is denied ends as failed, which is no failure
+        id = c.new_id()
+        told = tell_call(c, context, id, "pending", kind="edit")
+        choose(c, *ask_to_call(c, context, told, id, rawInput={"path": path}), option)
+        end = "completed" if option == "y" else "failed"
+        tell_call(c, context, id, end, asked=True, kind="edit", rawInput={"path": path})
+    tell_call(c, context, c.new_id(), "completed", kind="read", rawInput={"path": path})
+    tell_call(c, context, c.new_id(), "completed", rawInput={"path": path})  # it was allowed after all
+    end_work(c, context)
+    context = begin_work(c)
+    tell_call(c, context, c.new_id(), "completed", rawInput={"command": f"echo > {path}"})
+    end_work(c, context)
+    yield
 
 
 def numbers_its_calls_alike(c: Conversation) -> Steps:
@@ -310,4 +328,5 @@ INNOCENT: tuple[Callable[[Conversation], Steps], ...] = (
     *(tells_everybody_the_same, has_a_clock_of_its_own, does_what_is_allowed_when_paused),
     *(speaks_after_its_pause, returns_after_a_shutdown, takes_back_what_it_gave, invites),
     *(comes_under_another_id, states_more_than_is_asked, writes_hostile_text),
+    works_as_it_may,
 )

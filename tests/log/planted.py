@@ -843,6 +843,77 @@ def _alone(
     return fault
 
 
+def begin_work(c: Conversation) -> str:
+    """A coding agent begins a turn; returns its context."""
+    return c.send("gus", "reasoning/start", {"message": "Working on: a shed"})
+
+
+def tell_call(
+    c: Conversation, context: str, id: str, status: str, *, asked: bool = False, **more: Any
+) -> str:
+    """It tells of a tool call, as the bridge of an ACP agent does."""
+    call = {"id": id, "kind": "execute", "title": f"make {id}", "status": status, "asked": asked, **more}
+    return c.send("gus", "reasoning/thought", {"message": id, "tool_call": call}, context=context)
+
+
+def ask_to_call(c: Conversation, context: str, told: str, id: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    """It asks for permission of a call; returns the id of the proposal, and its payload."""
+    options = [
+        {"id": "y", "name": "Yes", "kind": "allow_once"},
+        {"id": "n", "name": "No", "kind": "reject_once"},
+    ]
+    payload = c.call("permission")
+    payload["params"]["arguments"] = {"question": f"make {id}", "options": options, "kind": "edit", **more}
+    proposal = c.send("gus", "mcp/proposal", payload, to=["gus"], context=context, correlation_id=[told])
+    return proposal, payload
+
+
+def choose(c: Conversation, proposal: str, payload: dict[str, Any], option: str) -> None:
+    arguments = {**payload["params"]["arguments"], "option": option}
+    sent = {**payload, "params": {**payload["params"], "arguments": arguments}}
+    request = c.request("anna", sent, to="gus", correlation_id=[proposal])
+    c.answer(request, payload, "anna", sender="gus")
+
+
+def fails_again_and_again(c: Conversation) -> list[Expected]:
+    context, ids = begin_work(c), [c.new_id() for _ in range(3)]
+    last = [tell_call(c, context, id, "failed", kind="fetch") for id in ids][-1]
+    tell_call(c, context, c.new_id(), "completed", kind="fetch")
+    return [Expected("repeated-failure", last), *end_work(c, context)]
+
+
+def makes_the_same_call_again(c: Conversation) -> list[Expected]:
+    context = begin_work(c)
+    last = [tell_call(c, context, c.new_id(), "completed", title="make it") for _ in range(5)][-1]
+    return [Expected("repeated-call", last), *end_work(c, context)]
+
+
+def goes_around(c: Conversation, deny: Callable[[str, dict[str, Any]], object]) -> list[Expected]:
+    """A call is denied, and then another one does the same without a question."""
+    context, id, path = begin_work(c), c.new_id(), f"/srv/{c.new_id()}/notes"
+    told = tell_call(c, context, id, "pending", kind="edit")
+    deny(*ask_to_call(c, context, told, id, rawInput={"path": path}))
+    tell_call(c, context, id, "failed", asked=True, kind="edit", rawInput={"path": path})
+    last = tell_call(c, context, c.new_id(), "completed", rawInput={"command": f"echo > {path}"})
+    return [Expected("denied-then-otherwise", last), *end_work(c, context)]
+
+
+def goes_around_a_rejection(c: Conversation) -> list[Expected]:
+    return goes_around(
+        c, lambda proposal, _: c.send("anna", "mcp/reject", {"reason": "unsafe"}, correlation_id=[proposal])
+    )
+
+
+def goes_around_an_option(c: Conversation) -> list[Expected]:
+    return goes_around(c, lambda proposal, payload: choose(c, proposal, payload, "n"))
+
+
+def end_work(c: Conversation, context: str) -> list[Expected]:
+    c.send("gus", "reasoning/conclusion", {"message": "Done."}, context=context)
+    c.send("anna", "chat", {"text": "next"}, to=["gus"])
+    return []
+
+
 FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
     *(_alone(name, *fault) for name, fault in _ALONE.items()),
     *(two_and_one_answer, answer_of_another, answered_again, proposal_answered),
@@ -857,6 +928,7 @@ FAULTS: tuple[Callable[[Conversation], list[Expected]], ...] = (
     *(cancelled_by_another, cancelled_one_of_two_alike, answered_by_an_error_with_a_text_for_a_code),
     *(lost_call, lost_call_sent_again, thought_after_its_own_cancel, frame_after_its_owner_left),
     *(id_of_anothers_chat, dotdot_at_the_end, loop_of_three, loop_without_references),
+    *(fails_again_and_again, makes_the_same_call_again, goes_around_a_rejection, goes_around_an_option),
     *(_alone(name, *fault) for name, fault in _FORGED.items()),
 )
 

@@ -22,6 +22,8 @@ from .agent_sessions import (
     Story,
     claude_story,
     codex_story,
+    damaged,
+    sub_agent,
 )
 
 MOST_TIMES = 4  # what reading its JSON takes; tests/benchmarks/bench_log.py has the mark, which is 3
@@ -55,30 +57,6 @@ def test_each_line_of_a_session_is_kept_as_it_is_and_becomes_the_messages_that_i
         assert sum(record.event == "kept" for record in log.records) == story.kept
         assert log.faults == ()
         assert log.vantage == "agent"
-
-
-def damaged(story: Story, how: int) -> tuple[bytes, int]:
-    """A file that was cut, mixed or written by a later version, and how many sentences on it there must be."""
-    pick, lines = story.random, [line.encode() for line in story.lines]
-    match how % 5:
-        case 0:  # cut within its last line
-            data = b"".join(line + b"\n" for line in lines)
-            return data[: -pick.randint(2, 30)], 1
-        case 1:  # a line that is no JSON, and one of invalid UTF-8
-            lines.insert(pick.randint(1, len(lines)), b"Segmentation fault {")
-            lines.insert(pick.randint(1, len(lines)), b'{"type":"user","text":"\xff\xfe"}')
-        case 2:  # a later version: other lines, other blocks, other types of what is known
-            lines.insert(1, b'{"type":"hologram","sessionId":"s","payload":[1]}')
-            lines.insert(2, b'{"type":"user","sessionId":"s","message":{"content":[{"type":"scent"}]}}')
-            lines.insert(3, b'{"type":["user"],"sessionId":7,"message":"text","timestamp":{}}')
-        case 3:  # mixed with the other agent's
-            other = codex_story(how) if isinstance(story, ClaudeStory) else claude_story(how)
-            lines[1:1] = [line.encode() for line in other.lines[:3]]
-            return b"".join(line + b"\n" for line in lines), 0 if isinstance(story, ClaudeStory) else 1
-        case _:  # its beginning is gone
-            del lines[: len(lines) // 2]
-            return b"".join(line + b"\n" for line in lines), 0
-    return b"".join(line + b"\n" for line in lines), 1
 
 
 def test_a_damaged_session_loses_no_line_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
@@ -196,28 +174,6 @@ def test_a_call_goes_to_the_server_that_its_name_names_and_its_answer_has_time_a
     assert (second["to"], second["state"]) == (("tools",), "waiting")
     exchange = [(entry.kind, entry.sender) for entry in log.follow("t1").entries]
     assert exchange[:3] == [("chat", "human"), ("mcp/request", "claude"), ("mcp/response", "garden")]
-
-
-def sub_agent(folder: Path) -> Path:
-    """A session with a sub-agent in a file of its own, as Claude Code 2.1 writes both."""
-    main = ClaudeStory()
-    main.prompt("dig and water")
-    main.call("t1", "Agent", {"prompt": "Dig.", "subagent_type": "Explore"})
-    side = ClaudeStory(agent="a4c8df8933b89568c")
-    side.now = main.now
-    side.prompt("Dig.")
-    side.call("s1", "Bash", {"command": "dig"})
-    side.result("s1", "dug")
-    side.say("It is dug.")
-    main.now = side.now
-    main.result("t1", [{"type": "text", "text": "It is dug."}])
-    main.say("All is done.")
-    path = main.write(folder / f"{main.session}.jsonl")
-    below = folder / main.session / "subagents"
-    side.write(below / "agent-a4c8df8933b89568c.jsonl")
-    about = {"agentType": "Explore", "toolUseId": "t1"}
-    (below / "agent-a4c8df8933b89568c.meta.json").write_text(json.dumps(about))
-    return path
 
 
 def test_a_sub_agent_is_a_participant_of_its_own_in_the_order_of_time(tmp_path: Path) -> None:

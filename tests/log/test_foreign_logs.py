@@ -6,6 +6,7 @@ import json
 import os
 import zipfile
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from mew_lab.errors import JournalError
 from mew_lab.log import unpacked
 from mew_lab.log.log import Log, open_log
+from mew_lab.space.events import Record
 
-from .agent_sessions import claude_story
+from .agent_sessions import claude_story, codex_story, damaged, sub_agent
 from .foreign_logs import (
     ANSWER,
     CALLS,
@@ -245,16 +247,45 @@ def test_an_archive_that_cannot_be_read_is_told(damage: Any, match: str, tmp_pat
         open_log(path)
 
 
-def test_a_folder_with_links_pipes_and_files_of_all_forms_is_one_log(tmp_path: Path) -> None:
-    for n, form in enumerate(("claude", "codex", "otlp", "inspect eval")):
+def lines_of(records: Iterable[Record]) -> Counter[str]:
+    """What each record keeps of its file: the exact line, or that it could not be read."""
+    kept = (one.received or ("unreadable" if one.event == "unreadable" else "") for one in records)
+    return Counter(filter(None, kept))
+
+
+def test_a_folder_of_files_of_all_forms_whole_cut_mixed_and_of_a_later_version_is_one_log_without_loss(
+    tmp_path: Path,
+) -> None:
+    files: dict[Path, int] = {}  # with its lines; those of a log in one piece are not counted
+    for n, (form, write) in enumerate(FORMS.items()):
         (tmp_path / str(n)).mkdir()
-        FORMS[form](tmp_path / str(n))
+        path = write(tmp_path / str(n))
+        files[path] = 0 if path.suffix != ".jsonl" else path.read_bytes().count(b"\n")
+        assert bool(files[path]) == form.startswith(("claude", "codex", "otlp")) & (form != "otlp indented")
+    path = sub_agent(tmp_path / "main")
+    below = path.with_suffix("") / "subagents"
+    files[path] = sum(one.read_bytes().count(b"\n") for one in (path, *below.glob("*.jsonl")))
+    for how in range(5):
+        for story in (claude_story(how, turns=2), codex_story(how, turns=2)):
+            path = tmp_path / f"{type(story).__name__}-{how}.jsonl"
+            path.write_bytes(damaged(story, how)[0])
+            files[path] = path.read_bytes().count(b"\n")
+    assert len(files) >= 20
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "again.jsonl").symlink_to(tmp_path / "pipe.jsonl")
     (tmp_path / "nowhere.jsonl").symlink_to(tmp_path / "not there")
-    log = open_log(tmp_path)
-    assert sorted(set(log.df["session"])) == [1, 2, 3, 4]
-    assert len(log.tool_calls()) == 16
+    (tmp_path / "package.json").write_text('{"name": "garden"}')
+    log, alone, faults = open_log(tmp_path), Counter[str](), 0
+    for path, lines in files.items():
+        one = open_log(path)
+        kept = lines_of(one.records)
+        assert not lines or kept.total() == lines, path
+        alone += kept
+        faults += len(one.faults)
+    assert lines_of(log.records) == alone
+    assert len(log.faults) >= faults > 0
+    assert sorted(set(log.df["session"])) == [*range(1, len(files) + 1)]
+    assert len(log.tool_calls()) >= len(CALLS) * len(FORMS)
     for name in ("pipe.jsonl", "again.jsonl", "nowhere.jsonl"):
         with pytest.raises(JournalError):
             open_log(tmp_path / name)

@@ -252,7 +252,14 @@ class Questions:
         )
 
     async def carry_out(
-        self, id: str, *, digest: str, action: str, content: object = None, click: Click | None = None
+        self,
+        id: str,
+        *,
+        digest: str,
+        action: str,
+        content: object = None,
+        click: Click | None = None,
+        in_editor: bool = False,
     ) -> str:
         """Answers an open question: `accept`, `decline` or `cancel`; returns one sentence.
 
@@ -260,6 +267,7 @@ class Questions:
             digest: The digest of what was shown.
             content: The values of an accepted form.
             click: The click that decides; None for a typed answer, whose question a text must have shown.
+            in_editor: Whether the person answered in an editor, which was given the whole text.
 
         Returns once the gateway has accepted the answer; the sentence says so where it does not within some seconds.
 
@@ -291,7 +299,7 @@ class Questions:
                 code="not_shown",
             )
         else:
-            note["typed"] = "yes"
+            note["editor" if in_editor else "typed"] = "yes"
         if action == "accept" and question.kind == "form":
             assert question.asked is not None
             if why := answer_faults(question.asked, content):
@@ -307,6 +315,12 @@ class Questions:
         sent = await self._send(waiting, result)
         remark = "" if sent else "; the gateway has not confirmed the answer"
         return f"{_VERBS[action]}: {question.request}{remark}"
+
+    def pass_on(self, id: str, why: str) -> None:
+        """Refuses an open question that cannot be shown here, so that the owner of its bridge is asked instead."""
+        waiting = self._open.get(id)
+        if waiting is not None and not waiting.answer.done():
+            waiting.answer.set_exception(RpcError(METHOD_NOT_FOUND, why))
 
     async def _send(self, waiting: _Waiting, result: dict[str, Any]) -> bool:
         """Answers a question; returns whether the gateway has accepted that, of a prompt whether its model is asked."""

@@ -146,6 +146,7 @@ class DiagnosisPass:
             source.assumed,
             lambda: self._now,
             lambda: source.whole,
+            lambda: source.vantage,
         )
         self._families = [family(context) for family in FAMILIES]
         self._always: list[EntryStep] = [

@@ -161,6 +161,7 @@ class RuleContext(NamedTuple):
             participant is the one that the record of this message states.
         now: Returns the time of the newest record.
         whole: Returns whether the log holds all records from the opening of its space, so that nothing came before it.
+        vantage: Returns who recorded the log.
     """
 
     report: Report
@@ -170,6 +171,7 @@ class RuleContext(NamedTuple):
     assumed: Mapping[str, int]
     now: Callable[[], datetime]
     whole: Callable[[], bool]
+    vantage: Callable[[], Vantage]
 
     def logical(self, id: str) -> str:
         """The participant that an id of a connection means."""

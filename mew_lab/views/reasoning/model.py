@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from mew_lab.errors import MewError
 from mew_lab.lab.actions import cancel_sequence, may_cancel_sequence
-from mew_lab.ledger.calls import Change
+from mew_lab.ledger.calls import Change, Proposal
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.ledger import Ledger, LedgerChange
 from mew_lab.ledger.reasoning import ReasoningChange, ReasoningSequence
@@ -29,6 +29,7 @@ from mew_lab.protocol.text import cut, cut_names
 from mew_lab.sdk.client import StreamData
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.views.reasoning.rows import (
+    CALL,
     MAX_KIND,
     MAX_NAMES,
     CallRow,
@@ -37,6 +38,7 @@ from mew_lab.views.reasoning.rows import (
     WorkRow,
     apply_change,
     cost_of,
+    decision_on,
     read_work,
     row_of,
     text_of,
@@ -257,6 +259,7 @@ class ReasoningModel:
             places[entry.sender, work.key] = n
             return 0
         text, more = text_of(entry)
+        work = replace(work, decision=step.work.decision if step.work else "")
         self._steps[key][first] = replace(step, text=text, more=more, seq=entry.seq, work=work)
         self.on_change(key, first)
         return first
@@ -274,6 +277,24 @@ class ReasoningModel:
         if step.call.is_open != call.is_open:
             self._put(replace(row, open_calls=row.open_calls + (1 if call.is_open else -1)))
         self.on_change(key, n)
+        if isinstance(change.call, Proposal) and change.what in (
+            "fulfilled",
+            "answered",
+            "unknown",
+            "rejected",
+        ):
+            self._show_decision(key, change.call)
+
+    def _show_decision(self, key: int, proposal: Proposal) -> None:
+        """Shows the decision on a permission in the row of the tool call to whose message it refers."""
+        about = set(proposal.entry.correlation_id) if proposal.permission else ()
+        for step in self.steps(key) if about else ():
+            shown = self.step(key, step.into or step.n)
+            if step.id not in about or step.sender != proposal.proposer or shown is None:
+                continue
+            if (work := shown.work) is not None and work.key.startswith(CALL):
+                self._steps[key][shown.n] = replace(shown, work=replace(work, decision=decision_on(proposal)))
+                self.on_change(key, shown.n)
 
     # --- internal ---
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from mew_lab.ledger.calls import Change, Proposal, Request
 from mew_lab.ledger.entry import Entry
+from mew_lab.ledger.options import decision_of
 from mew_lab.ledger.reasoning import ReasoningSequence
 from mew_lab.protocol.coerce import line_of, mapping_of
 from mew_lab.protocol.describe import describe
@@ -21,6 +22,7 @@ from mew_lab.protocol.text import cut, cut_names
 from mew_lab.protocol.visible import one_line
 
 __all__ = [
+    "CALL",
     "MAX_KIND",
     "MAX_NAMES",
     "MAX_TEXT",
@@ -31,6 +33,7 @@ __all__ = [
     "WorkRow",
     "apply_change",
     "cost_of",
+    "decision_on",
     "read_work",
     "row_of",
     "text_of",
@@ -144,6 +147,7 @@ MAX_NAMES = 8
 SIGNS = {"completed": "✓", "failed": "✗"}
 DOING = "◌"
 ENTRIES = 50  # of a plan that are shown
+CALL = "call "  # begins the key of a tool call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +156,8 @@ class WorkRow:
 
     `key` is equal for the messages of one call or of the plan, so that one row shows the newest of them. `sign` and
     `state` are those of a call, `entries` the plan: pairs of a sign and a line, `left` how many more there are.
-    `warning` is why it is to be seen, such as a call that ran without a question.
+    `decision` is the newest one on a call, such as `allowed by ada`, as the ledger has it. `warning` is why it is to be
+    seen, such as a call that ran without a question.
     """
 
     key: str = ""
@@ -161,6 +166,7 @@ class WorkRow:
     text: str = ""
     entries: tuple[tuple[str, str], ...] = ()
     left: int = 0
+    decision: str = ""
     warning: str = ""
 
 
@@ -175,7 +181,7 @@ def read_work(entry: Entry) -> WorkRow | None:
         title = line_of(call.get("title"), MAX_TEXT) or "untitled"
         asked = call.get("asked") is not False or state not in SIGNS
         return WorkRow(
-            key=f"call {cut(id, 256)}",
+            key=f"{CALL}{cut(id, 256)}",
             sign=SIGNS.get(state, DOING),
             state=state,
             text=f"{kind}: {title}" if kind else title,
@@ -191,6 +197,14 @@ def read_work(entry: Entry) -> WorkRow | None:
     if isinstance(warning, str) and warning:
         return WorkRow(warning=one_line(warning, MAX_TEXT))
     return None
+
+
+def decision_on(proposal: Proposal) -> str:
+    """The decision on a permission and its participant, such as `allowed by ada`; empty where there is none."""
+    by = proposal.rejections[0].by if proposal.was_rejected else proposal.by
+    option = None if proposal.failed else proposal.choice
+    decision = decision_of(option, is_rejected=proposal.was_rejected)
+    return f"{decision} by {one_line(by, 64)}" if decision else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -571,6 +571,13 @@ function render({ adapter, el }) {
       setAttribute(step.sign, "aria-label", work.state);
       write(step.sign, work.sign, work.state);
     }
+    if (work.decision) {
+      step.decision ??= step.row.insertBefore(
+        make("bdi", { class: "mew-dim", dir: "ltr" }),
+        step.what.nextSibling,
+      );
+      write(step.decision, work.decision);
+    }
     if (work.warning && (work.sign || work.entries.length)) {
       step.warning ??= step.row.insertBefore(make("span", { class: "mew-unasked" }), step.what.nextSibling);
       write(step.warning, work.warning);

@@ -279,7 +279,8 @@ class ReasoningView(ActingView):
                 if step.into:
                     continue
                 sender = step.sender if step.sender != row.facts.owner else ""
-                outcome = _outcome_of(step.call) if step.call is not None else ""
+                decision = step.work.decision if step.work is not None else ""
+                outcome = _outcome_of(step.call) if step.call is not None else decision
                 lines.append((f"+{step.t - row.facts.started:.1f} s", sender, step.kind, step.text, outcome))
         empty = 'Nobody has reasoned in the open yet. lab.ask("helper", "…") of an agent fills this.'
         active = sum(row.facts.state == "active" for row in rows)

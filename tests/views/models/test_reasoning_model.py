@@ -530,3 +530,52 @@ def test_hostile_work_is_shown_as_visible_text_or_not_at_all(thoughts: Reasoning
             texts += [text for entry in step.work.entries for text in entry]
             assert all(text.isprintable() and len(text) < 500 for text in texts)
             assert len(step.work.entries) <= 50
+
+
+@pytest.mark.ruling("R41")
+def test_the_decision_on_a_permission_stands_in_the_row_of_its_tool_call_alone(
+    thoughts: ReasoningModel, space: Space
+) -> None:
+    kinds = ("allow_once", "allow_always", "reject_once", "reject_always", "\u202enew")
+    options = [{"id": kind, "name": f"N {n}", "kind": kind} for n, kind in enumerate(kinds)]
+
+    def propose(id: str, *about: str, by: str = "helper") -> dict[str, Any]:
+        payload = {
+            "method": "tools/call",
+            "params": {"name": "permission", "arguments": {"options": options}},
+        }
+        space.tell("mcp/proposal", payload, id=id, about=[*about], to=[by], by=by, context="r1")
+        return payload
+
+    def choose(id: str, option: str, *, by: str = "ada") -> None:
+        payload = propose(id, f"told-{id}")
+        params = {"name": "permission", "arguments": {"options": options, "option": option}}
+        payload = {**payload, "params": params}
+        space.tell("mcp/request", payload, id=f"y-{id}", about=id, to=["helper"], by=by)
+
+    def decisions() -> dict[str, str]:
+        steps = thoughts.steps(only(thoughts).facts.key)
+        return {step.id: step.work.decision for step in steps if step.work and not step.into}
+
+    space.tell("reasoning/start", {"message": "x"}, id="r1")
+    chosen = {f"q{n}": kind for n, kind in enumerate(kinds)}
+    for id in (*chosen, "rejected", "foreign", "edited"):
+        space.tell("reasoning/thought", call_of(id, "pending"), id=f"told-{id}", context="r1")
+    for id, kind in chosen.items():
+        choose(id, kind, by="ada\u202e")
+    propose("rejected", "told-rejected")
+    space.tell("mcp/reject", {"reason": "no"}, by="ada", about="rejected")
+    space.tell("mcp/withdraw", {"reason": "cancelled"}, about="rejected")
+    propose("foreign", "told-foreign", "told-rejected", by="mallory")
+    space.tell("mcp/reject", {"reason": "no"}, by="bob", about="foreign")
+    choose("edited", "allow_once")
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"isError": True, "content": []}}
+    space.tell("mcp/response", answer, about="y-edited", to=["ada"])
+    for id in chosen:  # a later state keeps it
+        space.tell("reasoning/thought", call_of(id, "failed"), context="r1")
+    told = ["allowed", "always allowed", "rejected", "always rejected", "“N 4” chosen"]
+    by = "ada\\u202e"
+    assert decisions() == {
+        **{f"told-{id}": f"{words} by {by}" for id, words in zip(chosen, told, strict=True)},
+        "told-rejected": "rejected by ada", "told-foreign": "", "told-edited": "",
+    }  # fmt: skip

@@ -116,7 +116,7 @@ def test_the_whole_life_of_a_rule(plain: Callable[..., Notebook], by: str) -> No
     book.page.until(lambda: shadow.locator(".mew-rule-past tbody tr").count() == 18, "the evidence")
     press(book, shadow.locator("button.mew-rule-in-feed"), by=by)
     feed = book.area(4).locator("section.mew-feed")
-    book.page.until(lambda: "seq in (" in feed.get_by_role("textbox").first.input_value(), "the filter")
+    book.page.until(lambda: "seq in (" in feed.locator("input[type=search]").first.input_value(), "the filter")
     adopt(book, view, shadow, by=by)
     active = row_in(view, "active")
     assert "0 calls approved since, 0 reviewed; expires on " in active.inner_text()

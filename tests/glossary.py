@@ -59,6 +59,7 @@ PARTS = (
     "views/panel",
     "views/reasoning",
     "views/roster",
+    "views/rules",
     "views/streams",
     "views/timeline",
     "views/tools",

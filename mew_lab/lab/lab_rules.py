@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -24,17 +25,33 @@ from mew_lab.lab.decisions.policies import is_at_prompt
 from mew_lab.lab.listing import Listing, Note
 from mew_lab.lab.participant_verbs import Losses
 from mew_lab.lab.session import Session, run_work
-from mew_lab.protocol.envelope import compact
+from mew_lab.protocol.envelope import compact, digest
 from mew_lab.protocol.text import count_of, local_time
 from mew_lab.protocol.visible import one_line, visible
-from mew_lab.rules.backtests import BackTest, back_test
+from mew_lab.rules.backtests import back_test
 from mew_lab.rules.decided_calls import DecidedCall
 from mew_lab.rules.learner import Candidate, learn
-from mew_lab.rules.life import What
+from mew_lab.rules.life import State, What, end_of
 from mew_lab.rules.rule import ApprovalRule, parse_rule, parse_rules
 from mew_lab.settings.rule_files import RULE_FILE, read_rule_file
 
-__all__ = ["LabRules", "OfferedRule", "Which", "offered_rules"]
+__all__ = [
+    "STATES",
+    "LabRules",
+    "OfferedRule",
+    "PastDecision",
+    "RuleWords",
+    "Which",
+    "bind",
+    "describe_call",
+    "offered_rules",
+    "own_decisions",
+    "tell_approver",
+    "tell_evidence",
+    "tell_life",
+    "tell_notes",
+    "tell_words",
+]
 
 MOST_EXAMPLES = 10
 MOST_VALUE = 80  # characters of an argument
@@ -45,8 +62,41 @@ ORIGINS: dict[Origin, str] = {
     "written": "written by hand",
     "others": f"written by others, in {RULE_FILE}",
 }
-_STATES = ("active", "paused", "suspended", "expired", "shadow", "candidate")
+STATES: tuple[State, ...] = ("active", "paused", "suspended", "expired", "shadow", "candidate")
+"""In the order in which they are listed."""
 Which = int | str | ApprovalRule | Candidate
+
+
+class PastDecision(NamedTuple):
+    """A decision that a rule would have made: its number in the log, its time, whether the person decided otherwise, in
+    words what she did, and the arguments in short."""
+
+    seq: int
+    t: float
+    is_wrong: bool
+    what: str
+    values: str
+
+
+class RuleWords(NamedTuple):
+    """What a person reads before she adopts a rule.
+
+    Attributes:
+        evidence: Where it is from, and what it rests on.
+        limits: How much it approves.
+        permission: The permission that it would be, as JSON, or that there is none.
+        tested: What it would have decided in the log.
+        past: Some of that, the wrong ones first; `more` is how many others there are.
+    """
+
+    number: int
+    rule: ApprovalRule
+    evidence: str
+    limits: str
+    permission: str
+    tested: str
+    past: tuple[PastDecision, ...]
+    more: int
 
 
 class OfferedRule(NamedTuple):
@@ -62,12 +112,7 @@ def offered_rules(session: Session) -> tuple[tuple[OfferedRule, ...], tuple[Deci
 
     To be called on any thread but the loop's: it reads the log.
     """
-    owner, host = session.me.name, session.host
-    mine = tuple(
-        one
-        for one in session.log.decided_calls()
-        if one.verdict == "undecided" or one.by in _ids(session, owner)
-    )
+    mine, host = own_decisions(session), session.host
     found = {one.rule.sha256: OfferedRule(one.rule, "learned", one) for one in learn(mine)}
     fault = ""
     path = None if host is None else host.folder / RULE_FILE
@@ -83,12 +128,17 @@ def offered_rules(session: Session) -> tuple[tuple[OfferedRule, ...], tuple[Deci
     return tuple(found.values()), mine, fault
 
 
-def _ids(session: Session, owner: str) -> set[str]:
-    return {owner, session.me.participant.client.id or owner}
+def own_decisions(session: Session) -> tuple[DecidedCall, ...]:
+    """What the person of a lab has decided so far, and the proposals that nobody decided.
+
+    To be called on any thread but the loop's: it reads the log.
+    """
+    ids = {session.me.name, session.me.participant.client.id or session.me.name}
+    return tuple(one for one in session.log.decided_calls() if one.verdict == "undecided" or one.by in ids)
 
 
 def bind(session: Session, rule: ApprovalRule) -> ApprovalRule:
-    """The rule for the tool as it is listed now, where its text names none."""
+    """The rule for the tool as it is listed now, where its text names none; without a SHA-256 where it is not listed."""
     if rule.tool_hash:
         return rule
     digest = session.loop.call(lambda: session.decisions.tools.digest_of(rule.target, rule.tool))
@@ -111,17 +161,14 @@ class LabRules(Listing):
         self._offered = {one.rule.sha256: one for one in offered}
         rows = session.loop.call(self._rows)
         elsewhere = session.loop.call(lambda: self._owned.elsewhere)
-        approver = session.decisions.approver
-        notes = [f"{RULE_FILE} is not read: {one_line(fault, 300)}"] if fault else []
-        notes += [f"No rule acts here: {one_line(elsewhere, 300)}"] if elsewhere else []
-        notes += [] if approver is None else [one_line(session.loop.call(approver.tell), 600)]
+        told = session.loop.call(lambda: tell_approver(session))
         super().__init__(
             "rules of " + one_line(session.me.name, 64),
             COLUMNS,
             rows,
             empty="No rule is suggested yet. Decide some calls that are alike, or write one: "
             'lab.rules.try_("When coder asks files to run read_file with path below docs/, and nothing else: approve")',
-            note=" ".join(notes),
+            note=" ".join(tell_notes(fault, elsewhere, told)),
         )
 
     @property
@@ -131,15 +178,15 @@ class LabRules(Listing):
     def _rows(self) -> list[tuple[Any, ...]]:
         self._owned.acquire_if_any()
         rows: list[tuple[Any, ...]] = [
-            (kept.number, kept.life.state, kept.rule, self._tell_life(kept), kept.life.why)
+            (kept.number, kept.life.state, kept.rule, tell_life(kept), kept.life.why)
             for kept in self._owned.kept
         ]
         kept_ones = {kept.rule.sha256 for kept in self._owned.kept}
         for sha, offered in self._offered.items():
             if sha not in kept_ones:
                 number = self._owned.number_of(offered.rule)
-                rows.append((number, "candidate", offered.rule, _tell_evidence(offered), ""))
-        return sorted(rows, key=lambda row: (_STATES.index(row[1]), row[0]))
+                rows.append((number, "candidate", offered.rule, tell_evidence(offered), ""))
+        return sorted(rows, key=lambda row: (STATES.index(row[1]), row[0]))
 
     def __str__(self) -> str:
         lines = [self.title] if self.rows else []
@@ -169,6 +216,8 @@ class LabRules(Listing):
     def adopt(self, which: Which, *, sure: bool = False) -> Note:
         """Lets a rule approve calls. The first time it shows what it would have decided; the second time adopts it.
 
+        Where you decide something in between that changes these words, they are shown once more.
+
         Some of the calls that it covers wait for you all the same, unannounced. It is suspended by your first rejection
         or edit of a call that it covers.
 
@@ -185,7 +234,8 @@ class LabRules(Listing):
         async def adopt() -> Note:
             number, act = (
                 self._owned.number_of(offered.rule),
-                compact({"do": "adopt", "rule": offered.rule.sha256}),
+                # Where a decision came in between, other words are to be read.
+                compact({"do": "adopt", "rule": offered.rule.sha256, "shown": digest(words)}),
             )
             is_script = how == "script"
             if is_script or not sure:
@@ -233,19 +283,20 @@ class LabRules(Listing):
         return Note(self._tell_words(self._find(which)))
 
     def _tell_words(self, offered: OfferedRule) -> str:
-        rule = offered.rule
-        number = self._session.loop.call(lambda: self._owned.number_of(rule))
-        test = back_test([rule], [one for one in self._decided if one.teaches])
-        permission = compact(rule.capability) if rule.capability else "no permission is as narrow"
+        number = self._session.loop.call(lambda: self._owned.number_of(offered.rule))
+        words = tell_words(offered, self._decided, number=number)
+        sign = self._session.log.sign
         lines = [
-            f"Rule {number}: {rule.text}",
-            f"  {_tell_evidence(offered)}",
-            f"  It approves at most {rule.an_hour} calls an hour, for {rule.days} days or {rule.uses} calls, and one "
-            "of each 3 to 5 waits for you unannounced.",
-            f"  As a permission, which it does not give: {permission}",
-            f"  In this log: {test}",
-            *_tell_past(test, sign=self._session.log.sign),
+            f"Rule {words.number}: {words.rule.text}",
+            f"  {words.evidence}",
+            f"  {words.limits}",
+            f"  As a permission, which it does not give: {words.permission}",
+            f"  In this log: {words.tested}",
         ]
+        for one in words.past:
+            mark, at = "WRONG, " if one.is_wrong else "", datetime.fromtimestamp(one.t).astimezone()
+            lines.append(f"    {mark}{one.what}, {sign}{one.seq} at {at:%Y-%m-%d %H:%M}: {one.values}")
+        lines += [f"    and {words.more} more"] if words.more else []
         return "\n".join(map(visible, lines))
 
     # --- which one is meant ---
@@ -296,17 +347,6 @@ class LabRules(Listing):
 
         return run_work(self._session, begin(), "changing a rule")
 
-    def _tell_life(self, kept: KeptRule) -> str:
-        life, parts = kept.life, [ORIGINS[kept.origin]]
-        if life.state == "shadow":
-            parts.append(f"as you decided {life.agreed} times, otherwise {life.disagreed}")
-        elif life.adopted is not None:
-            calls = count_of(life.uses, "call")
-            parts.append(
-                f"adopted at {local_time(life.adopted)}, {calls} approved since, {life.confirmed} reviewed"
-            )
-        return "; ".join(parts)
-
 
 def _how() -> str:
     """`typed` where a person types in a cell or at a terminal, else `script`; what runs beside that is none."""
@@ -318,26 +358,72 @@ def _article(state: str) -> str:
     return {"candidate": "a candidate", "shadow": "judging in silence"}.get(state, state)
 
 
-def _tell_evidence(offered: OfferedRule) -> str:
+def tell_evidence(offered: OfferedRule) -> str:
+    """Where a rule is from, and its evidence where it was learned."""
     if offered.candidate is None:
         return ORIGINS[offered.origin]
     return "; ".join([f"{ORIGINS[offered.origin]}: {offered.candidate.evidence}", *offered.candidate.remarks])
 
 
-def _tell_past(test: BackTest, *, sign: str) -> list[str]:
-    """The decisions that a rule would have made, the wrong ones first, a line each."""
+def tell_approver(session: Session) -> str:
+    """What the approver of a lab sends; empty without one. To be called on the loop."""
+    approver = session.decisions.approver
+    return "" if approver is None else one_line(approver.tell(), 600)
+
+
+def tell_notes(fault: str, elsewhere: str, approver: str) -> tuple[str, ...]:
+    """Sentences about all rules: why the file of candidates is not read, why no rule acts here, and who sends."""
+    told = [f"{RULE_FILE} is not read: {one_line(fault, 300)}"] if fault else []
+    told += [f"No rule acts here: {one_line(elsewhere, 300)}"] if elsewhere else []
+    return (*told, *([approver] if approver else []))
+
+
+def tell_life(kept: KeptRule) -> str:
+    """Where a kept rule is from, what it has done, and when it expires."""
+    life, rule, parts = kept.life, kept.rule, [ORIGINS[kept.origin]]
+    if life.state == "shadow":
+        parts.append(f"as you decided {life.agreed} times, otherwise {life.disagreed}")
+    elif life.adopted is not None:
+        calls = count_of(life.uses, "call")
+        parts.append(
+            f"adopted at {local_time(life.adopted)}, {calls} approved since, {life.confirmed} reviewed"
+        )
+        if life.state in ("active", "paused"):
+            end, left = datetime.fromtimestamp(end_of(life.adopted, rule)).astimezone(), rule.uses - life.uses
+            parts.append(f"expires on {end:%Y-%m-%d}, or after {count_of(left, 'more call')}")
+    return "; ".join(parts)
+
+
+def tell_words(offered: OfferedRule, decided: Sequence[DecidedCall], *, number: int) -> RuleWords:
+    """What a person reads of a rule before she adopts it; `decided` is what she has decided so far."""
+    rule, test = offered.rule, back_test([offered.rule], [one for one in decided if one.teaches])
     wrong = {one.seq for one in test.wrong}
-    lines = []
-    for one in test.shown[:MOST_EXAMPLES]:
-        what = "edited" if one.edited else one.verdict
-        otherwise = f"you {what} it" if one.seq in wrong else "as you decided"
-        values = ", ".join(
-            f"{name}={one_line(compact(value), MOST_VALUE)}" for name, value in (one.proposed or {}).items()
+    past = tuple(
+        PastDecision(
+            one.seq,
+            one.t,
+            one.seq in wrong,
+            f"you {'edited' if one.edited else one.verdict} it" if one.seq in wrong else "as you decided",
+            describe_call(one),
         )
-        at = datetime.fromtimestamp(one.t).astimezone()
-        mark = "WRONG, " if one.seq in wrong else ""
-        lines.append(
-            f"    {mark}{otherwise}, {sign}{one.seq} at {at:%Y-%m-%d %H:%M}: {one_line(values, 300)}"
-        )
-    left = len(test.shown) - MOST_EXAMPLES
-    return [*lines, *([f"    and {left} more"] if left > 0 else [])]
+        for one in test.shown[:MOST_EXAMPLES]
+    )
+    return RuleWords(
+        number=number,
+        rule=rule,
+        evidence=tell_evidence(offered),
+        limits=f"It approves at most {rule.an_hour} calls an hour, for {rule.days} days or {rule.uses} calls, and "
+        "one of each 3 to 5 waits for you unannounced.",
+        permission=compact(rule.capability) if rule.capability else "no permission is as narrow",
+        tested=str(test),
+        past=past,
+        more=max(0, len(test.shown) - MOST_EXAMPLES),
+    )
+
+
+def describe_call(decided: DecidedCall) -> str:
+    """The proposed arguments of a call in short, on one line."""
+    values = (decided.proposed or {}).items()
+    return one_line(
+        ", ".join(f"{name}={one_line(compact(value), MOST_VALUE)}" for name, value in values), 300
+    )

@@ -622,11 +622,11 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (CommandOption("PART", "the name of the part", "part"),),
             method="lab.view",
         ),
-        # `chat` and `tools` are actions too, where something stands behind them.
+        # `chat` and `tools` are actions too, where something stands behind them; `rules` lists and acts.
         **{
             name: Command(f"shows {about}", method=f"lab.view.{name}")
             for name, about in PARTS.items()
-            if name not in ("chat", "tools")
+            if name not in ("chat", "rules", "tools")
         },
         "history": Command("lists the decisions so far, and who or what made each"),
         "log": Command(
@@ -736,7 +736,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "Calls": ("tools", "call", "propose", "send", "stream", "withdraw", "cancel", "load", "stop", "go"),
         "Decide": ("proposals", "approve", "reject", "questions", "answer", "resolve", "rules", "history"),
-        "Look": ("view", "panel", *(name for name in PARTS if name not in ("chat", "panel", "tools")), "ui"),
+        "Look": (
+            "view",
+            "panel",
+            *(name for name in PARTS if name not in ("chat", "panel", "rules", "tools")),
+            "ui",
+        ),
         "Log": ("log", "diagnose", "save", "report"),
     }
 )

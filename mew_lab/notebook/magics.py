@@ -470,7 +470,7 @@ RULES: Mapping[str, Rule] = {
     "bridge": bridge,
     "bridge-all": bridge_all,
     "code": code,
-    "join": lambda options, tail: _lab().join(options.name, options.can, rules_of=options.rules_of),
+    "join": lambda options, tail: _lab().join(options.name, can=options.can, rules_of=options.rules_of),
     "agent": agent,
     "tools-agent": tools_agent,
     "ask": ask,

@@ -30,7 +30,17 @@ from mew_lab.errors import ConfigError
 from mew_lab.rules.judgements import HOUR
 from mew_lab.rules.rule import ApprovalRule
 
-__all__ = ["BLOCKS", "LONGEST_BLOCK", "Happened", "Life", "State", "advance", "block_of", "is_review"]
+__all__ = [
+    "BLOCKS",
+    "LONGEST_BLOCK",
+    "Happened",
+    "Life",
+    "State",
+    "advance",
+    "block_of",
+    "end_of",
+    "is_review",
+]
 
 State = Literal["candidate", "shadow", "active", "paused", "suspended", "expired"]
 What = Literal[
@@ -168,9 +178,14 @@ def _expire(life: Life, t: float, rule: ApprovalRule) -> Life:
     if life.uses >= rule.uses:
         why = f"it has approved {rule.uses} calls"
         return replace(life, state="expired", why=why, since=t, whole=life.whole + (life.state == "active"))
-    if t >= life.adopted + rule.days * DAY:
+    if t >= end_of(life.adopted, rule):
         return replace(life, state="expired", why=f"its {rule.days} days are over", since=t)
     return life
+
+
+def end_of(adopted: float, rule: ApprovalRule) -> float:
+    """The time at which a rule that was adopted at `adopted` expires; both in seconds."""
+    return adopted + rule.days * DAY
 
 
 # --- reviews ---

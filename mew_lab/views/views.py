@@ -44,6 +44,7 @@ PARTS: dict[str, str] = {
     "panel": "the control room: all parts in one place",
     "reasoning": "what the agents think, step by step; cancels it",
     "roster": "the participants and their state; controls and invites them",
+    "rules": "your rules: what your decisions suggest, and what approves calls; tries, adopts and stops them",
     "streams": "the streams of the space and their content",
     "timeline": "messages per second, response times, and an exchange as a diagram",
     "tools": "the tools, a form for the arguments of each, and the results of your calls",
@@ -252,6 +253,7 @@ def _makers() -> Mapping[str, Callable[[ViewedSession, Views], Any]]:
     from mew_lab.views.panel import widget as panel
     from mew_lab.views.reasoning import widget as reasoning
     from mew_lab.views.roster import widget as roster
+    from mew_lab.views.rules import widget as rules
     from mew_lab.views.streams import widget as streams
     from mew_lab.views.timeline import widget as timeline
     from mew_lab.views.tools import widget as tools
@@ -265,6 +267,7 @@ def _makers() -> Mapping[str, Callable[[ViewedSession, Views], Any]]:
         "panel": panel.view_of,
         "reasoning": lambda session, _: reasoning.view_of(session, session.rows),
         "roster": lambda session, _: roster.view_of(session),
+        "rules": lambda session, _: rules.view_of(session),
         "streams": lambda session, _: streams.view_of(session),
         "timeline": lambda session, _: timeline.view_of(session, session.rows),
         "tools": lambda session, _: tools.view_of(session),

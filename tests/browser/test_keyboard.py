@@ -81,7 +81,7 @@ def test_a_request_is_found_rejected_and_another_approved_without_a_mouse(
     book.page.until(lambda: "1 needs your approval" in room.inner_text(), "the approval")
     # On to another part, by its tab.
     tab_to(book, room, lambda: "mew-tab" in book.tab.evaluate("() => document.activeElement.className"))
-    for name in ("reasoning", "chat", "streams", "tools", "timeline", "grants"):
+    for name in ("reasoning", "chat", "streams", "tools", "timeline", "grants", "rules"):
         book.tab.keyboard.press("ArrowRight")
         room.locator(f"section.mew-{name}").wait_for()
         assert room.locator(f"[role=tab][data-part={name}]").get_attribute("aria-selected") == "true"

@@ -190,13 +190,13 @@ LOOK = """([index, seconds]) => new Promise(done => {
 @pytest.mark.trap("T-10")
 @pytest.mark.timeout(600)
 def test_five_thousand_envelopes_a_second_with_every_part_open(notebook: Callable[..., Notebook]) -> None:
-    tabs = ["feed", "reasoning", "chat", "streams", "tools", "timeline", "grants"]
+    tabs = ["feed", "reasoning", "chat", "streams", "tools", "timeline", "grants", "rules"]
     book = notebook([SETUP + FLOODED_BY, ALONE, "%mew panel", WATCH + FLOODED, "SEEN = ''", AFTER, TOLD])
     book.run(0, deadline=60).run(1, deadline=90).run(2)
     room = panel(book, 2)
     for name in tabs:
         book.click(room.locator(f"[role=tab][data-part={name}]"))
-    book.page.until(lambda: room.get_attribute("data-drawn") == "9", "every part")
+    book.page.until(lambda: room.get_attribute("data-drawn") == "10", "every part")
     feed = room.locator("section.mew-feed")
     book.run(3)
     seen, trips, rates = {}, [], {}

@@ -71,7 +71,7 @@ def test_the_panel_can_be_used_by_everybody(plain: Callable[..., Notebook]) -> N
     accessible(book, whole, pictures="panel")
     assert book.page.shot("panel", whole).stat().st_size > 5000
     # A tab shows its part and hides the others, by mouse and by keyboard.
-    names = ["feed", "reasoning", "chat", "streams", "tools", "timeline", "grants"]
+    names = ["feed", "reasoning", "chat", "streams", "tools", "timeline", "grants", "rules"]
     assert whole.get_by_role("tab").evaluate_all("t => t.map(b => b.dataset.part)") == names
     titles = ["Messages", "Reasoning", "Chat", "Streams", "Tools", "Timeline", "Permissions"]
     assert whole.get_by_role("tab").evaluate_all("t => t.map(b => b.firstChild.textContent)") == titles
@@ -89,8 +89,8 @@ def test_the_panel_can_be_used_by_everybody(plain: Callable[..., Notebook]) -> N
     for name in ("streams", "chat"):
         book.click(whole.locator(f"[role=tab][data-part={name}]"))
         shows(name)
-    keys = [("ArrowRight", "streams"), ("ArrowLeft", "chat"), ("Home", "feed"), ("ArrowLeft", "grants")]
-    for key, name in [*keys, ("ArrowRight", "feed"), ("End", "grants"), ("ArrowLeft", "timeline")]:
+    keys = [("ArrowRight", "streams"), ("ArrowLeft", "chat"), ("Home", "feed"), ("ArrowLeft", "rules")]
+    for key, name in [*keys, ("ArrowRight", "feed"), ("End", "rules"), ("ArrowLeft", "grants")]:
         book.tab.keyboard.press(key)
         shows(name)
 

@@ -20,7 +20,11 @@ from mew_lab.views.views import PARTS
 HOSTILE = "<img src=x onerror=alert(1)>\u202eevil\u200b\x1b[31m"
 HIDDEN = frozenset("\u202e\u200b\x1b")
 VIEWS = [*PARTS, "moments"]
-SILENT = ("moments", "workshop")  # they tell of a place in the log that a person chooses, and of a file
+SILENT = (
+    "moments",
+    "rules",
+    "workshop",
+)  # they tell of a place in the log, of what was decided, and of a file
 AT_MOST = 25  # messages a second
 # One value of each type that JSON has.
 VALUES: tuple[Any, ...] = ("x", 1, 1.5, True, None, ["x"], [1], [{}], {"x": 1})

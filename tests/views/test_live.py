@@ -421,7 +421,7 @@ SHEETS = sorted(Path(live.__file__).parents[1].glob("*/*.css"))
 def test_a_view_s_style_sheet_means_its_own_view_alone(sheet: Path) -> None:
     # All sheets of a page mean all of its views: a rule for a class of any view changes the others that have one.
     # A shared element has names of its own, which its module gives and no view does.
-    views = "approvals|chat|feed|grants|moments|panel|reasoning|roster|streams|timeline|tools|workshop"
+    views = "approvals|chat|feed|grants|moments|panel|reasoning|roster|rules|streams|timeline|tools|workshop"
     text = re.sub(r"/\*.*?\*/", "", sheet.read_text("utf-8"), flags=re.DOTALL)
     # What sets variables alone changes nothing by itself.
     rules = [

@@ -311,6 +311,25 @@ class OwnedRules:
         else:
             self._happen(kept, "stopped", by=self.owner, how=how)
 
+    def stop_by_click(self, sha256: str) -> str:
+        """Stops the rule with that SHA-256, by a click; returns one sentence.
+
+        Raises:
+            MewError: There is no such rule, or another process has the rules.
+        """
+        if why := self.acquire_if_any():
+            raise MewError(f"The rule was not stopped here: {why}.")
+        kept = self.find(sha256)
+        if kept is None:
+            raise MewError("That rule is none of yours any more, so nothing was stopped.")
+        name, state = kept.name.capitalize(), kept.life.state
+        if state not in ("active", "paused", "shadow"):
+            return f"{name} is {state} already."
+        self.stop(kept, how="click")
+        if state == "shadow":
+            return f"{name} judges no more."
+        return f"{name} is stopped: such calls wait for you again. What it approved stands."
+
     def stop_all(self) -> int:
         """Suspends each rule that acts or is paused, because the lab was stopped; returns how many."""
         standing = [kept for kept in self.kept if kept.life.state in ("active", "paused")]

@@ -45,6 +45,8 @@ class RuleSuggestions:
         self._dismissed: set[str] = set()
         self._found: Candidate | None = None
         self._is_learning = False
+        # The tool of a decision that came while one was learned from, as where a table of cards is approved at once.
+        self._waiting: tuple[str, str, str] | None = None
 
     @property
     def current(self) -> Candidate | None:
@@ -64,9 +66,14 @@ class RuleSuggestions:
 
     def note(self, decided: DecidedCall) -> None:
         """Takes a new decision, and learns from it and from those of the same tool."""
-        if not decided.teaches or self._is_learning or self._rules.elsewhere:
+        if not decided.teaches or self._rules.elsewhere:
             return
-        key = (decided.proposer, decided.target, decided.tool)
+        self._waiting = (decided.proposer, decided.target, decided.tool)
+        if not self._is_learning:
+            self._begin(self._waiting)
+
+    def _begin(self, key: tuple[str, str, str]) -> None:
+        self._waiting = None
         alike = [one for one in self._past.calls if (one.proposer, one.target, one.tool) == key]
         self._is_learning = True
         self._run(self._learn(alike[-MOST_LEARNED:]))
@@ -88,6 +95,8 @@ class RuleSuggestions:
             self._found = None  # what was suggested is so no more
         if self.current != before:
             self._rules.changed.tell()
+        if self._waiting is not None:
+            self._begin(self._waiting)
 
     def take(self, sha256: str) -> str:
         """Tries the suggested rule, by a click; returns one sentence.

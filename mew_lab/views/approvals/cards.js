@@ -29,7 +29,7 @@ import {
   shorten,
 } from "../ui/text.js";
 import { foundOut } from "./found_out.js";
-import { markRange, partOf, readerOf } from "./reading.js";
+import { markRange, partOf, readerOf } from "../ui/reading.js";
 
 const SHORT = 40;
 const ALL_THE_SAME = "Approve all the same";

@@ -39,6 +39,22 @@ export function describeRange(values) {
   const sorted = values.map(({ text }) => text).sort((a, b) => Number(a) - Number(b));
   return `${name} ${sorted[0]} – ${sorted.at(-1)}`;
 }
+
+// What was decided on calls like these, in one line. A card may lack it; the line must not tell which one does, so it is that
+// of each proposer, and there is none where one of them has none.
+/** @type {(cards: { proposer: string, history?: string }[]) => string} */
+export function describeHistory(cards) {
+  const told = new Map();
+  for (const { proposer, history } of cards) if (!told.get(proposer)) told.set(proposer, history ?? "");
+  const lines = new Set(told.values());
+  if (lines.has("")) return "";
+  if (told.size === 1) return [...lines][0];
+  const named = [...told].slice(0, HISTORIES).map(([proposer, line]) => `${proposer}, ${line}`),
+    more = told.size - named.length;
+  return [...named, ...(more ? [`and ${countOf(more, "more participant")}`] : [])].join("; ");
+}
+const HISTORIES = 2; // that are told of
+
 const NUMBER = /^-?\d{1,15}(\.\d{1,15})?$/;
 const RANGES = 3; // that are told of
 
@@ -223,6 +239,9 @@ export function groupOf(cards, desk) {
   node.append(group.briefLine, toBe, about, ...(proposers > 1 ? [] : titleFolds(first.data, face.card.top)));
   if (equal.length)
     node.append(make("table", { class: "mew-arguments", "aria-label": "What is equal in all" }, same));
+  const history = describeHistory(sorted.map((card) => card.data));
+  if (history)
+    node.append(watchNode(face, make("div", { class: "mew-why" }, make("bdi", { text: history }))));
   node.append(
     make(
       "div",

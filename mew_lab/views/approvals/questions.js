@@ -6,7 +6,7 @@ import { holdsFocus, isOff, make, write } from "../ui/elements.js";
 import { schemaForm } from "../ui/form.js";
 import { shorten } from "../ui/text.js";
 import { arm, decider, faceOf, lookAt, readerBar, rearm, watchNode } from "./cards.js";
-import { readerOf } from "./reading.js";
+import { readerOf } from "../ui/reading.js";
 
 const LONG = { lines: 16, characters: 1500 }; // above which a text has a scroller of its own
 const ACCEPT = {

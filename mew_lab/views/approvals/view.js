@@ -46,7 +46,7 @@ import {
 import { findAlike, groupOf, isUnseen, isWhole } from "./groups.js";
 import { chooseFull, placeEntries, sortEntries } from "./order.js";
 import { questionList } from "./questions.js";
-import { frameWatch } from "./reading.js";
+import { frameWatch } from "../ui/reading.js";
 import { runningList, runningNote } from "./running.js";
 
 const KEPT = 200;

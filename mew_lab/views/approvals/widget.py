@@ -384,17 +384,8 @@ class ApprovalsView(ActingView):
 
     async def _stop_rule(self, rule: str) -> str:
         """Stops the rule with that SHA-256, which has approved a call."""
-        rules = self._rules
-        assert rules is not None  # else there is no such act
-        if why := rules.acquire_if_any():
-            raise MewError(f"The rule was not stopped here: {why}.")
-        kept = rules.find(rule)
-        if kept is None:
-            raise MewError("That rule is none of yours any more, so nothing was stopped.")
-        if kept.life.state not in ("active", "paused"):
-            return f"{kept.name.capitalize()} is {kept.life.state} already."
-        rules.stop(kept, how="click")
-        return f"{kept.name.capitalize()} is stopped: such calls wait for you again. What it approved stands."
+        assert self._rules is not None  # else there is no such act
+        return self._rules.stop_by_click(rule)
 
     def _cancel_thinking(self, key: int) -> Coroutine[Any, Any, str]:
         me = self._participant

@@ -54,6 +54,7 @@ PARTS_SHOWN: Mapping[str, PartPlace] = {
     "tools": PartPlace("tab", "Tools"),
     "timeline": PartPlace("tab", "Timeline"),
     "grants": PartPlace("tab", "Permissions"),
+    "rules": PartPlace("tab", "Rules"),
 }
 
 

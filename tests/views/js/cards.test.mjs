@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeRange } from "../../../mew_lab/views/approvals/groups.js";
+import { describeHistory, describeRange } from "../../../mew_lab/views/approvals/groups.js";
 import { describePast, describeReasons } from "../../../mew_lab/views/approvals/cards.js";
 
 test("each reason for a rejection tells its meaning; other words are asked for apart", () => {
@@ -31,4 +31,32 @@ test("what differs in a table is told by its range, or by the number of its valu
   assert.equal(describeRange(values("1", "null", "1")), "litres: 2 values");
   // Numbers that a page would round are values.
   assert.equal(describeRange(values("12345678901234567890", "1")), "litres: 2 values");
+});
+
+test("the history of a table is one line, of each proposer, and tells not which card lacks its own", () => {
+  const like = "like this: 11 approved, 1 rejected, last on Tuesday";
+  assert.equal(
+    describeHistory([
+      { proposer: "bot", history: "" },
+      { proposer: "bot", history: like },
+    ]),
+    like,
+  );
+  assert.equal(
+    describeHistory([
+      { proposer: "bot", history: like },
+      { proposer: "bot", history: "" },
+    ]),
+    like,
+  );
+  assert.equal(
+    describeHistory([
+      { proposer: "bot", history: like },
+      { proposer: "ada", history: "" },
+    ]),
+    "",
+  );
+  assert.equal(describeHistory([{ proposer: "bot" }]), "");
+  const each = ["a", "b", "c", "d"].map((proposer) => ({ proposer, history: like }));
+  assert.equal(describeHistory(each), `a, ${like}; b, ${like}; and 2 more participants`);
 });

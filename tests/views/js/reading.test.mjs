@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { meet, pieces } from "../../../mew_lab/views/approvals/reading.js";
+import { meet, pieces } from "../../../mew_lab/views/ui/reading.js";
 
 const whole = (text) =>
   pieces(text)

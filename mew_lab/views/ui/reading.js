@@ -2,8 +2,8 @@
 // clips it, uncovered, with the tab in front, at two looks in a row. The visible ranges of a part that is taller than its
 // window add up; a new layout half-way starts over. A long text is cut into parts, so that each of its lines must be seen.
 
-import { make } from "../ui/elements.js";
-import { groupDigits, shorten } from "../ui/text.js";
+import { make } from "./elements.js";
+import { groupDigits, shorten } from "./text.js";
 
 const PARTS = 8000;
 const PIECE = 200;

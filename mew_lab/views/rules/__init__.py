@@ -1,0 +1,1 @@
+"""The view of rules: model, widget and front end."""

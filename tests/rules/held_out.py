@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mew_lab.protocol.tool_hints import READ_ONLY, WRITES
 from mew_lab.rules.decided_calls import AskedCall
 
-from .policies import Proposed
+from .policies import Changing, Generator, Proposed
 
 Arguments = dict[str, Any]
 DAY, HOUR = 86_400.0, 3_600.0
@@ -126,10 +126,10 @@ def lengthy(dice: Random) -> str:
 # --- six kinds that depend on one argument ---
 
 
-def folders(dice: Random) -> Work:
+def folders(dice: Random, count: int = 0) -> Work:
     """Below some folders, in places but for one folder below them, which may appear late."""
     project = Project(dice)
-    good = set(dice.sample(project.top[:5], dice.choice((1, 1, 2, 3))))
+    good = set(dice.sample(project.top[:5], count or dice.choice((1, 1, 2, 3))))
     hole = f"{dice.choice(sorted(good))}/{dice.choice(('secrets', 'legal', 'migrations'))}"
     has_hole, since, often = dice.random() < 0.35, dice.choice((0, 0, 300)), dice.uniform(0.4, 0.8)
     content, made = dice.random() < 0.5, [0]
@@ -159,7 +159,7 @@ def folders(dice: Random) -> Work:
         return below.split("/")[0] in good and not (has_hole and below.startswith(hole + "/"))
 
     def change() -> None:
-        if len(good) > 1 and dice.random() < 0.6:
+        if len(good) > 1 and (count or dice.random() < 0.6):
             good.discard(dice.choice(sorted(good)))
         else:
             good.add(dice.choice(project.top))
@@ -512,11 +512,10 @@ def tool_hash(tool: str) -> str:
     return sha256(tool.encode()).hexdigest()
 
 
-def proposals(kind: str, dice: Random) -> Iterator[Proposed]:
+def proposals(main: Work, dice: Random, *, changes: bool) -> Iterator[Proposed]:
     """A history of one kind of policy without an end."""
-    main = KINDS[kind](dice)
     sources, optional, times = _sources(main, dice), Optional(dice), _times(dice)
-    changes_at = dice.randrange(300, 1000) if dice.random() < 0.2 else -1
+    changes_at = dice.randrange(300, 1000) if changes and dice.random() < 0.2 else -1
     t, before, number, flood = 0.0, "", 0, 0
     source, arguments = sources[0], dict[str, Any]()
     while True:
@@ -547,3 +546,27 @@ def proposals(kind: str, dice: Random) -> Iterator[Proposed]:
         )
         yield Proposed(t, call, deserves)
         before, number = source.work.tool, number + 1
+
+
+def history(kind: str, seed: int) -> Iterator[Proposed]:
+    dice = Random(seed)
+    return proposals(KINDS[kind](dice), dice, changes=True)
+
+
+def changing(seed: int, affected: int) -> Changing:
+    """Files below some folders deserve a yes, of a project that grows; a change forbids so many of these folders."""
+    dice = Random(seed)
+    work = folders(dice, 1 + affected)
+
+    def change() -> None:
+        for _ in range(affected):
+            work.change()
+
+    return Changing(
+        proposals(work, dice, changes=False),
+        change,
+        lambda call: call.tool != work.tool or work.wants(dict(call.arguments), 0.0, ""),
+    )
+
+
+HELD_OUT = Generator(tuple(KINDS), EXPRESSIBLE, history, changing)

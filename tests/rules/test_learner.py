@@ -15,7 +15,7 @@ from mew_lab.rules.decided_calls import DecidedCall
 from mew_lab.rules.learner import Candidate, learn
 from mew_lab.rules.rule import parse_rule
 
-from .policies import EXPRESSIBLE, KINDS, proposals
+from .policies import EXPRESSIBLE, FIRST
 from .simulation import Person, drift, live
 from .test_never import call, decided
 
@@ -237,17 +237,16 @@ def test_a_log_that_tells_of_no_tool_and_no_receipt_is_replayed_all_the_same() -
 
 
 def test_expressible_policies_are_covered_after_200_calls() -> None:
-    outcomes = [live(KINDS[kind](Random(1)), 1, 280).part(200, 280) for kind in EXPRESSIBLE]
+    outcomes = [live(FIRST.history(kind, 1), kind, 1, 280).part(200, 280) for kind in EXPRESSIBLE]
     covered = sum(one.covered for one in outcomes) / sum(one.deserving for one in outcomes)
     assert covered >= 0.65 and not sum(one.wrong for one in outcomes), [one.calls for one in outcomes]
 
 
 @pytest.mark.nightly
 def test_the_marks_hold_on_many_histories() -> None:
-    from .__main__ import bootstrap
-    from .__main__ import history as life_of
+    from .__main__ import bootstrap, life_of
 
-    outcomes = [life_of(seed) for seed in range(120)]
+    outcomes = [life_of(FIRST, seed) for seed in range(120)]
     chosen = [one for one in outcomes if one.kind in EXPRESSIBLE]
     for first, least in ((200, 0.65), (1000, 0.85)):
         parts = [one.part(first, first + 200) for one in chosen]
@@ -258,14 +257,13 @@ def test_the_marks_hold_on_many_histories() -> None:
 
 @pytest.mark.slow
 def test_a_change_of_policy_lets_few_wrong_calls_pass() -> None:
-    found = sorted(wrong for seed in range(20) if (wrong := drift(seed)) is not None)
+    found = sorted(wrong for seed in range(20) if (wrong := drift(FIRST, seed)) is not None)
     assert len(found) >= 15 and found[len(found) // 2] <= 4 and found[-1] <= 10, found
 
 
 @pytest.mark.slow
 def test_learning_from_10_000_decisions_takes_seconds() -> None:
-    policy = KINDS["folder"](Random(1))
-    person, source = Person(Random(1), offer=lambda decided: ()), proposals(policy, Random(2))
+    person, source = Person(Random(1), offer=lambda decided: ()), FIRST.history("folder", 1)
     for _ in range(10_000):
         person.take(next(source))
     began = time.process_time()

@@ -88,10 +88,61 @@ def test_one_of_a_few_values_and_a_range() -> None:
 )
 def test_anything_is_for_tools_that_only_read(hints: tuple[str, ...], expected: str) -> None:
     def make(dice: Random) -> dict[str, Any]:
-        return {"query": " ".join(dice.choices(["red", "green", "blue"], k=dice.randint(2, 9)))}
+        return {"text": " ".join(dice.choices(["red", "green", "blue"], k=dice.randint(2, 9)))}
 
-    [text] = text_of(history(make, lambda a: True, hints=hints))
+    [text] = text_of(history(lambda dice: {**make(dice), "to": "ada"}, lambda a: True, hints=hints))
     assert expected in text
+
+
+def test_a_length_says_nothing_of_what_a_tool_would_change() -> None:
+    """A rule with lengths alone approves whatever its tool is asked for, which is for tools that only read."""
+
+    def make(dice: Random) -> dict[str, Any]:
+        return {
+            "service": f"{dice.choice('abcdef')}-{dice.randrange(40)}",
+            "why": " ".join(dice.choices("xyz", k=4)),
+        }
+
+    assert text_of(history(make, lambda a: True)) == []
+    assert (
+        text_of(history(lambda dice: {**make(dice), "to": dice.choice(["ada", "bert"])}, lambda a: True))
+        != []
+    )
+
+
+@pytest.mark.parametrize("name", ["command", "cmd", "bashCommand", "sql", "source_code", "script"])
+def test_no_length_is_learned_for_what_is_run(name: str) -> None:
+    words = "npm run lint test build ls src docs git status diff log show".split()
+
+    def make(dice: Random) -> dict[str, Any]:
+        return {name: " ".join(dice.sample(words, 3)), "timeout": dice.choice([10, 30]), "folder": "src"}
+
+    found = learn(history(make, lambda a: True))
+    assert not any(one.rule.covers({name: "rm -rf src", "timeout": 10, "folder": "src"}) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("usual", "single", "between"),
+    [
+        (lambda n: 1 + n, 10_000, 5_000),
+        (lambda n: 1_000 + n, -50_000, 0),
+        (lambda n: f"/work/app/f{n}.md", "/work/docs/x.md", "/work/billing/keys.md"),
+        (lambda n: f"docs/api/f{n}.md", "docs/b/x.md", "docs/legal/x.md"),
+        (lambda n: f"docs/{n % 5}/f{n}.md", "docs/1/x.sh", "docs/1/install.sh"),
+        (lambda n: f"https://a.example.org/{n % 3}/{n}", "https://b.example.org/1/2", "https://c.example.org/1/2"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_or_two_approvals_make_no_rule_wider(
+    usual: Callable[[int], Any], single: Any, between: Any, count: int
+) -> None:
+    """An approval may be a slip, too, or was given to this call alone."""
+    made = [decided(n, call(arguments={"x": usual(n % 60)})) for n in range(90)]
+    for n in range(count):
+        made[40 + 20 * n] = decided(40 + 20 * n, call(arguments={"x": single}))
+    found = learn(made)
+    assert any(one.rule.covers({"x": usual(30)}) for one in found)
+    assert not any(one.rule.covers({"x": value}) for one in found for value in (single, between))
 
 
 def test_too_few_decisions_and_too_few_different_ones_suggest_nothing_wide() -> None:

@@ -1,6 +1,7 @@
 """Prints the marks of learned rules on generated histories: `python -m tests.rules --histories 1000`.
 
-All figures are those of simulated persons under generated policies; they are no figures of people.
+With `--held-out`, histories are of the generator that the learner was not tuned on; `--also` prints drift, catch rates and
+other methods; `--keep FILE` lets a run be continued. All figures are those of simulated persons under generated policies; they are no figures of people.
 """
 
 from __future__ import annotations

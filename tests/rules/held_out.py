@@ -70,7 +70,7 @@ class Project:
 
     def __init__(self, dice: Random) -> None:
         self.dice = dice
-        self.root = dice.choice(("", "", "src/", "/work/repo/", "/home/ada/project/"))
+        self.root = dice.choice(("", "", "src/", "/srv/repo/", "/home/ada/project/"))
         self.top = dice.sample(NAMES, 12)
         self.folders = Pool(dice, self._new_folder)
         self.known = list(self.top[:5])

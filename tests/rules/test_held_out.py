@@ -58,7 +58,7 @@ def learned() -> tuple[Learned, ...]:
             found.append(
                 Learned(candidate, person.approvals, replace(asked_of(one), arguments=one.arguments), now)
             )
-    assert len(found) > 20
+    assert len(found) > 15
     return tuple(found)
 
 

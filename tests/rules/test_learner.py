@@ -126,7 +126,7 @@ def test_no_length_is_learned_for_what_is_run(name: str) -> None:
     [
         (lambda n: 1 + n, 10_000, 5_000),
         (lambda n: 1_000 + n, -50_000, 0),
-        (lambda n: f"/work/app/f{n}.md", "/work/docs/x.md", "/work/billing/keys.md"),
+        (lambda n: f"/srv/app/f{n}.md", "/srv/docs/x.md", "/srv/billing/keys.md"),
         (lambda n: f"docs/api/f{n}.md", "docs/b/x.md", "docs/legal/x.md"),
         (lambda n: f"docs/{n % 5}/f{n}.md", "docs/1/x.sh", "docs/1/install.sh"),
         (lambda n: f"https://a.example.org/{n % 3}/{n}", "https://b.example.org/1/2", "https://c.example.org/1/2"),

@@ -48,6 +48,7 @@ __all__ = [
 
 MOST_BARS, MOST_POINTS, MOST_NAMES = 240, 2000, 12
 _WIDTH, _LEFT, _RIGHT = 720, 48, 8
+MOST_RULES = 12  # rules whose words stand below a picture
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
 _MARKS = {
     "answered": "is-mcp",
@@ -376,7 +377,7 @@ def rules(log: FrameSource) -> Drawing:
 
 
 def frontier_of(frontier: Frontier) -> Drawing:
-    """Coverage against wrong approvals, one point for each rule that is added."""
+    """Coverage against wrong approvals, one numbered point for each rule that is added, and the rules below it."""
     title = "Rules: what they cover, and how much of it a person decided otherwise"
     if not frontier.points:
         return _nothing(title, "The decisions suggest no rule.")
@@ -386,12 +387,13 @@ def frontier_of(frontier: Frontier) -> Drawing:
     marks = [(part * worst, floor - part * (floor - top)) for part in (0.0, 0.5, 1.0)]
     shapes = _scale(width - _RIGHT, floor, marks, lambda value: f"{value * 100:g} %")
     for part in (0.0, 0.25, 0.5, 0.75, 1.0):
+        anchor = "end" if part == 1 else "middle"  # the last one would be cut by the border
         shapes.append(
-            text_line(_LEFT + part * room, floor + 16, f"{part * 100:.0f} %", "faint", text_anchor="middle")
+            text_line(_LEFT + part * room, floor + 16, f"{part * 100:.0f} %", "faint", text_anchor=anchor)
         )
     shapes += [
         text_line(4, 14, "wrong, of what the rules would have approved", "faint"),
-        text_line(width - _RIGHT, height - 6, "covered, of what was approved", "faint", text_anchor="end"),
+        text_line(width - _RIGHT, floor + 34, "covered, of what was approved", "faint", text_anchor="end"),
     ]
     places = [
         (_LEFT + point.coverage * room, floor - point.wrong_rate / worst * (floor - top))
@@ -402,6 +404,20 @@ def frontier_of(frontier: Frontier) -> Drawing:
     shapes.append(
         shape("path", css="drawn dots is-proposal", d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places))
     )
+    # Where rules share a place, the number of the first one stands there.
+    free = {
+        (round(x / 16), round(y / 12)): (point, x, y)
+        for point, (x, y) in reversed([*zip(frontier.points, places, strict=True)])
+    }
+    for point, x, y in free.values():
+        shapes.append(text_line(x, y - 7, str(point.rules), text_anchor="middle"))
+    shown = frontier.points[:MOST_RULES]
+    for n, point in enumerate(shown):
+        told = f"{point.rules}  {middle(point.rule.text.removesuffix(', and nothing else: approve'), 108)}"
+        shapes.append(text_line(4, height + 12 + 16 * n, told, "faint"))
+    below = _hidden(len(frontier.points) - len(shown), "rules")
+    shapes += [text_line(4, height + 12 + 16 * len(shown), line, "faint") for line in below]
+    height += 16 * (len(shown) + len(below)) + 6
     lines = str(frontier).split("\n")
     return Drawing(title, lines[0], width, height, tuple(shapes), tuple(lines))
 

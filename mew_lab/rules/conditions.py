@@ -57,7 +57,14 @@ __all__ = [
 
 MAX_VALUES: Final = 8  # of one condition
 MAX_VALUE: Final = 1_000  # characters of a value as JSON
-_RISKY: Final = re.compile(r"[\\$`;|<>\"'*{}\x00-\x1f\x7f-\x9f]|%[0-9A-Fa-f]{2}|(?:^|/)~")
+# In Windows, `GIT~1` is the short name of `.git`, `c:x` a file in the present folder of a drive, and `.. ` means `..`.
+_RISKY: Final = re.compile(
+    r"[\\$`;|<>\"'*{}\x00-\x1f\x7f-\x9f]|%[0-9A-Fa-f]{2}|(?:^|/)~|~\d|%\w+%|^[A-Za-z]:(?!/)"
+    r"|(?:^|/) *\.[. ]*(?:/|\Z)"
+)
+_ELSEWHERE: Final = re.compile(
+    r"\s*(?:[~/\\]|\.\.\s*(?:\Z|[/\\])|\$[A-Za-z_{(]|%\w+%|[A-Za-z]:\S|file:)|.*[/\\]\s*\.\.\s*(?:\Z|[/\\])"
+)
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 _URL: Final = re.compile(r"https://(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::\d{1,5})?(?:[/?#]|\Z)")
 _MAIL: Final = re.compile(r"[A-Za-z0-9._+-]{1,64}@(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)\Z")
@@ -106,8 +113,15 @@ def _is_prose(text: str) -> bool:
 
 
 def is_path(value: object) -> bool:
-    """Whether a value reads as a path or an address rather than as prose."""
-    return isinstance(value, str) and ("/" in value or "\\" in value) and not any(map(str.isspace, value))
+    """Whether a value reads as a path or an address rather than as prose.
+
+    A line that begins at a root, a home, a drive or a variable, or that goes up, reads as one, whatever follows.
+    """
+    if not isinstance(value, str):
+        return False
+    if ("/" in value or "\\" in value) and not any(map(str.isspace, value)):
+        return True
+    return "\n" not in value and _ELSEWHERE.match(value) is not None
 
 
 def folder_of(path: str) -> str:

@@ -14,7 +14,10 @@ whose bits are the decisions, so that a combination of features costs one `&` an
 
 A combination is accepted where all of this holds:
 
-- it covers at least 12 approvals. Of equal calls at most 5 count, and a condition wider than values has seen 3 values;
+- it covers at least 12 approvals. Of equal calls at most 5 count, and a condition wider than values has seen 3 values,
+  3 of them outside each folder, ending and domain that is narrower: an approval may be a slip, too. A range ends where
+  one or two values stand farther off than all others are wide;
+- where its tool may change something, it says more than how long texts are, and nothing that is run has a length alone;
 - its decisions are 20 times as likely under 2 % slips as under the rate of rejections beside it, which is taken as 10 %
   at least, and as 20 % where hardly anything lies beside it;
 - its rejections are no more than 2 % slips explain, or none where it has fewer than 25 decisions;
@@ -32,10 +35,12 @@ Spec: §2.1, §9.4.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from fractions import Fraction
+from itertools import combinations, pairwise
 from typing import Any, Final, NamedTuple
 
 from mew_lab.errors import ProtocolError
@@ -89,6 +94,24 @@ MAX_RULES: Final = 12  # of one group
 MAX_CHARACTERS: Final = 16_384  # of the arguments of one call
 MAX_FEATURES: Final = 48  # of one argument
 MIN_AN_HOUR: Final = 3
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+RUN: Final = frozenset(
+    [
+        "cmd",
+        "code",
+        "command",
+        "eval",
+        "exec",
+        "expression",
+        "program",
+        "query",
+        "script",
+        "shell",
+        "sql",
+        "statement",
+    ]
+)
+"""Words in the name of an argument that its target runs, so that its length says nothing of what it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +256,9 @@ class _Group:
             return
         names = sorted(self._examples[-1].arguments)
         columns = [
-            _Column([one.arguments[name] for one in self._examples], self._yes, self._no, self._read_only)
+            _Column(
+                [one.arguments[name] for one in self._examples], self._yes, self._no, self._read_only, name
+            )
             for name in names
         ]
         left, made = self._yes, 0
@@ -253,6 +278,8 @@ class _Group:
                     continue
                 if combo.mask not in accepted:
                     accepted[combo.mask] = self._accepts(combo.mask, columns)
+                if not combo.chooses and not self._read_only:
+                    continue
                 if accepted[combo.mask] and (combo.is_exact or self._is_diverse(combo.mask)):
                     best, gain = combo, rank
             if best is None:
@@ -349,12 +376,16 @@ def _without_taken_back(examples: Sequence[_Example]) -> Sequence[_Example]:
 
 
 class _Combination(NamedTuple):
-    """One feature for each argument; `is_exact` where all are values."""
+    """One feature for each argument; `is_exact` where all are values, `chooses` where some say more than a length."""
 
     features: tuple[_Feature, ...]
     mask: int
     width: int
     is_exact: bool
+
+    @property
+    def chooses(self) -> bool:
+        return not self.features or any(not isinstance(one.condition, TextOf) for one in self.features)
 
 
 def _combinations(columns: Sequence[_Column], everything: int) -> Iterator[_Combination]:
@@ -400,8 +431,9 @@ def _chosen(options: Sequence[Sequence[_Feature]], mask: int) -> Iterator[tuple[
 class _Column:
     """The values of one argument, one for each decision, and its features."""
 
-    def __init__(self, values: Sequence[Any], yes: int, no: int, read_only: bool) -> None:
+    def __init__(self, values: Sequence[Any], yes: int, no: int, read_only: bool, name: str) -> None:
         self._values = values
+        self._is_run = not RUN.isdisjoint(word.lower() for word in _WORDS.findall(name))
         self._yes, self._no = yes, no
         self._found: dict[Condition, int] = {}
         self._places: dict[Condition, int] = {}
@@ -417,8 +449,14 @@ class _Column:
         ranked = sorted(
             self._found.items(), key=lambda item: (-(item[1] & yes).bit_count(), item[0].width, item[0].text)
         )
-        kept = [(c, m) for c, m in ranked if self._is_supported(c, m)][:MAX_FEATURES]
-        self.features = [_Feature(condition, mask) for condition, mask in kept]
+        supported = [(c, m) for c, m in ranked if self._is_supported(c, m)]
+        seen = [self._seen(m) for c, m in supported if not isinstance(c, OneOf | Between)]
+        kept = [
+            (c, m)
+            for c, m in supported
+            if isinstance(c, OneOf | Between) or not self._is_carried_by_few(self._seen(m), seen)
+        ]
+        self.features = [_Feature(condition, mask) for condition, mask in kept[:MAX_FEATURES]]
         every = [*self.features, *([self.base] if self.base is not None else [])]
         self.narrowest = sorted(
             every, key=lambda one: (one.mask.bit_count(), one.condition.width, -len(one.condition.text))
@@ -427,10 +465,23 @@ class _Column:
     def _is_supported(self, condition: Condition, mask: int) -> bool:
         if (mask & self._yes).bit_count() < NEED // 2:
             return False
-        if isinstance(condition, OneOf):
-            return True
-        seen = sum(1 for _, own in self._by_key.values() if own & mask & self._yes)
-        return seen >= DISTINCT
+        return isinstance(condition, OneOf) or self._seen(mask).bit_count() >= DISTINCT
+
+    def _is_carried_by_few(self, values: int, all_seen: Sequence[int]) -> bool:
+        """Whether all but one or two of the values that a condition has seen are those of a narrower one."""
+        return any(
+            narrower != values and not narrower & ~values and (values & ~narrower).bit_count() < DISTINCT
+            for narrower in all_seen
+        )
+
+    def _seen(self, mask: int) -> int:
+        """The approved values among these decisions, by their first approval."""
+        firsts = 0
+        for _, own in self._by_key.values():
+            approved = own & self._yes
+            if approved & mask:
+                firsts |= approved & -approved
+        return firsts
 
     def places(self, n: int) -> Iterator[int]:
         """The sets of decisions that stand in the same narrow place as the decision with that number."""
@@ -522,7 +573,7 @@ class _Column:
             self._add_range([one for one in approved if one[0] > at])
 
     def _add_range(self, numbers: Sequence[tuple[Any, int]]) -> None:
-        inner = [value for value, mask in numbers if mask & self._yes]
+        inner = _together([value for value, mask in numbers if mask & self._yes])
         if len(inner) < DISTINCT:
             return
         condition = Between(inner[0], inner[-1])
@@ -539,7 +590,7 @@ class _Column:
         (kind, _), *_ = kinds.most_common(1)
         condition: Condition | None
         if kind == "number":
-            numbers = sorted(value for value, _ in approved if is_number(value))
+            numbers = _together(sorted(value for value, _ in approved if is_number(value)))
             condition = Anything("number") if read_only else Between(numbers[0], numbers[-1])
         elif kind == "text" and read_only:
             condition = Anything("text")
@@ -558,6 +609,8 @@ class _Column:
         return OneOf(tuple(sorted(values, key=compact))) if 0 < len(values) <= MAX_VALUES else None
 
     def _length(self, texts: Sequence[str]) -> Condition | None:
+        if self._is_run:
+            return None
         words = [text for text in texts if TextOf(len(text), word=True).holds(text)]
         if 2 * len(words) > len(texts):
             if sum("." in text for text in words) * 2 > len(words):  # names of files
@@ -572,6 +625,24 @@ class _Column:
             if condition.holds(value):
                 mask |= own
         return mask
+
+
+def _together(numbers: Sequence[float]) -> Sequence[float]:
+    """The numbers in their order without one or two at an end that stand farther off than all others are wide."""
+    first, last = 0, len(numbers)
+    while last - first > DISTINCT:
+        inner = numbers[first:last]
+        gaps = [Fraction(high) - Fraction(low) for low, high in pairwise(inner)]
+        widest = max(range(len(gaps)), key=gaps.__getitem__)
+        if 2 * gaps[widest] <= Fraction(inner[-1]) - Fraction(inner[0]):
+            break
+        if len(inner) - widest - 1 < DISTINCT:
+            last = first + widest + 1
+        elif widest + 1 < DISTINCT:
+            first += widest + 1
+        else:
+            break
+    return numbers[first:last]
 
 
 def _rounded(length: int) -> int:

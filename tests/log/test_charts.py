@@ -12,10 +12,14 @@ from xml.etree import ElementTree
 import pytest
 
 from mew_lab.log import charts
-from mew_lab.log.charts import MOST_BARS, Series, series_of
+from mew_lab.log.charts import MOST_BARS, Series, frontier_of, series_of
 from mew_lab.log.drawing import Drawing
 from mew_lab.log.log import Log, open_log
+from mew_lab.rules.backtests import learned_frontier
 from mew_lab.space.events import Record
+
+from ..rules.test_never import call
+from ..rules.test_never import decided as decided_call
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -218,6 +222,30 @@ def test_tokens_are_a_line_for_each_participant() -> None:
         "ann: 40 tokens at last, at most 40",
     )
     assert [path.count("L") for path in paths(drawing, "arrow")] == [2, 0]
+
+
+def test_each_rule_of_a_frontier_has_its_number_and_its_words_and_nothing_is_cut_by_a_border() -> None:
+    made = [
+        decided_call(n, call(arguments={"path": f"{folder}/f{n}.{ending}"}))
+        for n, (folder, ending) in enumerate([("docs", "md"), ("src", "py"), ("long/" * 30, "txt")] * 120)
+    ]
+    found = learned_frontier(made)
+    assert len(found.points) > 1
+    drawing = frontier_of(found)
+    root = ElementTree.fromstring(drawing.svg())
+    texts = [(node.text or "", node) for node in root.iter(f"{SPACE}text")]
+    words = [text for text, _ in texts]
+    for point in found.points:
+        assert str(point.rules) in words
+        assert any(
+            text.startswith(f"{point.rules}  When coder asks files to run edit with path") for text in words
+        )
+    width = 5.5  # of a character, at least, in pixels
+    for text, node in texts:
+        x, of = float(node.get("x", "")), {"middle": 0.5, "end": 0.0}.get(node.get("text-anchor", ""), 1.0)
+        assert x + of * width * len(text) <= drawing.width and float(node.get("y", "")) <= drawing.height, (
+            text
+        )
 
 
 def test_charts_of_a_file_read_it_once(tmp_path: Path) -> None:

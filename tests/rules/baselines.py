@@ -6,19 +6,20 @@ nothing else needs; where it is not installed, the table has no such row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from itertools import islice
 from random import Random
 from typing import Any, NamedTuple
 
 from mew_lab.protocol.difference import equality_key
+from mew_lab.protocol.envelope import compact
 from mew_lab.rules.approvals import Approvals
-from mew_lab.rules.decided_calls import DecidedCall
+from mew_lab.rules.decided_calls import AskedCall, DecidedCall
 from mew_lab.rules.judgements import judge
 from mew_lab.rules.learner import learn
 
-from .policies import KINDS, Proposed, proposals
+from .policies import Generator, Proposed
 from .simulation import Person
 
 Says = Callable[[Proposed], bool]
@@ -58,15 +59,18 @@ def _rules_of(decided: Sequence[DecidedCall], *, strict: bool) -> Says:
 
 def exact(decided: Sequence[DecidedCall]) -> Says:
     """What was approved before, and never rejected, in exactly this form."""
-    yes = {equality_key(one.arguments) for one in decided if one.verdict == "approved"}
-    yes -= {equality_key(one.arguments) for one in decided if one.verdict == "rejected"}
-    return lambda proposed: equality_key(proposed.call.arguments) in yes
+    yes = {_exactly(one) for one in decided if one.verdict == "approved"}
+    yes -= {_exactly(one) for one in decided if one.verdict == "rejected"}
+    return lambda proposed: _exactly(proposed.call) in yes
 
 
 def always(decided: Sequence[DecidedCall]) -> Says:
     """Each call of a tool of which most calls were approved."""
-    rate = sum(one.verdict == "approved" for one in decided) / len(decided)
-    return lambda proposed: rate >= 0.5
+    tools: dict[tuple[str, str], list[bool]] = {}
+    for one in decided:
+        tools.setdefault((one.proposer, one.tool), []).append(one.verdict == "approved")
+    good = {tool for tool, told in tools.items() if 2 * sum(told) >= len(told)}
+    return lambda proposed: (proposed.call.proposer, proposed.call.tool) in good
 
 
 def tree(decided: Sequence[DecidedCall]) -> Says:
@@ -78,19 +82,23 @@ def tree(decided: Sequence[DecidedCall]) -> Says:
     labels = [one.verdict == "approved" for one in decided]
     if len(set(labels)) < 2:
         return lambda proposed: labels[0]
-    model.fit(vectors.fit_transform([_features(one.arguments or {}) for one in decided]), labels)
+    model.fit(vectors.fit_transform([_features(one) for one in decided]), labels)
     at = list(model.classes_).index(True)
 
     def says(proposed: Proposed) -> bool:
-        rows = vectors.transform([_features(proposed.call.arguments)])
+        rows = vectors.transform([_features(proposed.call)])
         return bool(model.predict_proba(rows)[0][at] >= 0.98)
 
     return says
 
 
-def _features(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
-    for name, value in arguments.items():
+def _exactly(call: DecidedCall | AskedCall) -> str:
+    return equality_key([call.proposer, call.target, call.tool, call.arguments])
+
+
+def _features(call: DecidedCall | AskedCall) -> dict[str, Any]:
+    told: dict[str, Any] = {"(proposer)": call.proposer, "(tool)": call.tool}
+    for name, value in (call.arguments or {}).items():
         if isinstance(value, str):
             parts = value.split("/")
             told |= {f"{name}.{n}": part for n, part in enumerate(parts[:-1])}
@@ -100,7 +108,7 @@ def _features(arguments: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name}.text": value,
             }
         else:
-            told[name] = value
+            told[name] = compact(value) if isinstance(value, dict | list) else value
     return told
 
 
@@ -114,10 +122,12 @@ if find_spec("sklearn") is not None:
     METHODS["decision tree"] = tree
 
 
-def compare(seed: int, first: int, test: int = 200) -> dict[str, Counts]:
+def compare(generator: Generator, seed: int, first: int, test: int = 200) -> dict[str, Counts]:
     """What each method approves of the calls behind the first ones of a history."""
-    policy = KINDS[[*KINDS][seed % len(KINDS)]](Random(seed))
-    person, source = Person(Random(seed), offer=lambda decided: ()), proposals(policy, Random(seed + 1))
+    person, source = (
+        Person(Random(seed), offer=lambda decided: ()),
+        generator.history(generator.kind_of(seed), seed),
+    )
     for proposed in islice(source, first):
         person.take(proposed)
     tried = [*islice(source, test)]

@@ -157,3 +157,54 @@ def proposals(policy: Policy, dice: Random, *, every: float = 240.0) -> Iterator
             hints=policy.hints,
         )
         yield Proposed(t, call, policy.deserves(arguments))
+
+
+class Changing(NamedTuple):
+    """A history whose person changes her mind when `change` is called; `deserves` is what she thinks of a call now."""
+
+    history: Iterator[Proposed]
+    change: Callable[[], None]
+    deserves: Callable[[AskedCall], bool]
+
+
+def changing(seed: int, affected: int) -> Changing:
+    """Files below some folders deserve a yes; a change forbids so many of these folders."""
+    folders = Random(seed).sample(FOLDERS, 4)
+    good = folders[: 1 + affected]
+
+    def make(dice: Random) -> dict[str, Any]:
+        return {
+            "path": f"{dice.choice(folders)}/{dice.choice(WORDS)}{dice.randrange(40)}{dice.choice(ENDINGS)}"
+        }
+
+    policy = Policy("drift", "edit_file", (), make, lambda a: a["path"].split("/")[0] in good)
+    return Changing(
+        proposals(policy, Random(seed + 1)),
+        lambda: good.__delitem__(slice(affected)),
+        lambda call: policy.deserves(call.arguments),
+    )
+
+
+class Generator(NamedTuple):
+    """A way to make histories: the kinds of its policies, and those of them that conditions on one argument express.
+
+    `history(kind, seed)` gives proposals without end, and `changing(seed, affected)` those of a person who changes her
+    mind on what that many rules cover.
+    """
+
+    kinds: tuple[str, ...]
+    expressible: tuple[str, ...]
+    history: Callable[[str, int], Iterator[Proposed]]
+    changing: Callable[[int, int], Changing]
+
+    def kind_of(self, seed: int) -> str:
+        """The kind of the history with this seed: all kinds in turn."""
+        return self.kinds[seed % len(self.kinds)]
+
+
+FIRST = Generator(
+    tuple(KINDS),
+    EXPRESSIBLE,
+    lambda kind, seed: proposals(KINDS[kind](Random(seed)), Random(seed + 1)),
+    changing,
+)

@@ -7,7 +7,7 @@ an active rule approves and that are no review run; all others are decided by th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -19,7 +19,7 @@ from mew_lab.rules.learner import learn
 from mew_lab.rules.life import Happened, Life, advance, is_review
 from mew_lab.rules.rule import ApprovalRule
 
-from .policies import ENDINGS, EXPRESSIBLE, FOLDERS, KINDS, WORDS, Policy, Proposed, proposals
+from .policies import Generator, Proposed
 
 SLIPS = 0.02
 OWNER = "ada"
@@ -33,6 +33,11 @@ class Held:
     rule: ApprovalRule
     life: Life
     covered: int = 0
+
+    def covers(self, call: AskedCall) -> bool:
+        rule = self.rule
+        of = rule.proposer, rule.target, rule.tool
+        return of == (call.proposer, call.target, call.tool) and rule.covers(call.arguments)
 
 
 @dataclass
@@ -91,7 +96,7 @@ class Person:
     def take(self, proposed: Proposed) -> str:
         """Decides one proposal, by a rule or herself; returns the letter of what became of it."""
         call, t = proposed.call, proposed.t
-        covering = [one for one in self.held.values() if one.rule.covers(call.arguments)]
+        covering = [one for one in self.held.values() if one.covers(call)]
         active: Held | None = None
         reviewed = False
         for one in covering:
@@ -151,51 +156,29 @@ class Person:
                 self.adopted += 1
 
 
-def live(policy: Policy, seed: int, calls: int, *, slips: float = SLIPS, **how: object) -> Outcome:
-    """The outcome of a history of so many calls."""
-    person = Person(Random(seed), slips=slips, **how)  # type: ignore[arg-type]
-    source = proposals(policy, Random(seed + 1))
+def live(source: Iterator[Proposed], kind: str, seed: int, calls: int, **how: object) -> Outcome:
+    """The outcome of so many calls of a history."""
+    person = Person(Random(seed), **how)  # type: ignore[arg-type]
     told = "".join(person.take(next(source)) for _ in range(calls))
-    return Outcome(policy.kind, told, person.adopted, person.suspended)
+    return Outcome(kind, told, person.adopted, person.suspended)
 
 
 # --- a change of policy ---
 
 
-def drift(seed: int, *, affected: int = 1, calls: int = 500, slips: float = SLIPS) -> int | None:
-    """The wrong approvals after a planted change of policy at call 400, where rules of that many folders are in force.
+def drift(generator: Generator, seed: int, *, affected: int = 1, calls: int = 500) -> int | None:
+    """The wrong approvals after a planted change of policy at call 400, which forbids that many folders.
 
-    Files below some folders deserve a yes; then one folder, or two, become forbidden. None where no rule covered them.
+    None where no rule covered a call that is forbidden now.
     """
-    dice = Random(seed)
-    folders = dice.sample(FOLDERS, 4)
-    forbidden: set[str] = set()
-
-    def make(dice: Random) -> dict[str, object]:
-        return {
-            "path": f"{dice.choice(folders)}/{dice.choice(WORDS)}{dice.randrange(40)}{dice.choice(ENDINGS)}"
-        }
-
-    good = folders[: 1 + affected]
-    policy = Policy(
-        "drift",
-        "edit_file",
-        (),
-        make,
-        lambda a: a["path"].split("/")[0] in good and a["path"].split("/")[0] not in forbidden,
-    )
-    person = Person(Random(seed), slips=slips)
-    source = proposals(policy, Random(seed + 1))
-    for _ in range(400):
-        person.take(next(source))
-    forbidden.update(good[:affected])
-    covering = {
-        folder: any(
-            held.life.acts and held.rule.covers({"path": f"{folder}/x.md"}) for held in person.held.values()
-        )
-        for folder in forbidden
-    }
-    if not any(covering.values()):
+    source, change, deserves = generator.changing(seed, affected)
+    person = Person(Random(seed))
+    before = [next(source) for _ in range(400)]
+    for proposed in before:
+        person.take(proposed)
+    change()
+    forbidden = [one.call for one in before if one.deserves and not deserves(one.call)]
+    if not any(held.life.acts and held.covers(call) for held in person.held.values() for call in forbidden):
         return None
     return "".join(person.take(next(source)) for _ in range(calls)).count("W")
 
@@ -208,28 +191,33 @@ ATTENTION = {"weak": 3.0, "medium": 1.0, "strong": 0.3}
 
 
 def catch_rates(
-    seed: int, strength: float, *, calls: int = 800, planted: int = 20, every: float = 60.0
+    generator: Generator,
+    seed: int,
+    strength: float,
+    *,
+    calls: int = 800,
+    planted: int = 20,
+    hurry: float = 4.0,
 ) -> tuple[int, int, int]:
     """How many planted bad proposals a person catches without rules and with them, of how many: a simulation alone.
 
     A planted proposal is one that the policy forbids, made at a random time in the second half. A person who misreads a
     card approves it. With rules the person sees fewer cards an hour, and misreads fewer; what a rule approves is missed.
+    Calls come `hurry` times as fast as in other histories.
     """
     caught = [0, 0]
-    kind = EXPRESSIBLE[seed % len(EXPRESSIBLE)]
+    kind = generator.expressible[seed % len(generator.expressible)]
     for with_rules in (False, True):
-        policy = KINDS[kind](Random(seed))
         offer = (lambda decided: (one.rule for one in learn(decided))) if with_rules else (lambda decided: ())
         person = Person(Random(seed), offer=offer)
-        source = proposals(policy, Random(seed + 1), every=every)
+        source = generator.history(kind, seed)
         bad = {*Random(seed + 3).sample(range(calls // 2, calls), planted)}
         seen: list[float] = []
         for n in range(calls):
             proposed = next(source)
-            if n in bad:
-                while proposed.deserves:
-                    again = next(source)
-                    proposed = Proposed(proposed.t, again.call, again.deserves)
+            while n in bad and proposed.deserves:
+                proposed = next(source)
+            proposed = proposed._replace(t=proposed.t / hurry)
             an_hour = sum(proposed.t - 3600 < t for t in seen[-200:])
             person.slips = 1 - math.exp(-strength * an_hour / 100)
             told = person.take(proposed)

@@ -15,7 +15,7 @@ from mew_lab.rules.decided_calls import DecidedCall
 from mew_lab.rules.learner import Candidate, learn
 from mew_lab.rules.rule import parse_rule
 
-from .policies import EXPRESSIBLE, KINDS, proposals
+from .policies import EXPRESSIBLE, FIRST
 from .simulation import Person, drift, live
 from .test_never import call, decided
 
@@ -88,10 +88,61 @@ def test_one_of_a_few_values_and_a_range() -> None:
 )
 def test_anything_is_for_tools_that_only_read(hints: tuple[str, ...], expected: str) -> None:
     def make(dice: Random) -> dict[str, Any]:
-        return {"query": " ".join(dice.choices(["red", "green", "blue"], k=dice.randint(2, 9)))}
+        return {"text": " ".join(dice.choices(["red", "green", "blue"], k=dice.randint(2, 9)))}
 
-    [text] = text_of(history(make, lambda a: True, hints=hints))
+    [text] = text_of(history(lambda dice: {**make(dice), "to": "ada"}, lambda a: True, hints=hints))
     assert expected in text
+
+
+def test_a_length_says_nothing_of_what_a_tool_would_change() -> None:
+    """A rule with lengths alone approves whatever its tool is asked for, which is for tools that only read."""
+
+    def make(dice: Random) -> dict[str, Any]:
+        return {
+            "service": f"{dice.choice('abcdef')}-{dice.randrange(40)}",
+            "why": " ".join(dice.choices("xyz", k=4)),
+        }
+
+    assert text_of(history(make, lambda a: True)) == []
+    assert (
+        text_of(history(lambda dice: {**make(dice), "to": dice.choice(["ada", "bert"])}, lambda a: True))
+        != []
+    )
+
+
+@pytest.mark.parametrize("name", ["command", "cmd", "bashCommand", "sql", "source_code", "script"])
+def test_no_length_is_learned_for_what_is_run(name: str) -> None:
+    words = "npm run lint test build ls src docs git status diff log show".split()
+
+    def make(dice: Random) -> dict[str, Any]:
+        return {name: " ".join(dice.sample(words, 3)), "timeout": dice.choice([10, 30]), "folder": "src"}
+
+    found = learn(history(make, lambda a: True))
+    assert not any(one.rule.covers({name: "rm -rf src", "timeout": 10, "folder": "src"}) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("usual", "single", "between"),
+    [
+        (lambda n: 1 + n, 10_000, 5_000),
+        (lambda n: 1_000 + n, -50_000, 0),
+        (lambda n: f"/srv/app/f{n}.md", "/srv/docs/x.md", "/srv/billing/keys.md"),
+        (lambda n: f"docs/api/f{n}.md", "docs/b/x.md", "docs/legal/x.md"),
+        (lambda n: f"docs/{n % 5}/f{n}.md", "docs/1/x.sh", "docs/1/install.sh"),
+        (lambda n: f"https://a.example.org/{n % 3}/{n}", "https://b.example.org/1/2", "https://c.example.org/1/2"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_or_two_approvals_make_no_rule_wider(
+    usual: Callable[[int], Any], single: Any, between: Any, count: int
+) -> None:
+    """An approval may be a slip, too, or was given to this call alone."""
+    made = [decided(n, call(arguments={"x": usual(n % 60)})) for n in range(90)]
+    for n in range(count):
+        made[40 + 20 * n] = decided(40 + 20 * n, call(arguments={"x": single}))
+    found = learn(made)
+    assert any(one.rule.covers({"x": usual(30)}) for one in found)
+    assert not any(one.rule.covers({"x": value}) for one in found for value in (single, between))
 
 
 def test_too_few_decisions_and_too_few_different_ones_suggest_nothing_wide() -> None:
@@ -237,17 +288,16 @@ def test_a_log_that_tells_of_no_tool_and_no_receipt_is_replayed_all_the_same() -
 
 
 def test_expressible_policies_are_covered_after_200_calls() -> None:
-    outcomes = [live(KINDS[kind](Random(1)), 1, 280).part(200, 280) for kind in EXPRESSIBLE]
+    outcomes = [live(FIRST.history(kind, 1), kind, 1, 280).part(200, 280) for kind in EXPRESSIBLE]
     covered = sum(one.covered for one in outcomes) / sum(one.deserving for one in outcomes)
     assert covered >= 0.65 and not sum(one.wrong for one in outcomes), [one.calls for one in outcomes]
 
 
 @pytest.mark.nightly
 def test_the_marks_hold_on_many_histories() -> None:
-    from .__main__ import bootstrap
-    from .__main__ import history as life_of
+    from .__main__ import bootstrap, life_of
 
-    outcomes = [life_of(seed) for seed in range(120)]
+    outcomes = [life_of(FIRST, seed) for seed in range(120)]
     chosen = [one for one in outcomes if one.kind in EXPRESSIBLE]
     for first, least in ((200, 0.65), (1000, 0.85)):
         parts = [one.part(first, first + 200) for one in chosen]
@@ -258,14 +308,13 @@ def test_the_marks_hold_on_many_histories() -> None:
 
 @pytest.mark.slow
 def test_a_change_of_policy_lets_few_wrong_calls_pass() -> None:
-    found = sorted(wrong for seed in range(20) if (wrong := drift(seed)) is not None)
+    found = sorted(wrong for seed in range(20) if (wrong := drift(FIRST, seed)) is not None)
     assert len(found) >= 15 and found[len(found) // 2] <= 4 and found[-1] <= 10, found
 
 
 @pytest.mark.slow
 def test_learning_from_10_000_decisions_takes_seconds() -> None:
-    policy = KINDS["folder"](Random(1))
-    person, source = Person(Random(1), offer=lambda decided: ()), proposals(policy, Random(2))
+    person, source = Person(Random(1), offer=lambda decided: ()), FIRST.history("folder", 1)
     for _ in range(10_000):
         person.take(next(source))
     began = time.process_time()

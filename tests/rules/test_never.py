@@ -150,7 +150,8 @@ def elsewhere(dice: Random) -> AskedCall:
     path = dice.choice(
         ["src/a.md", "a.md", "/etc/a.md", "docs/../src/a.md", "docs/api/../../x.md", "docs//a.md", "docs/./a.md", "Docs/a.md",
          "docs\\..\\a.md", "docs/%2e%2e/a.md", "~/docs/a.md", "./docs/a.md", "docs/a\n.md", "docs/а.md", "https://evil.example/a.md",
-         "docs /a.md", "dосs/a.md", "//docs/a.md", "file:///docs/a.md", "docs/$HOME/a.md"]
+         "docs /a.md", "dосs/a.md", "//docs/a.md", "file:///docs/a.md", "docs/$HOME/a.md", "docs/GIT~1/a.md", "docs/.. /a.md",
+         "..", "~", "$HOME", "%USERPROFILE%", "/etc/my a.md", " /etc/a.md", "../x y.md", "C:\\a b.md", "~ada/a b.md"]
     )  # fmt: skip
     return call(arguments={**good(dice).arguments, "path": path})
 
@@ -282,6 +283,65 @@ def test_a_folder_is_known_by_two_places_below_it_and_never_from_its_root() -> N
     assert [*ancestors("/srv/a/b")] == ["/srv/a/", "/srv/"]
     assert [*ancestors("https://h/a/b")] == ["https://h/a/", "https://h/"]
     assert [*ancestors("a")] == []
+
+
+@pytest.mark.parametrize("hints", [("read-only",), ("writes data",)])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["docs", "src", "notes"],
+        ["my notes", "a plan", "the list of all", "notes"],
+        ["a.md", "b.md", "notes.txt"],
+    ],
+)
+def test_a_text_that_leads_elsewhere_is_none_of_the_names_that_were_approved(
+    names: list[str], hints: tuple[str, ...]
+) -> None:
+    """Names without a slash were approved, such as those of one folder: no other folder is among them."""
+    made = [
+        call(arguments={"path": f"{names[n % len(names)]}", "n": n % 50}, hints=hints) for n in range(120)
+    ]
+    taught = [decided(n, one) for n, one in enumerate(made)]
+    approvals, wide = Approvals(taught), [Anything("text"), TextOf(9999), TextOf(9999, word=True)]
+    rules = [ApprovalRule("coder", "files", "edit", {"path": one, "n": Between(0, 50)}, HASH) for one in wide]
+    rules += [candidate.rule for candidate in learn(taught)]
+    assert all(judged(rules[0], one, approvals=approvals) == "approve" for one in made)
+    for path in (
+        *(
+            "..",
+            "../",
+            "~",
+            "~ada",
+            "$HOME",
+            "%APPDATA%",
+            "/",
+            "/etc/passwd",
+            "/etc/passwd ",
+            " /etc/passwd",
+            "\t/etc/x",
+        ),
+        *(
+            "../my notes",
+            "a plan/../../b c",
+            "../../etc/my keys",
+            "~/my notes",
+            "C:\\my notes",
+            "C:/my notes",
+            ".. /x",
+        ),
+        *(
+            "file:///etc/my keys",
+            "$HOME/my notes",
+            "${HOME}",
+            "/my notes",
+            "./../my notes",
+            "c:x",
+            "\\\\host\\a b",
+        ),
+    ):
+        for rule in rules:
+            asked = call(arguments={"path": path, "n": 1}, hints=hints)
+            assert judged(rule, asked, approvals=approvals) != "approve", (path, rule.text)
 
 
 # --- hostile histories ---

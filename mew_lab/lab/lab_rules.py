@@ -396,7 +396,7 @@ def tell_life(kept: KeptRule) -> str:
 
 def tell_words(offered: OfferedRule, decided: Sequence[DecidedCall], *, number: int) -> RuleWords:
     """What a person reads of a rule before she adopts it; `decided` is what she has decided so far."""
-    rule, test = offered.rule, back_test([offered.rule], [one for one in decided if one.teaches])
+    rule, test = offered.rule, back_test([offered.rule], [one for one in decided if one.teaches], rated=False)
     wrong = {one.seq for one in test.wrong}
     past = tuple(
         PastDecision(

@@ -6,7 +6,8 @@ system of files, and the scheme of an address, are never known in this way. A pa
 with `..`, is known only where the same one was approved before.
 
 An argument holds paths where most of its approved texts are paths; then each text in it is taken for one. In any other
-argument only a text that reads as a path is.
+argument only a text that reads as a path is. A text with a blank is new where no approved one had any: a second path may
+stand behind it.
 
 Spec: §9.4.
 """
@@ -40,6 +41,10 @@ def ancestors(path: str) -> Iterator[str]:
         end = path.rfind("/", 0, end)
 
 
+def _has_blank(text: str) -> bool:
+    return any(map(str.isspace, text))
+
+
 class Approvals:
     """The approvals of one person. Decisions that teach nothing are left out."""
 
@@ -50,6 +55,7 @@ class Approvals:
         self._below: dict[_Place, dict[str, set[str]]] = {}  # by folder, the steps to known folders below
         self._paths: Counter[_Place] = Counter()  # approved paths, less the approved texts that are none
         self._risky: dict[_Place, set[str]] = {}  # approved paths that could lead elsewhere
+        self._with_blanks: set[_Place] = set()
         for decided in decisions:
             self.add(decided)
 
@@ -65,6 +71,8 @@ class Approvals:
         for name, value in arguments.items():
             if isinstance(value, str):
                 self._paths[*key[:3], name] += 1 if is_path(value) else -1
+                if _has_blank(value):
+                    self._with_blanks.add((*key[:3], name))
                 self._add_path((*key[:3], name), value)
 
     def _add_path(self, place: _Place, path: str) -> None:
@@ -96,7 +104,11 @@ class Approvals:
             return "a call with these arguments was not approved before"
         for name, value in call.arguments.items():
             place = (*key[:3], name)
-            if not isinstance(value, str) or not (is_path(value) or self._paths[place] > 0):
+            if not isinstance(value, str):
+                continue
+            if _has_blank(value) and place not in self._with_blanks:
+                return f"a text with a blank as {one_line(name, 60)} was not approved before"
+            if not (is_path(value) or self._paths[place] > 0):
                 continue
             if not self._is_known(place, value):
                 return f"the folder {one_line(folder_of(value), 80) or 'of it'} was not approved before"

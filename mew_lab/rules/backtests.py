@@ -114,12 +114,14 @@ def back_test(
     *,
     known: Iterable[DecidedCall] = (),
     any_how: bool = False,
+    rated: bool = True,
 ) -> BackTest:
     """What these rules would have decided, one decision after the other.
 
     What was not approved before at that time is `never`, as it is when a rule acts. The rate of each rule holds, too.
 
     Args:
+        rated: Whether the rate holds. Without it what a rule would have approved at another time is told, too.
         known: Earlier decisions, which count as approved before.
         any_how: Whether decisions that teach nothing are replayed, too, such as those of a log without receipts. Where
             the log does not tell what a target says of its tool, that counts as what the rule is for.
@@ -146,7 +148,8 @@ def back_test(
                 times.popleft()
             judged = judge(rule, call, approvals, now=decided.t, used=times)
             if judged.says == "approve":
-                times.append(decided.t)
+                if rated:
+                    times.append(decided.t)
                 said = "approve"
                 break
             said = judged.says if judged.says == "never" else said

@@ -13,7 +13,9 @@ How it works
 
 A condition that is wider than its values judges the text more strictly than a glob (R33). A value with a control or an
 invisible character, a letter that looks like another one, an escape (`%2e`), a backslash, a variable or a character of a
-shell satisfies none of them: only its exact value does. Paths are text here: links are the target's affair.
+shell satisfies none of them: only its exact value does. In a path below a folder and in a name with an ending stands no
+blank, comma, colon or bracket, and no name begins with a hyphen: a program might read a second path or an option. Paths
+are text here: links are the target's affair.
 
 `text` and `read_condition` are inverse to each other. `pattern` is None where no capability is as narrow as the
 condition: numbers and lengths cannot stand in a closed one (R34).
@@ -65,6 +67,8 @@ _RISKY: Final = re.compile(
 _ELSEWHERE: Final = re.compile(
     r"\s*(?:[~/\\]|\.\.\s*(?:\Z|[/\\])|\$[A-Za-z_{(]|%\w+%|[A-Za-z]:\S|file:)|.*[/\\]\s*\.\.\s*(?:\Z|[/\\])"
 )
+# A program that splits its input, or has options, may read more in such a path than one path.
+_SEVERAL: Final = re.compile(r"[\s&()!#\[\]?^,:]|(?:^|/)-")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 _URL: Final = re.compile(r"https://(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::\d{1,5})?(?:[/?#]|\Z)")
 _MAIL: Final = re.compile(r"[A-Za-z0-9._+-]{1,64}@(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)\Z")
@@ -213,12 +217,17 @@ class Below(Condition):
     ending: str = ""
 
     def holds(self, value: object) -> bool:
+        if not isinstance(value, str) or not value.startswith(self.folder):
+            return False
+        # The query of an address is no path: it holds no blank alone.
+        rest = value[len(self.folder) :]
+        path, mark, query = rest.partition("?") if _SCHEME.match(value) else (rest, "", "")
         return (
-            isinstance(value, str)
-            and value.startswith(self.folder)
-            and value.endswith(self.ending)
-            and len(value) > len(self.folder) + len(self.ending)
+            value.endswith(self.ending)
+            and len(rest) > len(self.ending)
             and not value.endswith("/")
+            and not _SEVERAL.search(f"/{path}")
+            and not (mark and any(map(str.isspace, query)))
             and is_plain(value)
         )
 
@@ -250,7 +259,7 @@ class Ending(Condition):
             isinstance(value, str)
             and value.endswith(self.ending)
             and len(value) > len(self.ending)
-            and not any(map(str.isspace, value))
+            and not _SEVERAL.search(value[value.rfind("/") + 1 :])
             and is_plain(value)
             and not value[: -len(self.ending)].endswith("/")
         )

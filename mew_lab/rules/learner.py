@@ -538,10 +538,11 @@ class _Column:
             ending = _ending(value)
             if is_path(value):
                 for folder in ancestors(value):
-                    if value == folder or not is_plain(folder):
+                    if not is_plain(folder):
                         continue
-                    self._add(Below(folder), mask, place=True)
-                    if ending and len(value) > len(folder) + len(ending):
+                    if Below(folder).holds(value):
+                        self._add(Below(folder), mask, place=True)
+                    if ending and Below(folder, ending).holds(value):
                         self._add(Below(folder, ending), mask)
             if ending and Ending(ending).holds(value):
                 self._add(Ending(ending), mask, place=True)

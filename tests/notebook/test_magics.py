@@ -216,7 +216,7 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ),
     ("undo", ("undo", {})),
     ("history", ("history", {})),
-    *((name, (name,)) for name in PARTS),
+    *((name, (name,)) for name in PARTS if name != "rules"),
     *((f"view {name}", (name,)) for name in PARTS),
     ("log", ("log",)),
     ("save session.jsonl", ("save", "session.jsonl", {})),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mew_lab.errors import ConfigError
 from mew_lab.protocol.permit import Capability
+from mew_lab.rules.approvals import Approvals
 from mew_lab.rules.conditions import (
     Anything,
     Below,
@@ -23,6 +24,7 @@ from mew_lab.rules.conditions import (
     TextOf,
     is_plain,
 )
+from mew_lab.rules.decided_calls import AskedCall, DecidedCall
 from mew_lab.rules.rule import ApprovalRule, parse_rule
 from mew_lab.rules.statistics import at_least, upper_bound
 
@@ -251,3 +253,48 @@ def test_at_the_bound_so_few_wrong_ones_come_in_one_of_twenty_cases(of: int, par
     exact = math.fsum(math.comb(of, k) * bound**k * (1 - bound) ** (of - k) for k in range(wrong + 1))
     assert exact == pytest.approx(0.05, abs=1e-6)
     assert at_least(wrong + 1, of, bound) == pytest.approx(0.95, abs=1e-6)
+
+
+# A program that splits its input, or has options, would read more than one path below docs/ in each of these.
+SEVERAL = [
+    "a b",
+    "a & b",
+    "a&b",
+    "a,b",
+    "a:b",
+    "a(b)",
+    "a!b",
+    "a#b",
+    "a[b]",
+    "a?b",
+    "a^b",
+    "-rf",
+    "a/-o",
+    "a\u00a0b",
+]
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_what_may_be_read_as_several_words_is_below_no_folder_and_has_no_ending(name: str) -> None:
+    for value in (f"docs/{name}", f"docs/{name}/x.md", f"docs/x/{name}.md"):
+        assert not Below("docs/").holds(value) and not Below("docs/", ".md").holds(value)
+    last = name.rpartition("/")[2]  # the folders before it were approved
+    assert not Ending(".md").holds(f"{last}.md") and not Ending(".md").holds(f"docs/{last}.md")
+    assert Below("docs/").holds("docs/a-b_c.d=e@f+g/h") and Ending(".md").holds("docs/a-b.md")
+    assert Below("https://example.org/").holds("https://example.org/a?b=c&d,e:f")
+    assert not Below("https://example.org/").holds("https://example.org/a?b c")
+
+
+def test_a_text_with_a_blank_is_new_where_no_approved_one_had_any() -> None:
+    about: dict[str, Any] = {"proposer": "coder", "target": "files", "tool": "read"}
+
+    def approve(value: str) -> DecidedCall:
+        return DecidedCall(seq=0, t=0.0, **about, proposed={"name": value}, verdict="approved")
+
+    def new(value: str, *before: str) -> str:
+        asked = AskedCall(**about, arguments={"name": value})
+        return Approvals(map(approve, before)).find_new(asked)
+
+    for value in ("/etc/shadow ", " a", "a /etc/shadow", "a\tb", "a\u2003b"):
+        assert "a text with a blank as name was not approved before" in new(value, "a.md", "b.md")
+    assert new("c d", "a b", "b.md") == "" and new("c", "a.md", "b.md") == ""

@@ -205,13 +205,13 @@ def test_a_paused_rule_goes_on_after_its_owner_has_looked(ruled: Ruled, page: Pa
 
 
 def test_a_sentence_is_read_while_it_is_written(ruled: Ruled, page: Page) -> None:
-    for n in range(14):
+    for n in range(16):
         ruled.click(ruled.propose(f"docs/deep/t{n}.md"))
     base = page.until(lambda: rows(page))[0]["key"]
     half = page.act("check", text="When coder asks notebook to run read with path belo")
     assert half["t"] == "done" and half["value"]["fault"].startswith("this is no rule: ")
     narrow = page.act("check", text=TEXT.replace("docs/", "docs/deep/"), base=base)["value"]
-    assert narrow["bound"] and "of 16 decisions" in narrow["tested"]
+    assert narrow["bound"] and "of 18 decisions" in narrow["tested"]
     other = page.act("check", text=TEXT.replace("coder", "ada"))["value"]
     assert other["remark"] == "no call of notebook/read by ada is in this log"
     unlisted = page.act("check", text=TEXT.replace("run read", "run write"))["value"]

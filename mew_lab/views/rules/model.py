@@ -353,7 +353,9 @@ class RuleRows:
             )
         rule = bind(self._session, rule)
         decided = await self._decided()
-        test = await self._in_thread(lambda: back_test([rule], [one for one in decided if one.teaches]))
+        test = await self._in_thread(
+            lambda: back_test([rule], [one for one in decided if one.teaches], rated=False)
+        )
         covered = [one for one in decided if _is_covered(rule, one)]
         beyond = sum(source is not None and not _is_covered(source, one) for one in covered)
         kept = self._owned.find(rule.sha256)
@@ -383,4 +385,14 @@ def _tell_decision(decided: DecidedCall) -> RuleEvidence:
 
 
 def _digest(words: RuleWords) -> str:
-    return digest([words.rule.sha256, *words[2:6], [list(one) for one in words.past], words.more])
+    # Not its evidence: the same decisions are in what it would have decided, and it is learned a moment later.
+    return digest(
+        [
+            words.rule.sha256,
+            words.limits,
+            words.permission,
+            words.tested,
+            [list(one) for one in words.past],
+            words.more,
+        ]
+    )

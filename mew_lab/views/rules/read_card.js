@@ -152,7 +152,14 @@ export function makeReadCard({
   button.addEventListener("click", async (event) => {
     const moved = event.detail > 0 && pressed !== placeOf();
     arm();
-    if (!event.isTrusted || moved || isOff(button)) return;
+    if (!event.isTrusted || isOff(button)) return;
+    if (moved) {
+      notice.hidden = false;
+      return write(
+        notice,
+        "Nothing was done, because the button moved while it was pressed; press it once more.",
+      );
+    }
     busy = true;
     arm();
     notice.hidden = true;

@@ -36,6 +36,7 @@ from mew_lab.settings.environment import state_folder
 
 __all__ = ["add_options", "bridge", "run"]
 
+_TOOLS_TOKEN = ("tools_token_file", "tools_token_env")
 Say = Callable[[str], object]
 
 
@@ -109,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
     if options.acp:
         _run_agent(options)
         return
-    for name in ("mode", "session", "files", "turns", "minutes", "tokens", "tools_as"):
+    for name in ("mode", "session", "files", "turns", "minutes", "tokens", "tools_as", *_TOOLS_TOKEN):
         if getattr(options, name) is not None:
             raise MewError(f"Cannot bridge: --{name.replace('_', '-')} is for a coding agent; add --acp")
     more = {
@@ -159,6 +160,11 @@ def _run_agent(options: argparse.Namespace) -> None:
         raise MewError(
             "Cannot bridge: a coding agent needs --as ID, and behind -- its command or the name of a known one"
         )
+    for name in _TOOLS_TOKEN:
+        if options.tools_as is None and getattr(options, name) is not None:
+            raise MewError(
+                f"Cannot bridge: --{name.replace('_', '-')} is the token of whom --tools-as names; add that"
+            )
     shell.check_address(options.url, options)
     token = token_from(file=options.token_file, variable=options.token_env)
     tools_token = None

@@ -463,10 +463,10 @@ class EditorSessions:
                 self._add_row(card)
             self._consider(card)
             return
+        if card.state != "deciding":  # a question may be open about a row that was forgotten
+            self._put_aside(key)
         if row is None:
             return
-        if card.state != "deciding":
-            self._put_aside(key)
         told = "" if card.state == "deciding" else decided_line(card)
         self._tell(card, row, told)
 

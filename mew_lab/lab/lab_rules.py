@@ -181,9 +181,8 @@ class LabRules(Listing):
             (kept.number, kept.life.state, kept.rule, tell_life(kept), kept.life.why)
             for kept in self._owned.kept
         ]
-        kept_ones = {kept.rule.sha256 for kept in self._owned.kept}
-        for sha, offered in self._offered.items():
-            if sha not in kept_ones:
+        for offered in self._offered.values():
+            if not self._owned.has_like(offered.rule):
                 number = self._owned.number_of(offered.rule)
                 rows.append((number, "candidate", offered.rule, tell_evidence(offered), ""))
         return sorted(rows, key=lambda row: (STATES.index(row[1]), row[0]))

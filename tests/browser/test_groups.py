@@ -110,6 +110,15 @@ None
     book.page.until(
         lambda: area.locator("section.mew").get_attribute("data-open") == "16", "the three proposals"
     )
-    group = area.locator("li.mew-group").filter(has_text="west")
-    book.page.until(group.count, "the table")
+    group, together = (
+        area.locator("li.mew-group").filter(has_text="west"),
+        area.locator("button.mew-together"),
+    )
+
+    def in_one_table() -> bool:
+        if together.is_visible():  # one of them was seen before the next one came
+            together.click()
+        return group.count() == 1 and group.locator(".mew-rows tbody tr").count() == 3
+
+    book.page.until(in_one_table, "the table")
     assert "why: asked by human: “Please water the west bed.”" in (group.text_content() or "")

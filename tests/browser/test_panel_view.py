@@ -239,7 +239,7 @@ def test_a_part_whose_tab_has_no_room_is_in_a_menu_and_buttons_are_icons_with_na
         assert whole_in_sight != any(item.startswith(title) for item in items), title
     book.tab.keyboard.press("End")
     book.tab.keyboard.press("Enter")
-    chosen = tabs.get_by_role("tab", name="Permissions")
+    chosen = tabs.get_by_role("tab", name="Rules")
     book.page.until(lambda: chosen.get_attribute("aria-selected") == "true", "the part of the menu")
     assert chosen.evaluate("node => node === document.activeElement")
     assert bounds(chosen)["right"] <= bounds(tabs)["right"] + 1

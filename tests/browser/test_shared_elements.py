@@ -24,7 +24,7 @@ def room(bare: Callable[..., Bare]) -> Iterator[Callable[..., Bare]]:
         view.interval = 0.0
         page = bare(view, **options)
         page.counts = counts  # type: ignore[attr-defined]
-        page.until(lambda: page.tab.locator("[role=tab]").count() == 7, "the tabs")
+        page.until(lambda: page.tab.locator("[role=tab]").count() == 8, "the tabs")
         return page
 
     yield show

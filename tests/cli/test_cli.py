@@ -536,6 +536,14 @@ def test_a_coding_agent_of_another_process_uses_tools_of_the_space_by_a_particip
         (["--tools-as", "t", "--as", "x", "--", "prog"], "--tools-as is for a coding agent; add --acp"),
         (["--acp", "--", "claude"], "a coding agent needs --as ID"),
         (["--turns", "3", "--as", "x", "--", "prog"], "--turns is for a coding agent; add --acp"),
+        (
+            ["--tools-token-env", "T", "--as", "x", "--", "p"],
+            "--tools-token-env is for a coding agent; add --acp",
+        ),
+        (
+            ["--acp", "--tools-token-env", "T", "--space", "s", "--as", "x", "--", "p"],
+            "--tools-token-env is the token of whom --tools-as names; add that",
+        ),
         (["--files", "x", "--as", "x", "--", "prog"], "--files is for a coding agent; add --acp"),
     ],
 )

@@ -192,8 +192,8 @@ def test_a_pause_that_was_there_has_no_end_while_the_lab_is_stopped_and_its_own_
 
 def test_a_pause_that_would_have_ended_while_the_lab_was_stopped_is_lifted_after(room: Room) -> None:
     lab = room.lab
-    end = time.time() + 0.5
     lab.me.run(lab.me.participant.controls.pause("coder", timeout_seconds=0.5))
+    end = time.time() + 0.5
     lab.stop()
     eventually(lambda: time.time() > end)
     assert repr(lab.of("coder")).endswith("paused by human>")

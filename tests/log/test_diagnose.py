@@ -101,7 +101,7 @@ def test_every_rule_is_planted_but_those_of_broken_files() -> None:
 
 
 def test_every_exchange_of_the_generator_is_used() -> None:
-    assert len({exchange.__name__ for exchange in ALL}) == len(ALL) == 43
+    assert len({exchange.__name__ for exchange in ALL}) == len(ALL) == 44
     assert len({fault.__name__ for fault in FAULTS}) == len(FAULTS)
 
 

@@ -226,6 +226,11 @@ class OwnedRules:
         """The kept rule with that SHA-256; None where there is none."""
         return self._rules.get(sha256)
 
+    def has_like(self, rule: ApprovalRule) -> bool:
+        """Whether a rule of these words, for the same description of the tool, is kept, whatever its limits are."""
+        said = (rule.text, rule.tool_hash)
+        return any((kept.rule.text, kept.rule.tool_hash) == said for kept in self._rules.values())
+
     def number_of(self, rule: ApprovalRule) -> int:
         """The number of a rule, which a candidate gets when it is first listed."""
         if (kept := self._rules.get(rule.sha256)) is not None:

@@ -42,7 +42,7 @@ class RuleSuggestions:
         self._rules = rules
         self._run = run
         self._in_threads = in_threads
-        self._dismissed: set[str] = set()
+        self._dismissed: set[tuple[str, str]] = set()  # the words of rules, each with the SHA-256 of its tool
         self._found: Candidate | None = None
         self._is_learning = False
         # The tool of a decision that came while one was learned from, as where a table of cards is approved at once.
@@ -52,7 +52,7 @@ class RuleSuggestions:
     def current(self) -> Candidate | None:
         """The rule that is suggested; None where there is none, or it was tried meanwhile."""
         found = self._found
-        return None if found is None or self._rules.find(found.rule.sha256) is not None else found
+        return None if found is None or self._rules.has_like(found.rule) else found
 
     def tell(self) -> dict[str, str] | None:
         """The suggestion as a page gets it: its SHA-256 is sent back."""
@@ -87,7 +87,8 @@ class RuleSuggestions:
         new = [
             one
             for one in found
-            if one.rule.sha256 not in self._dismissed and self._rules.find(one.rule.sha256) is None
+            if (one.rule.text, one.rule.tool_hash) not in self._dismissed
+            and not self._rules.has_like(one.rule)
         ]
         if new:
             self._found = new[0]
@@ -110,7 +111,8 @@ class RuleSuggestions:
 
     def dismiss(self, sha256: str) -> str:
         """Suggests it no more in this run."""
-        self._dismissed.add(self._of(sha256).rule.sha256)
+        found = self._of(sha256).rule
+        self._dismissed.add((found.text, found.tool_hash))
         self._found = None
         self._rules.changed.tell()
         return "It is not suggested again; lab.rules lists it all the same."

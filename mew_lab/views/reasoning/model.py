@@ -76,7 +76,7 @@ class ReasoningModel:
         self._steps: dict[int, dict[int, StepRow]] = {}
         self._places: dict[str, tuple[int, int]] = {}  # a call's id -> its sequence and step
         # sequence -> sender and key of what a coding agent does -> the step that shows it
-        self._works: dict[int, dict[tuple[str, str], int]] = {}
+        self._works: dict[int, BoundedDict[tuple[str, str], int]] = {}
         self._mirrors: BoundedDict[str, tuple[int, Mirror]] = BoundedDict(MAX_STREAMS)
         self.forgotten = 0
 
@@ -252,7 +252,7 @@ class ReasoningModel:
 
     def _show_work(self, key: int, entry: Entry, work: WorkRow, n: int) -> int:
         """Shows what a coding agent does in the step that has shown it before; returns its number, else 0."""
-        places = self._works.setdefault(key, {})
+        places = self._works.setdefault(key, BoundedDict(MAX_STEPS))
         first = places.setdefault((entry.sender, work.key), n)
         step = self.step(key, first)
         if first == n or step is None:

@@ -194,7 +194,6 @@ class RuleRows:
     def refresh(self) -> None:
         """Makes the rows anew; calls the subscribers where something has changed."""
         self._soon.cancel()
-        kept = {one.rule.sha256: one for one in self._owned.kept}
         rows = [
             RuleRow(
                 rule=one.rule,
@@ -203,7 +202,7 @@ class RuleRows:
                 why=one.life.why,
                 about=tell_life(one),
             )
-            for one in kept.values()
+            for one in self._owned.kept
         ]
         rows += [
             RuleRow(
@@ -213,8 +212,8 @@ class RuleRows:
                 why="",
                 about=tell_evidence(one),
             )
-            for sha, one in {**self._used, **self._learned.offered}.items()
-            if sha not in kept
+            for one in {**self._used, **self._learned.offered}.values()
+            if not self._owned.has_like(one.rule)
         ]
         rows.sort(key=lambda row: (STATES.index(row.state), row.number))
         notes = tell_notes(self._learned.fault, self._owned.elsewhere, tell_approver(self._session))

@@ -16,7 +16,7 @@ from mew_lab.ledger import reasoning as ledger
 from mew_lab.sdk.client import StreamData
 from mew_lab.views.reasoning import model as whole
 from mew_lab.views.reasoning import rows as module
-from mew_lab.views.reasoning.model import ReasoningModel
+from mew_lab.views.reasoning.model import MAX_STEPS, ReasoningModel
 from mew_lab.views.reasoning.rows import SequenceRow
 
 from ...holding import most_held
@@ -506,6 +506,19 @@ def test_nobody_ticks_the_row_of_another(thoughts: ReasoningModel, space: Space)
     space.tell("reasoning/thought", call_of("a", "completed"), context="r1", by="mallory")
     first, second = thoughts.steps(only(thoughts).facts.key)
     assert first.work and first.work.sign == "◌" and second.into == 0
+
+
+def test_of_the_work_of_one_sequence_no_more_is_remembered_than_of_its_steps(
+    thoughts: ReasoningModel, space: Space
+) -> None:
+    space.tell("reasoning/start", {"message": "x"}, id="r1")
+    for n in range(MAX_STEPS + 50):
+        space.tell("reasoning/thought", call_of(f"c-{n}", "pending"), context="r1")
+    key = only(thoughts).facts.key
+    assert len(thoughts.steps(key)) <= MAX_STEPS and len(thoughts._works[key]) <= MAX_STEPS
+    space.tell("reasoning/thought", call_of(f"c-{MAX_STEPS + 49}", "completed"), context="r1")
+    newest = [step for step in thoughts.steps(key) if not step.into][-1]
+    assert newest.work is not None and newest.work.sign == "✓"
 
 
 @pytest.mark.threat(28)

@@ -189,12 +189,6 @@ def test_a_rule_is_suggested_below_recent_and_is_tried_or_dismissed_there() -> N
     lab.rules.stop()
     assert act("dismiss_rule", offered["sha256"]).startswith("It is not suggested again")
     assert lab.loop.call(lab.decisions.suggested.tell) is None
-    # Nor is the same sentence with another rate, which is learned of one decision more.
-    for n in range(3):
-        ruled.click(ruled.propose(f"docs/more-{n}.md"))
-        eventually(lambda: not lab.loop.call(lambda: lab.decisions.suggested._is_learning))
-        assert lab.loop.call(lab.decisions.suggested.tell) is None
-    assert len({row.rule.text for row in lab.rules}) == len(lab.rules.rows)
 
 
 # --- a file of the project ------------------------------------------------------------------------------------------------

@@ -22,9 +22,11 @@ from mew_lab.lab.decisions.kept_rules import MAX_RULES, KeptRule, RuleStore, evi
 from mew_lab.lab.decisions.owned_rules import OwnedRules
 from mew_lab.lab.decisions.past_decisions import KEPT, MAX_CHARACTERS, MORE, PastDecisions
 from mew_lab.lab.decisions.policies import Policy
+from mew_lab.lab.decisions.rule_suggestions import RuleSuggestions
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect, up
-from mew_lab.rules.decided_calls import AskedCall
+from mew_lab.rules.decided_calls import AskedCall, DecidedCall
+from mew_lab.rules.learner import Candidate, learn
 from mew_lab.rules.life import is_review
 from mew_lab.rules.rule import parse_rule
 
@@ -754,6 +756,34 @@ def test_where_all_rules_act_another_one_is_refused_and_they_stay(tmp_path: Path
     with pytest.raises(MewError, match="stop one first"):
         lab.rules.begin("adopted", last, how="click")
     assert len(lab.rules.kept) == MAX_RULES and all(one.life.acts for one in lab.rules.kept)
+
+
+def test_the_same_sentence_with_another_rate_is_the_same_suggestion(tmp_path: Path) -> None:
+    past, rules = PastDecisions(), Alone(tmp_path, secret=SECRET).rules
+    suggested = RuleSuggestions(past, rules, run=asyncio.run, in_threads=False)
+
+    def decide(n: int) -> Candidate | None:
+        about: dict[str, Any] = {
+            "proposer": "coder",
+            "target": "notebook",
+            "tool": "read",
+            "tool_hash": "0" * 64,
+        }
+        path, t = {"path": f"docs/{n}.md"}, 1_000.0 + n
+        past.add(
+            one := DecidedCall(seq=n, t=t, **about, proposed=path, verdict="approved", by="ada", how="click")
+        )
+        suggested.note(one)
+        return suggested.current
+
+    found = [decide(n) for n in range(16)][-1]
+    assert found is not None
+    assert suggested.dismiss(found.rule.sha256).startswith("It is not suggested again")
+    assert [decide(n) for n in range(16, 20)] == [None] * 4
+    [now] = learn(past.calls)
+    assert now.rule.text == found.rule.text and now.rule.sha256 != found.rule.sha256
+    rules.begin("tried", found.rule, how="click", approved=past.calls)
+    assert rules.has_like(now.rule)
 
 
 @pytest.mark.parametrize("length", [10, 60_000])

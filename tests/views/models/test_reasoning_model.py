@@ -508,14 +508,14 @@ def test_nobody_ticks_the_row_of_another(thoughts: ReasoningModel, space: Space)
     assert first.work and first.work.sign == "◌" and second.into == 0
 
 
-def test_of_the_work_of_one_sequence_no_more_is_remembered_than_of_its_steps(
+def test_work_beyond_the_steps_that_are_kept_is_forgotten_and_the_newest_still_ticks(
     thoughts: ReasoningModel, space: Space
 ) -> None:
     space.tell("reasoning/start", {"message": "x"}, id="r1")
     for n in range(MAX_STEPS + 50):
         space.tell("reasoning/thought", call_of(f"c-{n}", "pending"), context="r1")
     key = only(thoughts).facts.key
-    assert len(thoughts.steps(key)) <= MAX_STEPS and len(thoughts._works[key]) <= MAX_STEPS
+    assert len(thoughts.steps(key)) <= MAX_STEPS
     space.tell("reasoning/thought", call_of(f"c-{MAX_STEPS + 49}", "completed"), context="r1")
     newest = [step for step in thoughts.steps(key) if not step.into][-1]
     assert newest.work is not None and newest.work.sign == "✓"

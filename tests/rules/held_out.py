@@ -36,8 +36,8 @@ STEMS = (
 ).split()
 SUFFIXES = (".py", ".ts", ".tsx", ".md", ".rst", ".json", ".yaml", ".sql", ".css", ".html", ".txt", ".sh")
 HOSTS = (
-    "docs.python.org pypi.org numpy.org developer.mozilla.org api.github.com github.com stackoverflow.com example.com "
-    "crates.io go.dev kubernetes.io registry.npmjs.org arxiv.org paste.example.net files.example.org intranet.example"
+    "docs.python.org packages.example numpy.org developer.mozilla.org api.github.com github.com stackoverflow.com example.com "
+    "modules.example go.dev kubernetes.io libraries.example arxiv.org paste.example.net files.example.org intranet.example"
 ).split()
 SUBDOMAINS = ("readthedocs.io", "github.io", "example-cdn.net")
 SENTENCE = (

@@ -140,7 +140,10 @@ def notebook(page: Page, lab_server: LabServer) -> Iterator[Callable[..., Notebo
     yield make
     lab_server.preferences.unlink(missing_ok=True)  # what a test has set is not set for the next one
     for book, kind in opened:
-        if kind is None or kind in lab_server.kernels:
+        if kind is None:
+            book.close()
+            page.ended()  # what the page says of this kernel's end is no fault of the next test
+        elif kind in lab_server.kernels:
             book.close()
         elif (id := book.hand_over()) is not None:
             lab_server.kernels[kind] = id

@@ -406,6 +406,12 @@ class Notebook:
             "async () => { await jupyterapp.commands.execute('notebook:interrupt-kernel'); return null; }"
         )
 
+    def acknowledge_death(self) -> None:
+        """Waits until JupyterLab says that the kernel died, and presses OK: before that nothing else can be used."""
+        told = self.tab.locator(".jp-Dialog button.jp-mod-accept")
+        self.page.until(told.count, "JupyterLab's own words")
+        told.first.click()
+
     def hand_over(self) -> str | None:
         """Closes the document and keeps its kernel, cleaned, for another notebook; its id.
 

@@ -529,11 +529,8 @@ def test_after_the_kernels_end_and_the_spaces_nothing_can_be_pressed(
             "what to do",
         )
     book.page.shot(f"approvals-{how}", root)
-    # JupyterLab tells of a kernel that died, too, and nothing else can be pressed until that was read.
-    told = book.tab.locator(".jp-Dialog button.jp-mod-accept")
     if how == "kill":
-        book.page.until(told.count, "JupyterLab's own words")
-        told.first.click()
+        book.acknowledge_death()
 
 
 @pytest.mark.slow

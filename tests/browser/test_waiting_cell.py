@@ -202,13 +202,14 @@ def test_the_cell_that_waits_cancels_the_reasoning_for_which_it_waits(
 @pytest.mark.slow
 def test_after_the_end_of_its_kernel_a_cell_offers_no_cancel(notebook: Callable[..., Notebook]) -> None:
     cells = [THINKS, "import os; print('pid', os.getpid())", "await lab.ask('helper', 'Please add up.')"]
-    book = notebook(cells).run(0).run(1)
+    book = notebook(cells, fresh=True).run(0).run(1)
     book.run(2, wait=False)
     button = book.area(2).get_by_role("button", name="Cancel reasoning")
     button.wait_for()
     os.kill(int(book.text(1).split()[-1]), signal.SIGKILL)
     book.area(2).locator(".mew-gone").first.wait_for()
     book.page.until(lambda: not button.is_visible(), "no button that would do nothing")
+    book.acknowledge_death()
 
 
 RUNS = """%load_ext mew_lab

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 from lab_server import LabServer, write_notebook
-from playwright.sync_api import BrowserContext, Locator
+from playwright.sync_api import BrowserContext
 from real_lab import Page
 from scenes import ADDING, PROPOSE, armed
 
@@ -34,13 +34,21 @@ def page_of(window: BrowserContext, lab_server: LabServer) -> Iterator[Callable[
         httpx.delete(f"{lab_server.url}/api/sessions/{session['id']}", headers=headers)
 
 
-def begun(page: Page, prompt: Locator) -> bool:
-    """Whether the cell runs or has run; presses the keys for it if not."""
-    if prompt.inner_text().strip("[]: "):
-        return True
-    page.tab.keyboard.press("Shift+Enter")
-    page.pause(0.5)  # a key that was taken shows by then; a second one would run the next cell
-    return bool(prompt.inner_text().strip("[]: "))
+def begin(page: Page, index: int) -> None:
+    """Runs that code cell by its keys.
+
+    Keys that come before the kernel is there run nothing and select the next cell, so the cell is selected each time.
+    """
+    cell = page.tab.locator(".jp-CodeCell").nth(index)
+
+    def begun() -> bool:
+        if not cell.locator(".jp-InputPrompt").inner_text().strip("[]: "):
+            cell.locator(".cm-content").click()
+            page.tab.keyboard.press("Shift+Enter")
+            page.pause(0.5)  # a key that was taken shows by then; a second one would run the cell again
+        return bool(cell.locator(".jp-InputPrompt").inner_text().strip("[]: "))
+
+    page.until(begun, f"cell {index} to begin")
 
 
 @pytest.mark.slow
@@ -50,11 +58,8 @@ def test_the_control_room_decides_in_notebook_7(
     name = f"{secrets.token_hex(4)}.ipynb"
     write_notebook(lab_server.root / name, CELLS, kernel="here")
     page = page_of(name)
-    page.tab.locator(".jp-Cell .cm-content").first.click()
-    prompts = page.tab.locator(".jp-Cell .jp-InputPrompt")
     for n in range(RUN):
-        # A key that comes before the notebook is ready is lost.
-        page.until(lambda n=n: begun(page, prompts.nth(n)), f"cell {n} to begin")
+        begin(page, n)
     room = page.tab.locator("section.mew-panel")
     room.locator("section.mew-feed").wait_for()
     button = room.locator("button.mew-approve")
@@ -80,12 +85,8 @@ def test_in_notebook_7_a_card_out_of_sight_calls_by_its_notification(
     far = "#md " + "\n\n".join(f"Line {n}" for n in range(80))
     write_notebook(lab_server.root / name, [ADDING, "lab.view.approvals", far, PROPOSE], kernel="here")
     page = page_of(name)
-    page.tab.locator(".jp-Cell .cm-content").first.click()
-    prompts = page.tab.locator(".jp-CodeCell .jp-InputPrompt")
-    for n in range(2):
-        page.until(lambda n=n: begun(page, prompts.nth(n)), f"cell {n} to begin")
-    page.tab.locator(".jp-CodeCell .cm-content").last.click()
-    page.until(lambda: begun(page, prompts.nth(2)), "the proposal")
+    for n in range(3):
+        begin(page, n)
     toast = page.tab.locator(".Toastify__toast", has_text="1 request in demo waits for you.")
     page.until(lambda: toast.count() == 1, "the notification")
     assert page.tab.title().startswith("(1)")

@@ -258,7 +258,7 @@ async def test_the_page_knows_the_files_of_the_servers_that_its_process_has_star
             bot.propose("notes/save", {"path": "plan.txt", "content": "peas\n"})
             session = await asyncio.to_thread(sign_in, origin, code)
             card = await first_card(origin, session)
-    assert card.get("file") == ({"path": "plan.txt", "why": ""} if marked else None)
+    assert card.get("file") == ({"path": "plan.txt", "why": "", "stated": ""} if marked else None)
 
 
 async def test_several_spaces_have_no_page(tmp_path: Path) -> None:

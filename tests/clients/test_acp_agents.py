@@ -18,6 +18,7 @@ from mew_lab.lab.labs import up
 from mew_lab.sdk.participant import MEWParticipant
 
 from ..bridge.real_servers import npm_package
+from ..lab.looking import click
 from ..room import Room
 from ..waiting import eventually, until
 from .coding_agents import codex, gemini, opencode
@@ -290,7 +291,7 @@ async def water(folder: Path, which: str, *beds: str, **options: Any) -> Watered
                 eventually(lambda: asked.done or lab.proposals())
                 for proposal in lab.proposals():
                     if proposal.card.state == "open" and proposal.id not in asked_of:
-                        lab.approve(proposal)
+                        click(lab, proposal.id, proposal.card.digest)
                         asked_of.append(proposal.card.proposer)
             assert "all is done" in str(asked.result(timeout=5))
             return [card.by for card in lab.decisions.decided() if card.proposer == "coder-tools"]
@@ -298,7 +299,10 @@ async def water(folder: Path, which: str, *beds: str, **options: Any) -> Watered
             lab.down()
 
     async with ModelServer() as model:
-        decided = await asyncio.to_thread(work, model.root)
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("ARMING", "MOST_READING"):  # its person has read each card at once
+                patch.setattr(f"mew_lab.lab.decisions.cards.{name}", 0.0)
+            decided = await asyncio.to_thread(work, model.root)
     return Watered(done, decided, asked_of)
 
 

@@ -22,6 +22,7 @@ from mew_lab.log.receipts import check_consents
 from mew_lab.sdk.tools import unknown_outcome_error
 
 from ..waiting import alive, eventually
+from .looking import click
 
 AGENT = ["python", str(Path(__file__).parents[1] / "bridge" / "acp_agent.py")]
 QUESTION = {
@@ -194,6 +195,11 @@ def next_card(lab: Lab, proposer: str, *, but: Collection[str] = ()) -> Any:
     return found
 
 
+def allow(lab: Lab, card: Any, *, option: str = "") -> None:
+    """What a click on the card does; the words of a script count for that one card alone."""
+    click(lab, card.id, card.card.digest, option=option)
+
+
 def decided_by(lab: Lab, proposer: str) -> list[str]:
     """By whom its calls were decided, in order."""
     return [card.by for card in lab.decisions.decided() if card.proposer == proposer]
@@ -206,7 +212,7 @@ def test_a_call_that_you_allowed_once_is_not_asked_about_again_and_its_receipt_n
     start_once(lab)
     asked = lab.ask("coder", f"{CALL}\nuse water {CALL.partition('water ')[2]}")
     outer = next_card(lab, "coder")
-    lab.approve(outer)
+    allow(lab, outer)
     eventually(lambda: watered)
     again = next_card(lab, "coder-tools")  # the second equal call, for which no permission was given
     assert watered == ["north"]
@@ -236,14 +242,13 @@ def test_a_call_that_you_allowed_once_is_not_asked_about_again_and_its_receipt_n
 def test_by_default_the_agent_and_the_space_both_ask(lab: Lab, watered: list[str]) -> None:
     start_once(lab, ask_once=False)
     asked = lab.ask("coder", CALL)
-    outer = next_card(lab, "coder")
-    lab.approve(outer)
+    allow(lab, next_card(lab, "coder"))
     lab.approve(next_card(lab, "coder-tools"))
     assert str(asked.result(timeout=40)) == "watered north" and watered == ["north"]
 
 
 def allow_always(lab: Lab, card: Any) -> None:
-    lab.approve(card, option="allow_always")
+    allow(lab, card, option="allow_always")
 
 
 def allow_by_policy(lab: Lab, card: Any) -> None:
@@ -263,21 +268,27 @@ def allow_past_the_card(lab: Lab, card: Any) -> None:
     run(lab, lab.me.participant.approve(card.id))
 
 
+def allow_by_a_script(lab: Lab, card: Any) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mew_lab.lab.decisions.decisions.is_at_prompt", lambda **_: False)
+        lab.approve(card)
+
+
 def run(lab: Lab, work: Coroutine[Any, Any, Any]) -> Any:
     return lab.loop.run(work, timeout=20, doing="deciding")
 
 
 @pytest.mark.ruling("R41")
 @pytest.mark.parametrize(
-    "allow", [allow_always, allow_by_policy, allow_by_another_person, allow_past_the_card]
+    "how", [allow_always, allow_by_policy, allow_by_a_script, allow_by_another_person, allow_past_the_card]
 )
 def test_what_this_person_did_not_allow_once_on_its_card_counts_for_nothing(
-    lab: Lab, watered: list[str], allow: Callable[[Lab, Any], None]
+    lab: Lab, watered: list[str], how: Callable[[Lab, Any], None]
 ) -> None:
     start_once(lab)
     lab.join("ann", can="human")
     asked = lab.ask("coder", CALL)
-    allow(lab, next_card(lab, "coder"))
+    how(lab, next_card(lab, "coder"))
     lab.approve(next_card(lab, "coder-tools"))
     assert str(asked.result(timeout=40)) == "watered north" and watered == ["north"]
     assert decided_by(lab, "coder-tools") == ["human"]
@@ -291,7 +302,7 @@ def test_a_call_with_a_warning_is_asked_about_all_the_same(lab: Lab) -> None:
 
     start_once(lab)
     asked = lab.ask("coder", 'may notebook_wipe {"path": "north"}\nuse notebook_wipe {"path": "north"}')
-    lab.approve(next_card(lab, "coder"))
+    allow(lab, next_card(lab, "coder"))
     inner = next_card(lab, "coder-tools")
     assert inner.card.warnings
     lab.approve(inner)
@@ -304,7 +315,7 @@ def test_where_a_quorum_is_set_a_permission_counts_for_nothing(lab: Lab, watered
     start_once(lab)
     lab.ask("coder", CALL)
     outer = next_card(lab, "coder")
-    lab.approve(outer)
+    allow(lab, outer)
     lab.share_review = True
     lab.quorum = (2, ["human", "ann"])
     assert "2 of human, ann" in next_card(lab, "coder-tools").card.review
@@ -330,7 +341,7 @@ def test_a_repeat_of_a_call_of_unknown_outcome_is_asked_about(lab: Lab) -> None:
         lab.call("shop/put", {"n": 1}).result(20)
     start_once(lab)
     lab.ask("coder", 'may shop_put {"n": 1}')
-    lab.approve(next_card(lab, "coder"))
+    allow(lab, next_card(lab, "coder"))
     assert "it may run twice" in next_card(lab, "coder-tools").card.repeats
     assert len(did) == 1 and decided_by(lab, "coder-tools") == []
 
@@ -352,7 +363,7 @@ def test_a_person_who_may_not_send_the_call_herself_is_asked(tmp_path: Path) -> 
 
     start_once(lab)
     lab.ask("coder", 'may notebook_water {"bed": "north"}')
-    lab.approve(next_card(lab, "coder"))
+    allow(lab, next_card(lab, "coder"))
     next_card(lab, "coder-tools")
     assert did == [] and decided_by(lab, "coder-tools") == []
 
@@ -360,7 +371,7 @@ def test_a_person_who_may_not_send_the_call_herself_is_asked(tmp_path: Path) -> 
 def test_a_stop_ends_the_permissions(lab: Lab, watered: list[str]) -> None:
     seat = start_once(lab)
     asked = lab.ask("coder", 'allow notebook_water {"bed": "north"}')
-    lab.approve(next_card(lab, "coder"))
+    allow(lab, next_card(lab, "coder"))
     assert asked.result(timeout=20) is not None and len(seat.bridge.tools.allowed) == 1
     lab.stop()
     str(lab.go())
@@ -373,7 +384,7 @@ def test_a_stop_ends_the_permissions(lab: Lab, watered: list[str]) -> None:
 def test_a_permission_ends_with_a_cancelled_turn(lab: Lab, watered: list[str]) -> None:
     seat = start_once(lab)
     asked = lab.ask("coder", 'allow notebook_water {"bed": "north"}\nwait')
-    lab.approve(next_card(lab, "coder"))
+    allow(lab, next_card(lab, "coder"))
     eventually(lambda: len(seat.bridge.tools.allowed))
     seat.cancel()
     eventually(lambda: not seat.bridge.busy)

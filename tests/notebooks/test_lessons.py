@@ -39,7 +39,7 @@ EACH = [pytest.param(path, marks=pytest.mark.slow) for path in SPACES]
 GATE = ROOT / "notebooks" / "07-a-gate-for-mcp.ipynb"
 WAITING = [SPACES[0], *(pytest.param(path, marks=pytest.mark.slow) for path in SPACES[1:] if path != GATE)]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)  # all lessons one after the other, beside other tests
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:

@@ -125,7 +125,7 @@ def panel(book: Notebook, index: int) -> Locator:
 @pytest.mark.timeout(600)
 def test_thirty_participants_and_a_hundred_thousand_envelopes(notebook: Callable[..., Notebook]) -> None:
     run = f"x = lab.loop.submit(say({RATE * SECONDS}, {ENVELOPES}, {RATE}))"
-    book = notebook([SETUP, FILL, "%mew panel", WATCH, run, f"x.result(60)\n{TOLD}"])
+    book = notebook([SETUP, FILL, "%mew panel", WATCH, run, f"x.result(200)\n{TOLD}"])
     empty = book.tab.evaluate(FRAMES, 3)
     book.run(0, deadline=60).run(1, deadline=400)
     newest = int(book.text(1))
@@ -152,7 +152,7 @@ def test_thirty_participants_and_a_hundred_thousand_envelopes(notebook: Callable
     print(f"all {HELD} rows that the feed holds: {(filled - began) / 1000:.2f} s")
     book.wait(2).run(3).run(4)
     busy = book.tab.evaluate(FRAMES, SECONDS - 1)
-    book.run(5, deadline=90)
+    book.run(5, deadline=220)
     told = json.loads(book.text(5))
     print(
         f"frames/s: {busy['rate']:.0f} (worst gap {busy['worst']:.0f} ms) at {RATE} envelopes/s, "

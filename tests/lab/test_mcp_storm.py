@@ -306,8 +306,8 @@ class KilledClient:
         self.kills = 0
 
     async def run(self, kills: int) -> None:
-        """Starts the process and kills it, so many times."""
-        while self.kills < kills:
+        """Starts the process and kills it, so many times, and until it was told something before."""
+        while self.kills < kills or not self.storm.told:
             await self._run_once(self.storm.dice.uniform(0, 2))
             self.kills += 1
 
@@ -345,4 +345,4 @@ async def test_a_client_that_is_killed_loses_no_receipt_and_executes_nothing_twi
     await client.run(kills)
     await until(lambda: "coder" not in lab.me.participant.client.participants)
     storm.check()
-    assert storm.told and client.kills == kills
+    assert storm.told

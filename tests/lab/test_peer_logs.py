@@ -315,7 +315,8 @@ KILLS = [3, pytest.param(50, marks=pytest.mark.slow)]
 async def test_killed_under_load_no_line_is_missing_and_none_is_there_twice(begin: Begin, kills: int) -> None:
     seed = secrets.randbits(32)
     print(f"seed {seed}")
-    await follower_killed(await begin(longest_delay=0.01), kills, random.Random(seed))
+    # On a busy machine most of it is still to be written after the last kill.
+    await follower_killed(await begin(longest_delay=0.01, grace=240), kills, random.Random(seed))
 
 
 SPACE = {"space": {"id": "demo"}, "participants": PEOPLE}

@@ -191,6 +191,7 @@ class AcpBridge:
         tools: its gate to the tools of the space, which begins and ends with it; None gives it none.
         restarts: how often within a minute an agent that ends by itself is started again, before it leaves.
         start_timeout: seconds in which it must begin a session; None: 30, or 300 where its command may download it.
+        on_join: called once its session has begun, before its participant joins, such as to enrol it.
         on_end: called with a sentence when it ends without `stop()`; `on_start` as `McpBridge` has it.
         state, logical: as `MEWParticipant` has them.
 
@@ -217,6 +218,7 @@ class AcpBridge:
         tools: AgentTools | None = None,
         restarts: int = 3,
         start_timeout: float | None = None,
+        on_join: Callable[[], object] = lambda: None,
         on_end: Callable[[str], object] | None = None,
         on_start: Callable[[str], object] | None = None,
         state: Callable[[], Path | None] | None = None,
@@ -268,7 +270,7 @@ class AcpBridge:
         self._new_process = new_process
         self.process = new_process()
         self._start_timeout = start_seconds(command) if start_timeout is None else start_timeout
-        self._on_end, self._on_start = on_end, on_start
+        self._on_join, self._on_end, self._on_start = on_join, on_end, on_start
         self._restarts = RestartLimit(restarts)
         self._connection: AgentConnection | None = None
         self._hello: Mapping[str, Any] = {}
@@ -362,9 +364,8 @@ class AcpBridge:
         telemetry.add_metric("cost", lambda: self._cost or None)
         telemetry.add_metric("config", self._tell_config)
         try:
-            if self.tools is not None:
-                await self.tools.open()
             await self._open()
+            self._on_join()
             await participant.start()
         except BaseException:
             await self.stop()
@@ -496,6 +497,8 @@ class AcpBridge:
             async with asyncio.timeout(self._start_timeout):
                 self._hello = await connection.open()
                 self._connection = connection
+                if self.tools is not None:
+                    await self.tools.open()
                 await self._begin_session(connection)
         except BaseException as fault:
             why = await self._explain(fault, process)

@@ -24,6 +24,7 @@ from acp.exceptions import RequestError
 from acp.meta import AGENT_METHODS, PROTOCOL_VERSION
 from acp.schema import (
     CancelNotification,
+    CancelRequestNotification,
     ClientCapabilities,
     CloseSessionRequest,
     CloseSessionResponse,
@@ -62,6 +63,7 @@ __all__ = ["AcpPeer", "AgentConnection", "MessageLines", "OnRequest", "OnUpdate"
 
 logger = logging.getLogger(__name__)
 UPDATE = "session/update"
+CANCEL_REQUEST = "$/cancel_request"  # which the library does not name
 TOO_LONG = "mew_lab/too_long"  # the method of a request that was not read
 INVALID_REQUEST = -32600
 DOUBLED = "Ended: another request came under the same id"
@@ -74,6 +76,7 @@ OnRequest = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | Non
 """Answers a request of the other side; raises RpcError."""
 
 _request: ContextVar[object] = ContextVar("_request", default=None)
+_sent: ContextVar[list[Any] | None] = ContextVar("_sent", default=None)  # takes the id of a request of ours
 
 
 class AgentConnection:
@@ -261,6 +264,29 @@ class AcpPeer:
                         return
                     self._transport.has_answered.clear()
 
+    async def ask_until(
+        self, withdrawn: asyncio.Event, method: str, params: BaseModel, answer: type[BaseModel]
+    ) -> dict[str, Any]:
+        """Sends a request, and cancels it at the other side when `withdrawn` is set; returns its answer.
+
+        The other side may not know such a cancel, so its answer is waited for all the same. Raises as `ask`.
+        """
+        ids: list[Any] = []
+
+        async def send() -> dict[str, Any]:
+            _sent.set(ids)
+            return await self.ask(method, params, answer)
+
+        asking, waiting = asyncio.ensure_future(send()), asyncio.ensure_future(withdrawn.wait())
+        try:
+            await asyncio.wait({asking, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done() and ids:
+                await self.notify(CANCEL_REQUEST, CancelRequestNotification(request_id=ids[0]))
+            return await asking
+        finally:
+            for task in (asking, waiting):
+                task.cancel()
+
     async def ask(self, method: str, params: BaseModel, answer: type[BaseModel]) -> dict[str, Any]:
         """Sends a request; returns its answer.
 
@@ -353,6 +379,8 @@ class _LineTransport:
         is_answer = "method" not in message
         if is_answer:
             self._waiting.discard(_key(message.get("id")))
+        elif "id" in message and (ids := _sent.get()) is not None:
+            ids.append(message["id"])
         try:
             await self._source.write(json.dumps(message).encode())
             if is_answer:

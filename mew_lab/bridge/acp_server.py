@@ -204,11 +204,16 @@ class EditorLink:
         self._lines.post(line).add_done_callback(note_sent)
 
     async def ask(
-        self, session: str, tool_call: Mapping[str, Any], options: Sequence[EditorOption]
+        self,
+        session: str,
+        tool_call: Mapping[str, Any],
+        options: Sequence[EditorOption],
+        withdrawn: asyncio.Event,
     ) -> str | None:
         """Asks the person for permission of a tool call; returns the id of the chosen option.
 
-        None means that nothing was chosen: the turn was cancelled, the editor has ended, or its answer is none.
+        None means that nothing was chosen: the turn was cancelled, the editor has ended, or its answer is none. When
+        `withdrawn` is set, the request is cancelled; an editor that does not know that may answer it all the same.
         """
         asked = RequestPermissionRequest.model_validate(
             {
@@ -219,7 +224,7 @@ class EditorLink:
         )
         method = CLIENT_METHODS["session_request_permission"]
         try:
-            answer = await self._peer.ask(method, asked, RequestPermissionResponse)
+            answer = await self._peer.ask_until(withdrawn, method, asked, RequestPermissionResponse)
         except (RpcError, EOFError) as fault:
             logger.info("a question was not answered: %s", one_line(str(fault), 300))
             return None
@@ -227,17 +232,18 @@ class EditorLink:
         return text_of(outcome.get("optionId")) if outcome.get("outcome") == "selected" else None
 
     async def fill_in(
-        self, session: str, message: str, schema: Mapping[str, Any]
+        self, session: str, message: str, schema: Mapping[str, Any], withdrawn: asyncio.Event
     ) -> Mapping[str, Any] | None:
         """Has the person fill in a form of flat fields; returns the `action` and the `content` of the answer.
 
-        None means that there is none: the editor cannot show it, has ended, or refuses.
+        None means that there is none: the editor cannot show it, has ended, or refuses. `withdrawn`: as in `ask`.
         """
         try:
             asked = CreateFormSessionElicitationRequest.model_validate(
                 {"sessionId": session, "message": message, "mode": "form", "requestedSchema": schema}
             )
-            return await self._peer.ask(CLIENT_METHODS["elicitation_create"], asked, _FormAnswer)
+            method = CLIENT_METHODS["elicitation_create"]
+            return await self._peer.ask_until(withdrawn, method, asked, _FormAnswer)
         except (RpcError, EOFError, ValidationError) as fault:
             logger.info("a form was not answered: %s", one_line(str(fault), 300))
             return None

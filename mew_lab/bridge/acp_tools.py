@@ -15,7 +15,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,11 +38,15 @@ class AgentTools:
 
     Args:
         participant: the participant that speaks for the agent; the gate starts and stops it.
+        on_join: called before it joins, such as to enrol it.
         limits: those of `McpGate`.
     """
 
-    def __init__(self, participant: MEWParticipant, **limits: float) -> None:
+    def __init__(
+        self, participant: MEWParticipant, *, on_join: Callable[[], object] = lambda: None, **limits: float
+    ) -> None:
         self.participant = participant
+        self._on_join = on_join
         self.server = f"mew-{secrets.token_hex(3)}"
         self.allowed = AllowedOnce(self.server)
         self._limits = limits
@@ -56,8 +60,11 @@ class AgentTools:
         return f"<AgentTools {self.server}: {self._url or 'not open'}>"
 
     async def open(self) -> None:
-        """Joins the space and listens; raises as `McpGate.start` and `McpHttpServer`."""
+        """Joins the space and listens, if it does not yet; raises as `McpGate.start` and `McpHttpServer`."""
+        if self._gate is not None:
+            return
         gate_type, server_type = await asyncio.to_thread(_load)
+        self._on_join()
         async with AsyncExitStack() as parts:
             gate = await parts.enter_async_context(gate_type(self.participant, **self._limits))
             server = await parts.enter_async_context(

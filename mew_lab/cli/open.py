@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     about = "prints the path of the log and ends"
     how.add_argument("--where", action="store_true", help=about)
-    about = "serves the messages and states of the log as a page, and prints a link for one browser; needs no Jupyter"
+    about = "serves the messages, times and states of the log as a page, and prints a link for one browser; no Jupyter"
     how.add_argument("--ui", action="store_true", help=about)
     about = "the port of the page; default: a free one"
     parser.add_argument("--ui-port", type=int, default=0, metavar="N", help=about)

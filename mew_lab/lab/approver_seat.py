@@ -38,6 +38,7 @@ APPROVER: Final[list[dict[str, Any]]] = [
     {"kind": ["mcp/response", "capability/grant-ack", "participant/status"]},
 ]
 """What it may send beside the calls of the rules: that it answers no question, has its permissions, and how it is."""
+MOST_NAMED = 5  # rules in a sentence
 READY_WITHIN = 5.0  # seconds for a proposal, or a permission, that has reached the person to reach it too
 
 
@@ -107,6 +108,14 @@ class ApproverSeat(Seat):
             self.lab.decisions.approver = None
         await self.settle()
         await self.participant.stop()
+
+    @property
+    def left_behind(self) -> str:
+        """Which rules act in the name of the person from then on."""
+        names = [kept.name for kept in self.lab.decisions.rules.active]
+        told = ", ".join(names[:MOST_NAMED]) + (" and others" if len(names) > MOST_NAMED else "")
+        act = f"{told[:1].upper()}{told[1:]} {'approves' if len(names) == 1 else 'approve'}"
+        return f"{act} in your own name again; lab.rules.stop() ends that" if names else ""
 
     # --- its permissions ---
 

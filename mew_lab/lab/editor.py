@@ -13,6 +13,10 @@ reject, and to leave it to mew-lab:
 - a repeat of a call of unknown outcome (R35), and what somebody has rejected (R32);
 - a call whose client is gone, that names no target, or for which a quorum was missing.
 
+What a rule or a policy of this lab decides is no question: the person is asked once these had their turn, and left it
+open. A question that ends elsewhere is withdrawn; an editor that does not know that may show it on, and an answer to it
+is told to come too late.
+
 A question of an MCP server is a form in an editor that shows forms, and an address in any, with the text that a
 terminal shows. What the editor cannot show whole is left to the owner of the server, and the person is told so.
 
@@ -30,6 +34,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,7 +72,7 @@ MAX_PLACES = 10_000  # ids of messages that belong to a session
 MAX_ROWS = 1_000  # calls whose row may change
 MAX_CONSIDERED = 1_000  # open cards, for the next question
 AT_ONCE = 8  # questions that wait for an answer
-MAX_LATE = 100  # questions about what is decided, which the editor may still answer
+MAX_LATE = 100  # withdrawn questions, which the editor may still answer
 MOST_ASKED = 3  # times that one proposal is asked about
 SETTLED = 0.1  # seconds after which an editor knows its new session
 MAX_CHAT = 200_000  # characters of a message of the agent
@@ -92,6 +97,11 @@ STATUS_OF = {
     "done": "completed",
     "resolved": "completed",
 }  # of a card; of any other state: failed
+ENDED_ELSEWHERE = {
+    "accepted": "it was answered elsewhere",
+    "declined": "it was declined elsewhere",
+    "cancelled": "it was dismissed elsewhere",
+}  # by the state of a question of a server; of any other state its outcome says why
 OF_THE_OWNER = "so the owner of that server is asked: in a notebook, on a page, or in mew-lab join"
 ELSEWHERE = "Decide it in mew-lab: on its card in a notebook or on a page, or in mew-lab join"
 
@@ -116,18 +126,28 @@ class Editor(Protocol):
         """Shows an update of a session, in the words of the Agent Client Protocol."""
 
     async def ask(
-        self, session: str, tool_call: Mapping[str, Any], options: Sequence[EditorChoice]
+        self,
+        session: str,
+        tool_call: Mapping[str, Any],
+        options: Sequence[EditorChoice],
+        withdrawn: asyncio.Event,
     ) -> str | None:
-        """Asks the person about a call; returns the id of the chosen option, None where none was chosen."""
+        """Asks the person about a call; returns the id of the chosen option, None where none was chosen.
+
+        When `withdrawn` is set, nobody waits for an answer any more, and the editor is told so.
+        """
 
     @property
     def shows_forms(self) -> bool:
         """Whether it shows forms for a person to fill in."""
 
     async def fill_in(
-        self, session: str, message: str, schema: Mapping[str, Any]
+        self, session: str, message: str, schema: Mapping[str, Any], withdrawn: asyncio.Event
     ) -> Mapping[str, Any] | None:
-        """Has the person fill in a form; returns its `action` and `content`, None where it was not answered."""
+        """Has the person fill in a form; returns its `action` and `content`, None where it was not answered.
+
+        `withdrawn`: as in `ask`.
+        """
 
 
 @dataclass
@@ -146,6 +166,20 @@ class _ProposalRow:
     session: str
     call_id: str
     text: str
+
+
+class _EditorQuestion(NamedTuple):
+    """A question that the editor has.
+
+    Attributes:
+        session: Where it is shown.
+        task: Waits for its answer.
+        withdrawn: Is set when it ends elsewhere.
+    """
+
+    session: str
+    task: asyncio.Task[None]
+    withdrawn: asyncio.Event
 
 
 class _CardQuestion(NamedTuple):
@@ -186,8 +220,9 @@ class EditorSessions:
         self._rows: BoundedDict[_Key, _ProposalRow] = BoundedDict(MAX_ROWS)
         self._calls: BoundedDict[str, str] = BoundedDict(MAX_ROWS)  # own calls of the agent -> session
         self._steps: BoundedDict[tuple[str, str], None] = BoundedDict(MAX_ROWS)  # tool calls in thoughts
-        self._asking: dict[_Key, asyncio.Task[None]] = {}
-        self._late: dict[asyncio.Task[None], None] = {}
+        self._asking: dict[_Key, _EditorQuestion] = {}  # about cards
+        self._passed: dict[str, _EditorQuestion] = {}  # open questions of servers, by their ids
+        self._late: dict[asyncio.Task[None], None] = {}  # of what is decided
         self._asked: BoundedDict[_Key, int] = BoundedDict(MAX_PLACES)  # how often
         self._tasks = RunningTasks(report=self._report)
         self._ends: list[Callable[[], None]] = []
@@ -197,6 +232,7 @@ class EditorSessions:
         self._ends = [
             self._me.client.on_message(self._observe, kinds=(*KINDS, *REASONING)),
             self._listen(self._take_proposal),
+            self._decisions.left_open.add(self._consider),
             self._session.asked.subscribe(self._take_question),
         ]
 
@@ -240,9 +276,9 @@ class EditorSessions:
         self._find(session)
         self.cancel(session)
         del self._turns[session]
-        for key, task in tuple(self._asking.items()):
+        for key, asked in tuple(self._asking.items()):
             if (row := self._rows.get(key)) is not None and row.session == session:
-                task.cancel()
+                asked.task.cancel()
                 del self._asking[key], self._rows[key]
         if self._current == session:
             self._current = next(reversed(self._turns), "")
@@ -461,7 +497,8 @@ class EditorSessions:
         if card.state == "open":
             if row is None and (known := self._me.proposals.get(card.id)) and self._place_of(known.envelope):
                 self._add_row(card)
-            self._consider(card)
+            # Rules and the policy judge a card after this change of it was told, and before the loop's next turn.
+            asyncio.get_running_loop().call_soon(self._consider, card)
             return
         if card.state != "deciding":  # a question may be open about a row that was forgotten
             self._put_aside(key)
@@ -501,21 +538,25 @@ class EditorSessions:
         self._update(row.session, "tool_call_update", **self._row(card, row, told))
 
     def _consider(self, card: Card) -> None:
-        """Asks the editor about an open card, where that is still to be done."""
+        """Asks the editor about a card that is open and left to the person, where that is still to be done."""
         key = (card.id, card.seq)
         if key in self._asking or len(self._asking) >= AT_ONCE or self._asked.get(key, 0) >= MOST_ASKED:
             return
-        if not self._decisions.is_mine(card):
+        now = self._decisions.queue.find(card.id)
+        if now is None or (now.seq, now.state) != (card.seq, "open") or not self._turns:
             return
-        row = self._rows.get(key) or self._add_row(card)
+        if self._decisions.is_automatic(now) or not self._decisions.is_mine(now):
+            return
+        row = self._rows.get(key) or self._add_row(now)
         if row is None:
             return
         self._asked[key] = self._asked.get(key, 0) + 1
-        task = self._asking[key] = self._tasks.start(self._ask(card, row))
+        withdrawn = asyncio.Event()
+        task = self._tasks.start(self._ask(now, row, withdrawn))
+        asked = self._asking[key] = _EditorQuestion(row.session, task, withdrawn)
 
         def end(_: object) -> None:
-            self._late.pop(task, None)
-            if self._asking.get(key) is task:
+            if self._asking.get(key) is asked:
                 del self._asking[key]
                 self._ask_next()
 
@@ -532,17 +573,22 @@ class EditorSessions:
             self._consider(card)
 
     def _put_aside(self, key: _Key) -> None:
-        """Makes room for another question: what this one is about is decided, and the editor may still answer it."""
-        if (task := self._asking.pop(key, None)) is None:
-            return
-        self._late[task] = None
+        """Withdraws the question about what is decided, and makes room for another one."""
+        if (asked := self._asking.pop(key, None)) is not None:
+            self._withdraw(asked)
+            asyncio.get_running_loop().call_soon(self._ask_next)
+
+    def _withdraw(self, asked: _EditorQuestion) -> None:
+        """Withdraws a question at the editor, which may still answer it."""
+        asked.withdrawn.set()
+        self._late[asked.task] = None
+        asked.task.add_done_callback(lambda task: self._late.pop(task, None))
         if len(self._late) > MAX_LATE:
             oldest = next(iter(self._late))
             del self._late[oldest]
             oldest.cancel()
-        self._ask_next()
 
-    async def _ask(self, card: Card, row: _ProposalRow) -> None:
+    async def _ask(self, card: Card, row: _ProposalRow, withdrawn: asyncio.Event) -> None:
         try:
             question = await self._question(card)
         except MewError as fault:  # it was decided meanwhile
@@ -552,9 +598,13 @@ class EditorSessions:
         self._tell(card, row, "")
         asked = {**self._row(card, row, ""), "title": question.title}
         began = asyncio.get_running_loop().time()
-        chosen = await self._editor.ask(row.session, asked, question.choices)
+        chosen = await self._editor.ask(row.session, asked, question.choices, withdrawn)
         took = asyncio.get_running_loop().time() - began
         choice = next((one for one in question.choices if one.id == chosen), None)
+        if withdrawn.is_set():
+            if choice is None or not choice.decision:
+                return  # its row tells what became of it
+            took = math.inf  # that it was decided is told, however fast the answer came
         told = await self._carry_out(card, question, choice, took)
         now = self._decisions.queue.find(card.id)
         if now is not None and now.seq == card.seq:
@@ -616,23 +666,44 @@ class EditorSessions:
 
     def _take_question(self, question: Question) -> None:
         if question.is_open and question.kind in ("form", "url"):
-            self._tasks.start(self._pass_on(question))
+            places = (row.session for (id, _), row in self._rows.items() if id in question.about)
+            session = next((place for place in places if place in self._turns), self._current)
+            withdrawn = asyncio.Event()
+            task = self._tasks.start(self._pass_on(question, session, withdrawn))
+            self._passed[question.id] = _EditorQuestion(session, task, withdrawn)
+        elif (asked := self._passed.pop(question.id, None)) is not None:
+            self._withdraw(asked)
+            if question.kind == "url":
+                status = "completed" if question.state == "accepted" else "failed"
+                self._update(asked.session, "tool_call_update", **_question_row(question, status))
+            why = ENDED_ELSEWHERE.get(question.state) or one_line(question.outcome, MAX_TITLE)
+            self._say(
+                asked.session,
+                f"Withdrawn: {visible_lines(question.request)}, and {visible_lines(why)}. An answer here is not sent.",
+            )
 
-    async def _pass_on(self, question: Question) -> None:
+    async def _pass_on(self, question: Question, session: str, withdrawn: asyncio.Event) -> None:
         """Passes a question on to the editor, in the session of its call; or leaves it to the owner of the server."""
         asked, text = self._session.asked, self._session.asked.tell(question)
-        places = (row.session for (id, _), row in self._rows.items() if id in question.about)
-        session = next((place for place in places if place in self._turns), self._current)
         can_be_shown = session in self._turns and _fits(text)
         if question.kind == "form":
             can_be_shown = can_be_shown and self._editor.shows_forms
         for _ in range(MOST_ASKED if can_be_shown else 0):
+            if withdrawn.is_set():
+                return
             began = asyncio.get_running_loop().time()
-            action, content = await self._let_answer(session, question, text)
+            action, content = await self._let_answer(session, question, text, withdrawn)
             took = asyncio.get_running_loop().time() - began
+            if withdrawn.is_set():
+                if action != "cancel":
+                    self._say(
+                        session, f"Not sent, because it came too late: your answer to “{question.request}”"
+                    )
+                return
             if action == "accept" and took < cards.ARMING:
                 self._say(session, f"Not answered: nobody reads it within {took:.2f} s.")
                 continue
+            shown = self._passed.pop(question.id)  # what ends it from here on is this answer
             try:
                 told = await asked.carry_out(
                     question.id, digest=question.digest, action=action, content=content, in_editor=True
@@ -640,15 +711,20 @@ class EditorSessions:
             except MewError as fault:
                 told = str(fault)
                 if any(one.id == question.id for one in asked.pending()):
+                    self._passed[question.id] = shown
                     self._say(session, visible_lines(told))
                     continue
             self._say(session, visible_lines(told))
             return
+        if self._passed.pop(question.id, None) is None:
+            return  # it has ended
         why = "It was not answered here" if can_be_shown else "This editor does not show it whole"
         asked.pass_on(question.id, f"nobody answered in the editor of {one_line(self._me.client.id, 60)}")
         self._say(session, f"{visible_lines(question.request)}. {why}, {OF_THE_OWNER}")
 
-    async def _let_answer(self, session: str, question: Question, text: str) -> tuple[str, object]:
+    async def _let_answer(
+        self, session: str, question: Question, text: str, withdrawn: asyncio.Event
+    ) -> tuple[str, object]:
         """What the person does with a question, `accept`, `decline` or `cancel`, and the content of a form."""
         assert question.asked is not None
         if question.kind == "form":
@@ -658,25 +734,31 @@ class EditorSessions:
                 name: {key: value for key, value in mapping_of(about).items() if key != "default"}
                 for name, about in mapping_of(schema.get("properties")).items()
             }
-            answer = await self._editor.fill_in(session, _fenced(text), {**schema, "properties": fields})
+            form = {**schema, "properties": fields}
+            answer = await self._editor.fill_in(session, _fenced(text), form, withdrawn)
             action = text_of(mapping_of(answer).get("action"))
             return (action if action in ACTIONS else "cancel"), mapping_of(answer).get("content")
-        row: dict[str, Any] = {
-            "toolCallId": f"question-{question.id}",
-            "title": one_line(question.request, MAX_TITLE),
-            "kind": "other",
-            "status": "pending",
-            "content": [_text_content(text)],
-        }
+        row = {**_question_row(question, "pending"), "content": [_text_content(text)]}
         self._update(session, "tool_call", **row)
         options = (
             EditorChoice("accept", "Accept", "allow_once"),
             EditorChoice("decline", "Decline", "reject_once"),
         )
-        chosen = await self._editor.ask(session, row, options)
-        ended = {**row, "status": "completed" if chosen == "accept" else "failed"}
-        self._update(session, "tool_call_update", **ended)
+        chosen = await self._editor.ask(session, row, options, withdrawn)
+        if not withdrawn.is_set():
+            ended = {**row, "status": "completed" if chosen == "accept" else "failed"}
+            self._update(session, "tool_call_update", **ended)
         return (chosen if chosen in ACTIONS else "cancel"), None
+
+
+def _question_row(question: Question, status: str) -> dict[str, Any]:
+    """The row of a question that is no form, without its content."""
+    return {
+        "toolCallId": f"question-{question.id}",
+        "title": one_line(question.request, MAX_TITLE),
+        "kind": "other",
+        "status": status,
+    }
 
 
 def _obstacle(card: Card) -> str:

@@ -971,8 +971,10 @@ class Lab(metaclass=_NamesOnly):
         async def leave() -> Note:
             if name == self.me.name:
                 raise MewError("You are the human of this lab: lab.down() ends it")
+            seat = self.seats.get(name)
             await self.local.leave(name)
-            return Note(f"{name} has left {self.space}")
+            changed = f". {seat.left_behind}" if isinstance(seat, Seat) and seat.left_behind else ""
+            return Note(f"{name} has left {self.space}{changed}")
 
         return self._run(leave(), f"leaving as {name!r}")
 

@@ -340,19 +340,23 @@ class LocalParticipants:
             raise ConfigError(
                 "ask_once=True is about calls of tools of the space; add tools=True", key="ask_once"
             )
-        gate_name = f"{name}-tools"
-        own = self._enrol(gate_name, with_lists("proposer"), "serve MCP clients as") if tools else None
+        # Both are enrolled once the agent runs: an enrolment stays, and one that never starts shall leave nothing.
+        gate_name, own, gate_tools = f"{name}-tools", None, None
+        if tools:
+            self._check_free(gate_name, f"Cannot serve MCP clients as {gate_name[:80]!r}")
+            own = self.participant(host.client_for(gate_name), tools=ToolBox(name=gate_name))
+            gate_tools = AgentTools(own, on_join=lambda: host.enrol(gate_name, with_lists("proposer")))
         bridge = AcpBridge(
             name,
             agent,
             starters=(me.name, me.participant.client.id, NOTEBOOK_SEAT),
-            tools=None if own is None else AgentTools(own),
+            tools=gate_tools,
             state=self.find_state,
             logical=self._name_participant,
+            on_join=lambda: host.enrol(name, can),
             on_end=lambda why: self._end_bridge(name, why),
             **options,
         )
-        host.enrol(name, can)
         participant = await bridge.start(host.client_for(name))
         gate = None
         if own is not None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Never, TypeAlias, TypeVar
 
-from mew_lab.errors import LocalProtocolError, MewError, NoSuchParticipant
+from mew_lab.errors import LocalProtocolError, MewError, NoSuchName, NoSuchParticipant
 from mew_lab.lab.call_check import find_fault, hint, name_absent
 from mew_lab.lab.chat_acts import acknowledge_waiting
 from mew_lab.lab.lab_stream import LabStream, open_stream, take_stream
@@ -345,9 +345,25 @@ class Seat(Settled):
         """Whether it works on what a participant asks it in chat, as its own settings say."""
         return False
 
+    @property
+    def left_behind(self) -> str:
+        """What is otherwise in the space once it has left, as a sentence; empty where there is nothing to tell."""
+        return ""
+
     def leave(self) -> Note:
         """Leaves the space; the others receive a leave presence."""
         return self.lab.leave(self.name)
+
+    def __getattr__(self, name: str) -> Never:
+        known = [each for each in dir(type(self)) if not each.startswith("_")]
+        if (
+            name.startswith("_") or name in known
+        ):  # a display asks for many of these; a property has failed itself
+            raise AttributeError(name, name=name, obj=self)
+        own = one_line(self.__dict__.get("name", ""), 64)
+        raise NoSuchName(
+            f"The seat {own!r} has no {one_line(name, 40)!r}{hint(name, known)}; it has {', '.join(known)}"
+        )
 
     def __repr__(self) -> str:
         return f"<Seat {self.name} in {self.lab.name}: {self.participant.client.state}>"

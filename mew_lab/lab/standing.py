@@ -108,8 +108,10 @@ def _classify(texts: tuple[str, ...]) -> ParticipantKind:
         return "other"
     if may & {"mcp/proposal", "reasoning/start"}:
         return "agent"
-    # Each participant may answer; a provider of tools also declines requests, or reports a change of its tools.
-    return "tools" if may & {"mcp/request", "mcp/reject"} else "other"
+    # Each participant may answer; a provider of tools also declines requests, or reports a change of its tools. An
+    # approver (§9.4) sends calls alone.
+    reports = held.permit("mcp/request", (), {"method": "notifications/tools/list_changed"}).allowed
+    return "tools" if reports or "mcp/reject" in may else "other"
 
 
 def find_kept(held: CapabilitySet, wanted: Capability) -> str:
@@ -131,7 +133,7 @@ def find_kept(held: CapabilitySet, wanted: Capability) -> str:
     )
 
 
-_TELLING = ("participant/pause", "mcp/proposal", "reasoning/start", "mcp/request", "mcp/reject")
+_TELLING = ("participant/pause", "mcp/proposal", "reasoning/start", "mcp/reject")
 
 
 def _read_state(core: Space) -> list[ParticipantStanding]:

@@ -215,8 +215,15 @@ def _chat(payload: Payload) -> str:
 
 def _reasoning_start(payload: Payload) -> str:
     message = _text(payload.get("message"))
+    if not message:
+        return "Begins to reason"
     # Agents of this package begin with the words themselves.
     return message if message.startswith("Working on") else f"Working on: {message}"
+
+
+def _reasoning_conclusion(payload: Payload) -> str:
+    message = _text(payload.get("message"))
+    return f"Concluded: {message}" if message else "Concluded"
 
 
 def _reasoning_thought(payload: Payload) -> str:
@@ -378,7 +385,7 @@ SENTENCES: dict[str, Callable[[Payload], str]] = {
     "chat/cancel": _say("Needs no answer any more{because}"),
     "reasoning/start": _reasoning_start,
     "reasoning/thought": _reasoning_thought,
-    "reasoning/conclusion": _say("Concluded: {message}"),
+    "reasoning/conclusion": _reasoning_conclusion,
     "reasoning/cancel": _say("Stopped reasoning{because}"),
     "capability/grant": _say("Allows {recipient:40} {capabilities:patterns}{because}"),
     "capability/revoke": _revoke,

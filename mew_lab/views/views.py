@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from mew_lab.lab.local_participants import LocalParticipants
     from mew_lab.views.feed.widget import FeedView
     from mew_lab.views.moments.widget import MomentsView
+    from mew_lab.views.timeline.widget import TimelineView
+    from mew_lab.views.ui.log_rows import NewestRecords
 
 __all__ = ["LOG_PARTS", "PARTS", "LogViews", "ViewedSession", "Views", "close_views", "prepare"]
 
@@ -56,6 +58,7 @@ PARTS: dict[str, str] = {
 LOG_PARTS: dict[str, str] = {
     "feed": "the newest 20,000 messages of a log from files as a table, with what is wrong with each",
     "moments": "the state of the space at each place of the log: participants, permissions, proposals, streams, pauses",
+    "timeline": "messages per second of a log from files, its response times, and an exchange as a diagram",
 }
 
 
@@ -155,6 +158,7 @@ class LogViews:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._made: dict[str, Any] = {}
+        self._newest: NewestRecords | None = None
         _all.add(self)
 
     @property
@@ -166,12 +170,33 @@ class LogViews:
         """
         from mew_lab.views.feed.widget import view_of_log
 
-        if self._log.is_live:  # `__getattr__` says where it is
-            raise AttributeError("feed")
         if "feed" not in self._made:
-            self._made["feed"] = view_of_log(self._log)
+            self._made["feed"] = view_of_log(self._log, self._read_newest("feed"))
         view: FeedView = self._made["feed"]
         return view
+
+    @property
+    def timeline(self) -> TimelineView:
+        """The times of those messages, and an exchange as a diagram; `lab.view.timeline` shows those of a space.
+
+        Raises:
+            NoSuchName: when the log is that of a running space.
+        """
+        from mew_lab.views.timeline.widget import view_of_log
+
+        if "timeline" not in self._made:
+            self._made["timeline"] = view_of_log(self._log, self._read_newest("timeline"))
+        view: TimelineView = self._made["timeline"]
+        return view
+
+    def _read_newest(self, part: str) -> NewestRecords:
+        from mew_lab.views.ui.log_rows import read_newest
+
+        if self._log.is_live:  # `__getattr__` says where it is
+            raise AttributeError(part)
+        if self._newest is None:
+            self._newest = read_newest(self._log)
+        return self._newest
 
     @property
     def moments(self) -> MomentsView:
@@ -191,10 +216,11 @@ class LogViews:
         )
 
     def __dir__(self) -> list[str]:
-        return [name for name in LOG_PARTS if name != "feed" or not self._log.is_live]
+        return [name for name in LOG_PARTS if name == "moments" or not self._log.is_live]
 
     def close(self) -> None:
         """Closes all views, which removes them from the pages that show them."""
+        self._newest = None
         while self._made:
             self._made.popitem()[1].close()
 

@@ -100,8 +100,18 @@ def test_a_write_and_a_change_of_mode_are_cards_that_say_what_they_do(
         "coder asks by its own rules: mode default; what it does not ask about runs with your rights" in text
     )
     assert "bed 2: beans" not in text and tab.locator("blink").count() == 0
+    # The difference stands in the place of what it shows; that stays at hand, as it is sent.
+    card = tab.locator("li.mew-card", has_text="Write plan.txt").first
+    assert [row.split()[0] for row in card.locator(".mew-face-front > .mew-arguments tr").all_inner_texts()] == [
+        "unchanged", "old", "new",
+    ]  # fmt: skip
+    folded = card.locator("details.mew-covered")
+    assert folded.locator("summary").inner_text() == "content as sent" and "newText" not in card.inner_text()
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     keep_look(page, f"cards-{width}")
+    folded.locator("summary").click()
+    page.until(lambda: "newText" in folded.inner_text(), "the content as it is sent")
+    folded.locator("summary").click()
     write = tab.get_by_role("button", name="Write", exact=False).first
     page.until(lambda: write.get_attribute("aria-disabled") != "true", "the time before a press counts")
     write.click()

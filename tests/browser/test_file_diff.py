@@ -58,7 +58,7 @@ def test_a_card_shows_what_changes_in_a_file_and_a_press_writes_that(
     shown = card(book).locator(".mew-file").inner_text()
     assert "plan.txt inside garden/" in shown and "+1 −2" in shown and "nothing locks the file" in shown
     # The value of 39 lines is shown by the difference: it may stay folded.
-    assert card(book).locator("button.mew-open").inner_text() == "Expand all 39 lines"
+    assert card(book).locator("button.mew-open").text_content() == "Expand all 39 lines"
     book.click(armed(book.page, card(book).locator("button.mew-approve")))
     outcome = book.area(1).locator(".mew-past .mew-outcome")
     book.page.until(lambda: "saved plan.txt" in outcome.first.inner_text(), "the answer")

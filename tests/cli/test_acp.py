@@ -216,6 +216,59 @@ async def test_a_question_of_a_server_is_a_form_of_an_editor_that_shows_forms(la
     assert form["sessionId"] == session and "size" in form["requestedSchema"]["properties"]
 
 
+@pytest.mark.parametrize("knows", [True, False])
+async def test_what_is_decided_elsewhere_is_withdrawn_by_a_cancel_that_an_editor_may_not_know(
+    lab: Lab, adding: Callable[[int, int], Any], knows: bool
+) -> None:
+    coder = Coder(lab, can="proposer")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words_of(lab), env=ENVIRONMENT, stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE, limit=1 << 24,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    read = process.stdout
+
+    def write(**message: Any) -> None:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    told: list[dict[str, Any]] = []
+
+    async def line(holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """The next message of which that is true."""
+        while True:
+            told.append(json.loads(await asyncio.wait_for(read.readline(), 60)))
+            if holds(told[-1]):
+                return told[-1]
+
+    write(id=1, method="initialize", params={"protocolVersion": 1})
+    write(id=2, method="session/new", params={"cwd": "/", "mcpServers": []})
+    await line(lambda one: one.get("id") == 2)
+    call = coder.seat.call("notebook/add", a=1, b=2)
+    asked = await line(lambda one: one.get("method") == "session/request_permission")
+    row = asked["params"]["toolCall"]["toolCallId"]
+    entry = next(one for one in lab.proposals() if one.id == call.id and str(one))
+    await asyncio.to_thread(lab.approve, entry)
+    cancel = await line(lambda one: one.get("method") == "$/cancel_request")
+    assert cancel["params"] == {"requestId": asked["id"]} and "id" not in cancel
+    if knows:
+        write(id=asked["id"], error={"code": -32800, "message": "Request cancelled"})
+    else:
+        answer = {"outcome": "selected", "optionId": asked["params"]["options"][0]["optionId"]}
+        write(id=asked["id"], result={"outcome": answer})
+        await line(lambda one: "this decision changed nothing" in json.dumps(one))
+    write(id=3, method="session/close", params={"sessionId": asked["params"]["sessionId"]})
+    await line(lambda one: one.get("id") == 3)
+    process.stdin.close()
+    assert await process.wait() == 0
+    last = [one["params"]["update"] for one in told if one.get("method") == "session/update"]
+    content = [one for one in last if one.get("toolCallId") == row][-1]["content"]
+    assert ("this decision changed nothing" in json.dumps(content)) is not knows
+    assert "Nothing was decided here" not in json.dumps(content)
+    assert str(await asyncio.to_thread(call.result, 20)) == "3"
+    assert len([one for one in sent(lab, "mcp/request") if one["payload"].get("method") == "tools/call"]) == 1
+
+
 async def test_the_token_is_nowhere_and_stdout_has_protocol_alone(lab: Lab) -> None:
     Coder(lab)
     secret = lab.token_file().read_text().strip()

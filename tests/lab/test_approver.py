@@ -15,6 +15,7 @@ from mew_lab.errors import ConfigError, MewError, NotApproved
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import connect
+from mew_lab.lab.standing import classify, standings
 from mew_lab.log.receipts import check_consents
 from mew_lab.protocol.permit import CapabilitySet
 from mew_lab.views.approvals.model import card_data
@@ -135,6 +136,10 @@ def test_the_listing_of_rules_and_of_participants_tells_of_it(ruled: Ruled) -> N
     assert row[1] == "approver: rules of human"
     approved(ruled, 1)
     assert "approver by rule 1 of human" in str(ruled.lab.history())
+    known = {one.name: one for one in ruled.lab.loop.call(lambda: standings(ruled.lab))}
+    kinds = {name: classify(ruled.lab, one) for name, one in known.items()}
+    # It calls tools and has none.
+    assert kinds == {"human": "you", "notebook": "tools", "coder": "agent", "approver": "other"}
 
 
 # --- what it may do -----------------------------------------------------------------------------------------------------
@@ -328,9 +333,13 @@ def test_after_it_has_left_the_rules_approve_in_the_name_of_their_person_and_it_
 ) -> None:
     ruled.adopt()
     ruled.lab.join("approver", rules_of="human")
-    ruled.lab.leave("approver")
+    told = str(ruled.lab.leave("approver"))
+    assert told.startswith("approver has left demo. Rule 1 approves in your own name again"), told
     assert not may_call(ruled.lab, path="docs/a.md")
     assert {card.by for card in approved(ruled)} == {"human by rule 1"}
+    ruled.lab.rules.stop()
+    ruled.lab.join("approver", rules_of="human")
+    assert str(ruled.lab.leave("approver")) == "approver has left demo"
 
 
 def test_a_rejection_by_the_person_suspends_and_so_does_the_cancel_of_a_call(ruled: Ruled) -> None:

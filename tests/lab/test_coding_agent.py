@@ -18,6 +18,7 @@ from mew_lab.lab.coding_agent_seat import CodingAgentSeat
 from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.lab.lab import Lab
 from mew_lab.lab.labs import up
+from mew_lab.lab.standing import standings
 from mew_lab.log.receipts import check_consents
 from mew_lab.sdk.tools import unknown_outcome_error
 
@@ -143,6 +144,24 @@ def secret_of(seat: CodingAgentSeat, *, http: bool) -> str:
     if http:
         return str(entry["headers"][0]["value"].removeprefix("Bearer "))
     return Path(entry["args"][-1]).read_text().strip()
+
+
+@pytest.mark.parametrize("command", [["sh", "-c", "exit 3"], ["sh", "-c", "read line"], ["no-such-program"]])
+def test_an_agent_that_does_not_start_leaves_nothing_in_the_space(lab: Lab, command: list[str]) -> None:
+    assert lab.host is not None
+    host = lab.host
+
+    def everything() -> tuple[Any, ...]:
+        enrolled = host.gateway.participants(lab.space)
+        names = [one.name for one in lab.loop.call(lambda: standings(lab))]
+        return enrolled, names, [*lab.seats], {**host.minted}, [*lab.me.participant.client.participants]
+
+    before = everything()
+    with pytest.raises(MewError, match="Cannot start 'coder' with"):
+        lab.coding_agent(command, "coder", tools=True)
+    assert everything() == before
+    lab.coding_agent([*AGENT, "http"], "coder", mode="default", tools=True)
+    assert {"coder", "coder-tools"} <= {*lab.seats}
 
 
 @pytest.mark.threat(40)

@@ -18,6 +18,7 @@ import pytest
 
 from mew_lab.errors import MewError
 from mew_lab.lab.decisions.cards import Card
+from mew_lab.lab.decisions.policies import Decision, Policy
 from mew_lab.lab.decisions.text import card_lines
 from mew_lab.lab.editor import MAX_TEXT, EditorChoice, EditorSessions, choices_of
 from mew_lab.lab.lab import Lab
@@ -26,6 +27,8 @@ from mew_lab.sdk.tools import RpcError
 
 from .asking import FOUR, ask, seat_agent
 from .looking import approve, call, eventually, propose, sent
+from .test_lab_rules import files
+from .test_owned_rules import Ruled
 
 Adding = Callable[[int, int], Any]
 FULL = Path(__file__).parent.parent / "bridge" / "full_server.py"
@@ -39,6 +42,7 @@ class Panel:
         self.lab = lab
         self.updates: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[tuple[str, dict[str, Any], Sequence[EditorChoice], asyncio.Future[Any]]] = []
+        self.withdrawn: list[asyncio.Event] = []  # of questions and forms, in their order
         self.shows_forms = True
         self.forms: list[tuple[str, str, Mapping[str, Any], asyncio.Future[Any]]] = []
         self.sessions = EditorSessions(lab, agent, self, on_proposal=lab.on_proposal)
@@ -49,14 +53,22 @@ class Panel:
         self.updates.append((session, dict(update)))
 
     async def ask(
-        self, session: str, tool_call: Mapping[str, Any], options: Sequence[EditorChoice]
+        self,
+        session: str,
+        tool_call: Mapping[str, Any],
+        options: Sequence[EditorChoice],
+        withdrawn: asyncio.Event,
     ) -> str | None:
         answer = asyncio.get_running_loop().create_future()
+        self.withdrawn.append(withdrawn)
         self.asked.append((session, dict(tool_call), options, answer))
         chosen: str | None = await answer
         return chosen
 
-    async def fill_in(self, session: str, message: str, schema: Mapping[str, Any]) -> Any:
+    async def fill_in(
+        self, session: str, message: str, schema: Mapping[str, Any], withdrawn: asyncio.Event
+    ) -> Any:
+        self.withdrawn.append(withdrawn)
         self.forms.append((session, message, schema, asyncio.get_running_loop().create_future()))
         return await self.forms[-1][3]
 
@@ -262,6 +274,79 @@ def test_what_is_known_of_it_since_is_asked_about_anew(panel: Panel) -> None:
     eventually(lambda: panel.row(card.id)["status"] == "completed")
 
 
+# --- what the lab decides by itself ------------------------------------------------------------------------------------
+
+
+def asked_about(panel: Panel) -> list[str]:
+    """The proposals of all questions, in their order."""
+    return [row["toolCallId"].split("-", 2)[2] for _, row, _, _ in panel.asked]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_policy_decides_is_no_question_and_all_else_is_one(panel: Panel, seed: int) -> None:
+    lab, dice = panel.lab, random.Random(seed)
+    verdicts = [dice.choice(["approve", "reject", ""]) for _ in range(16)]
+    verdicts = verdicts if seed else ["approve"] * 16
+
+    def judge(card: Card) -> Decision | None:
+        verdict = verdicts[int(dict(card.arguments)["/payload/params/arguments/a"])]
+        return Decision(verdict) if verdict else None
+
+    lab.decide = Policy("mixed", judge)
+    cards = [propose(lab, call(a=n, b=n)) for n in range(16)]
+    left = [card.id for card, verdict in zip(cards, verdicts, strict=True) if not verdict]
+    for n, id in enumerate(left):
+        panel.question(of=n + 1)
+        lab.loop.call(functools.partial(panel.asked[n][3].set_result, "reject"))
+        eventually(functools.partial(lambda id: not lab.decisions.card(id).is_open, id))
+    eventually(lambda: all(card.state in ("done", "rejected") for card in map(find(lab), cards)))
+    lab.decide = None
+    last = propose(lab, call(a=1, b=2))
+    panel.question(of=len(left) + 1)
+    assert asked_about(panel) == [*left, last.id]
+
+
+def find(lab: Lab) -> Callable[[Card], Card]:
+    return lambda card: lab.decisions.card(card.id)
+
+
+@pytest.mark.parametrize("approver", [False, True])
+def test_what_a_rule_approves_is_no_question_and_what_it_leaves_is_one(approver: bool) -> None:
+    ruled = Ruled()
+    lab = ruled.lab
+    panel = Panel(lab)
+    panel.begin()
+    ruled.adopt()
+    if approver:
+        lab.join("approver", rules_of="human")
+    cards = [ruled.propose(f"docs/{n}.md") for n in range(9)]
+    left = [card.id for card in cards if lab.loop.call(functools.partial(ruled.rules.is_review, card))]
+    assert len(left) == 3  # one of each three waits for the person
+    eventually(lambda: sum(ruled.now(card).is_open for card in cards) == 3 and len(panel.asked) == 3)
+    outside = ruled.propose("elsewhere/x.md")
+    panel.question(of=4)
+    assert asked_about(panel) == [*left, outside.id]
+    lab.loop.run(panel.sessions.close(), timeout=10, doing="closing")
+
+
+def test_what_a_rule_could_not_decide_after_all_is_one_question(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    ruled = Ruled()
+    panel = Panel(ruled.lab)
+    panel.begin()
+    ruled.adopt()
+    [file] = files()
+    file.unlink()
+    file.mkdir()  # its uses cannot be counted
+    cards = [ruled.propose(f"docs/{n}.md") for n in range(6)]
+    eventually(lambda: len(panel.asked) == 6)
+    assert sorted(asked_about(panel)) == sorted(card.id for card in cards)
+    assert all(ruled.now(card).is_open for card in cards) and len(panel.asked) == 6
+    ruled.lab.loop.run(panel.sessions.close(), timeout=10, doing="closing")
+
+
 # --- what one press may not decide -----------------------------------------------------------------------------------
 
 
@@ -371,9 +456,28 @@ def test_what_another_decides_first_is_told_and_a_late_answer_is_refused(panel: 
     ben.run(ben.participant.approve(card.id))
     eventually(lambda: panel.row(card.id)["status"] == "completed")
     assert "approved by ben" in panel.told(card.id)
+    assert panel.withdrawn[0].is_set()
     panel.press("approve")
     eventually(lambda: "this decision changed nothing" in panel.told(card.id))
     assert len(sent(lab, "mcp/request")) == 1
+
+
+@pytest.mark.parametrize("answer", [None, "leave"])
+def test_a_question_that_another_has_decided_is_withdrawn_and_its_row_stays_as_it_is(
+    panel: Panel, answer: str | None
+) -> None:
+    lab = panel.lab
+    ben = lab.join("ben", can="human")
+    card = propose(lab, call(a="x" * MAX_TEXT, b=2))
+    panel.question()
+    assert not panel.withdrawn[0].is_set()
+    ben.run(ben.participant.reject(card.id, "no"))
+    eventually(lambda: "rejected by ben" in panel.told(card.id))
+    assert panel.withdrawn[0].is_set()
+    panel.press(answer)
+    propose(lab, call(a=1, b=2))
+    panel.question(of=2)
+    assert "rejected by ben" in panel.told(card.id) and not panel.withdrawn[1].is_set()
 
 
 @pytest.mark.slow
@@ -611,6 +715,49 @@ def test_a_form_of_a_server_is_filled_in_in_the_editor(panel: Panel, monkeypatch
         pending = panel.lab.call("shop/order", what="figs")
         panel.fill(odd, of=n)
         assert str(pending.result(20)).startswith("cancel")
+
+
+def test_a_question_of_a_server_that_ends_elsewhere_is_withdrawn_and_a_late_answer_goes_nowhere(
+    panel: Panel,
+) -> None:
+    lab = panel.lab
+    lab.bridge("shop", [sys.executable, str(FULL), "legacy"])
+    ends: list[tuple[str, Callable[[Any], object], str]] = [
+        (
+            "form",
+            lambda _: lab.answer(lab.questions()[0], {"size": 3, "note": ""}),
+            "it was answered elsewhere",
+        ),
+        ("form", lambda _: lab.answer(lab.questions()[0], action="decline"), "it was declined elsewhere"),
+        ("form", lambda call: call.withdraw(), "shop does not wait for an answer any more"),
+        ("url", lambda _: lab.answer(lab.questions()[0]), "it was answered elsewhere"),
+        ("url", lambda _: lab.answer(lab.questions()[0], action="cancel"), "it was dismissed elsewhere"),
+        ("url", lambda call: call.withdraw(), "shop does not wait for an answer any more"),
+        ("form", lambda _: lab.leave("shop"), "shop "),
+    ]
+    chunks = functools.partial(panel.chunks, "agent_message_chunk")
+    for n, (kind, end, why) in enumerate(ends):
+        call = lab.call("shop/order", what=f"pears {n}") if kind == "form" else lab.call("shop/sign_in")
+        eventually(lambda n=n: len(panel.forms) + len(panel.asked) > n)  # type: ignore[misc]
+        end(call)
+        eventually(lambda n=n: len(chunks()) > 2 * n)  # type: ignore[misc]
+        assert panel.withdrawn[n].is_set()
+        assert chunks()[2 * n].startswith("Withdrawn: The server shop asks you"), chunks()
+        assert f", and {why}" in chunks()[2 * n]
+        if kind == "form":
+            panel.fill({"action": "accept", "content": {"size": 7, "note": ""}}, of=1)
+        else:
+            status = "completed" if "answered" in why else "failed"
+            assert [*panel.rows().values()][-1]["status"] == status
+            panel.press("decline")
+        eventually(lambda n=n: len(chunks()) > 2 * n + 1)  # type: ignore[misc]
+        assert chunks()[2 * n + 1].startswith("Not sent, because it came too late")
+        if "answered" in why:
+            assert str(call.result(20)).startswith("accept 3" if kind == "form" else "accept")
+    assert len(panel.forms) + len(panel.asked) == len(ends)
+    told = [one["payload"]["result"]["action"] for one in sent(lab, "mcp/response") if one["from"] == "human"
+            and "action" in one["payload"].get("result", {})]  # fmt: skip
+    assert told == ["accept", "decline", "accept", "cancel"]
 
 
 def test_an_address_of_a_server_is_accepted_or_declined_in_any_editor(panel: Panel) -> None:

@@ -322,6 +322,21 @@ def test_nobody_of_that_name_is_told_with_the_nearest_one(lab: Lab, coder: Parti
         _ = coder.kik
 
 
+def test_a_wrong_name_on_a_seat_is_told_with_the_nearest_one(lab: Lab) -> None:
+    seat = lab.join("helper")
+    for name in ("acknowledge", "call", "chat", "leave", "propose", "send", "stream", "tool"):
+        for n in range(1, len(name) - 1):
+            swapped = name[:n] + name[n + 1] + name[n] + name[n + 2 :]
+            if not hasattr(type(seat), swapped):
+                with pytest.raises(
+                    NoSuchName, match=rf"The seat 'helper' has no '{swapped}' \(did you mean '{name}'"
+                ):
+                    getattr(seat, swapped)
+    with pytest.raises(NoSuchName, match="it has acknowledge, ask, "):
+        _ = seat.zzz
+    assert not hasattr(seat, "_repr_html_") and getattr(seat, "nothing", 7) == 7
+
+
 def test_nothing_is_done_to_yourself_or_to_one_that_has_left(lab: Lab, coder: ParticipantVerbs) -> None:
     with pytest.raises(MewError, match="This is you"):
         lab.of("human").pause()

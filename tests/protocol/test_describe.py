@@ -102,6 +102,8 @@ def test_every_kind_of_the_table_has_its_sentence() -> None:
         ("reasoning/start", {"message": "Working on: x"}, "Working on: x"),
         ("reasoning/thought", {"message": "a thought"}, "Thinking: a thought"),
         ("reasoning/conclusion", {"message": "done"}, "Concluded: done"),
+        ("reasoning/conclusion", {"message": ""}, "Concluded"),
+        ("reasoning/start", {}, "Begins to reason"),
         ("reasoning/cancel", {"reason": "superseded"}, "Stopped reasoning (superseded)"),
         (
             "capability/grant",

@@ -14,6 +14,7 @@ from mew_lab.errors import NoSuchName
 from mew_lab.log.line import write_line
 from mew_lab.log.log import Log, open_log
 from mew_lab.views.feed import widget as feed
+from mew_lab.views.ui import log_rows
 
 GARDEN = Path(str(files("mew_lab") / "data" / "garden.jsonl"))
 
@@ -44,6 +45,7 @@ def test_the_feed_of_a_file_holds_its_newest_messages_whatever_stands_between_th
     browser: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "RING", 20)
+    monkeypatch.setattr(log_rows, "RING", 20)
     lines, messages, number = list[bytes](), list[int](), 0
     for place, record in enumerate(open_log(GARDEN).records):
         for between in range(9 if place else 0):  # records without a message

@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,17 +15,21 @@ import pytest
 from corpus import PAYLOADS
 from pages import picture
 
-from mew_lab.errors import JournalError
+from mew_lab.errors import JournalError, NoSuchName
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.loop import LoopThread
 from mew_lab.lab.rows import Rows
+from mew_lab.log.chains import chains_of
 from mew_lab.log.drawing import THEME, Drawing
-from mew_lab.log.log import Log
+from mew_lab.log.log import Log, open_log
 from mew_lab.space.events import Record
 from mew_lab.views.timeline.exchanges import ExchangeSelection
 from mew_lab.views.timeline.model import TrafficStats
 from mew_lab.views.timeline.widget import MOST_POINTS, TimelineView
 
+from ..log.agent_sessions import claude_story
+
+GARDEN = Path(str(files("mew_lab") / "data" / "garden.jsonl"))
 START = datetime(2026, 11, 21, 14, 3, tzinfo=UTC)
 
 
@@ -270,3 +276,41 @@ def test_the_picture_tells_when_how_much_and_shows_the_exchange(space: Space) ->
 def test_an_empty_timeline_says_what_would_fill_it(space: Space) -> None:
     html = picture(space.view).replace("&quot;", '"')
     assert 'lab.chat("hello") sends one' in html and "<img" not in html
+
+
+# --- of a log from files ------------------------------------------------------------------------------------------------
+
+
+def sums(beats: list[list[Any]]) -> int:
+    return sum(count for _, counts in beats for _, count in counts)
+
+
+@pytest.mark.parametrize("which", ["garden", 1, 2, 3])
+def test_a_log_from_files_has_the_times_and_exchanges_of_all_its_messages(
+    browser: Callable[..., Any], tmp_path: Path, which: str | int
+) -> None:
+    log = open_log(GARDEN if which == "garden" else claude_story(int(which)).write(tmp_path / "s.jsonl"))
+    page = browser(log.view.timeline)
+    snapshot = page.appear()
+    frame, requests = log.df, log.requests()
+    assert snapshot["count"] == sums(snapshot["seconds"]) == len(frame)
+    assert snapshot["ended"] == pytest.approx([*log.records][-1].now.timestamp(), abs=0.001)
+    points = snapshot["points"]["request"]
+    answered = requests[requests["latency"].notna()]
+    assert sorted(point[0] for point in points) == sorted(answered["seq"])
+    assert sorted(point[4] for point in points) == pytest.approx(sorted(answered["latency"]), abs=0.001)
+    chains = chains_of(log.records)
+    for seq in frame["seq"].sample(min(20, len(frame)), random_state=0):
+        page.act("select", which=f"{log.sign}{seq}")
+        item = page.until(lambda seq=seq: [one for one in page.of("exchange") if one.get("chosen") == seq])[
+            -1
+        ]
+        expected = chains.exchange(int(seq))
+        assert [row[0] for row in item["steps"]] == [f"{log.sign}{step.seq}" for step in expected.steps]
+    page.act("select", which=f"{log.sign}999999")
+    page.until(lambda: "999999" in str(page.of("failed")))
+
+
+def test_a_log_of_a_running_space_has_no_timeline_of_its_own() -> None:
+    with pytest.raises(NoSuchName, match=r"Other parts are those of lab\.view"):
+        _ = Log.live(space="demo").view.timeline

@@ -32,6 +32,7 @@ import contextlib
 import hmac
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -66,6 +67,7 @@ from mew_lab.lab.decisions.rule_suggestions import RuleSuggestions
 from mew_lab.lab.decisions.shared_reviews import Ballot, SharedReviews
 from mew_lab.lab.decisions.unshown import UnshownProposals
 from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import shown
 from mew_lab.ledger.options import PermissionOption, find_choice_fault
 from mew_lab.protocol.bounded import BoundedDict
@@ -188,6 +190,10 @@ class HumanDecisions:
         me.client.on_message(self._take_others_decision, kinds=("mcp/reject", "mcp/request"))
         self.once = AskOnce(me, logical=logical)
         self.unshown = UnshownProposals(me, logical=logical, run=loop.submit, fault=fault)
+        # The policies and rules that decide a proposal now, by its number.
+        self._automatic: Counter[int] = Counter()
+        self.left_open: Subscribers[Card] = Subscribers()
+        """Called with a card that stayed open although a policy or a rule was to decide it."""
 
     # --- what a view asks ---
 
@@ -274,6 +280,14 @@ class HumanDecisions:
         """Whether a participant has rejected it, and it can still be approved, because it was not withdrawn."""
         known = self._me.proposals.get(card.id)
         return known is not None and known.seq == card.seq and known.state == "rejected"
+
+    def is_automatic(self, card: Card) -> bool:
+        """Whether a policy or a rule of this lab decides an open card now.
+
+        It is certain from the turn of the loop on that follows a change of the card. Where nothing was decided,
+        `left_open` is called.
+        """
+        return card.seq in self._automatic
 
     def _approvable(self, id: str) -> Card | None:
         card = self.queue.find(id)
@@ -852,7 +866,7 @@ class HumanDecisions:
         else:
             permission = None
         if policy is None and owned is not None:
-            self._loop.submit(self._approve_by(owned, card))
+            self._decide_by_itself(card, self._approve_by(owned, card))
         if policy is None:
             return
         try:
@@ -892,7 +906,24 @@ class HumanDecisions:
                 if rule is not None:
                     self.alike.count(rule, -1)
 
-        self._loop.submit(act())
+        self._decide_by_itself(card, act())
+
+    def _decide_by_itself(self, card: Card, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the decision of a policy or a rule. It counts as one from now on, and not only once it is sent."""
+        self._automatic[card.seq] += 1
+
+        async def decide() -> None:
+            try:
+                await work
+            finally:
+                self._automatic[card.seq] -= 1
+                if not self._automatic[card.seq]:
+                    del self._automatic[card.seq]
+                now = self.queue.find(card.id)
+                if now is not None and now.seq == card.seq and now.state == "open":
+                    self.left_open.tell(now)
+
+        self._loop.submit(decide())
 
     async def _approve_by(self, owned: KeptRule, card: Card) -> None:
         """Approves a call by a rule, unless something has come in between."""

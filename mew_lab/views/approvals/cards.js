@@ -639,6 +639,7 @@ export function expandValue(face, index, text) {
   const cell = face.cells.get(index);
   if (!cell || cell.reader) return;
   cell.reader = showWhole(face, cell.text, text, cell.open, cell.name);
+  if (cell.covered) face.watch = face.watch.filter((part) => part !== cell.reader);
   cell.open = null;
   face.closed.delete(index);
   if (cell.goal) spot(cell, cell.goal);
@@ -681,6 +682,7 @@ function frontFace(card) {
         }),
       );
     if (argument.last) row.append(lastValueCell(argument));
+    if (!usual && !warned.has(index)) face.cells.get(index).row = row;
     (usual ? routine : body).append(row);
   });
   face.node.append(...warningBox(face, data.warnings));
@@ -833,7 +835,8 @@ function fileNode(card, face) {
     return node;
   }
   let state = "new",
-    watched = [];
+    watched = [],
+    unfold = () => {};
   const body = make("div", { class: "mew-filebody" });
   node.append(body);
   const tell = (text, ...more) => body.replaceChildren(make("span", { class: "mew-dim", text }), ...more);
@@ -862,6 +865,7 @@ function fileNode(card, face) {
       rearm(face);
     },
     renew() {
+      unfold();
       face.watch = face.watch.filter((part) => !watched.includes(part));
       watched = [];
       state = "new";
@@ -873,11 +877,47 @@ function fileNode(card, face) {
     body.replaceChildren();
     head.hidden = true;
     for (const file of files) drawFile(file);
+    const cells = [];
     for (const index of covers) {
       face.closed.delete(index);
-      const open = face.cells.get(index)?.open;
-      if (open) write(open, open.textContent.replace(/ to approve$/, ""));
+      const cell = face.cells.get(index);
+      if (cell?.open) write(cell.open, cell.open.textContent.replace(/ to approve$/, ""));
+      if (cell?.row) cells.push(cell);
     }
+    if (cells.length) fold(cells);
+  }
+  // The difference stands in the place of the values that it shows whole: they are folded below it, and need not be seen.
+  function fold(cells) {
+    const rows = make("tbody"),
+      table = make("table", { class: "mew-arguments", "aria-label": "Shown above" }, rows),
+      names = cells.map(({ name }) => shorten(name)).join(", "),
+      folded = make(
+        "details",
+        { class: "mew-covered" },
+        make("summary", { text: `${names} as sent` }),
+        table,
+      ),
+      left = face.watch.filter((part) => cells.some(({ row }) => row.contains(part.node)));
+    for (const cell of cells) cell.covered = true;
+    // Where the file is compared anew, they come back until that is done.
+    const places = cells.map(({ row }) => {
+      const place = document.createComment("");
+      row.replaceWith(place);
+      rows.append(row);
+      return () => place.replaceWith(row);
+    });
+    face.watch = face.watch.filter((part) => !left.includes(part));
+    node.append(folded);
+    unfold = () => {
+      for (const back of places) back();
+      folded.remove();
+      face.watch.push(...left);
+      for (const cell of cells) {
+        cell.covered = false;
+        if (cell.reader && !left.includes(cell.reader)) face.watch.push(cell.reader);
+      }
+      unfold = () => {};
+    };
   }
   function drawFile({ place, counts, rows, why, about }) {
     const line = make(

@@ -157,7 +157,7 @@ def why(source: Rows, row: Row, chain: Chain | None = None) -> tuple[str, str]:
         near = f"Nearest: {reword_refusal(pattern)}." if pattern else ""
         parts = (f"Refused: {one_line(row.code, 64)}.", one_line(reword_refusal(message), 400), near)
         return " ".join(filter(None, parts)), ""
-    return "The verdict is not known: a participant recorded this log, not the gateway.", ""
+    return "The verdict is not known: no gateway recorded this log.", ""
 
 
 def _message(raw: str) -> str:

@@ -1112,14 +1112,18 @@ function render({ adapter, el }) {
     if (n < 0) return;
     hint.hidden = true;
     select(seq, how);
+    bringIntoSight(n);
+    if (n < shown.length - 1 && isNatural(order())) following = false;
+    if (open || pane.open) ask(seq);
+  }
+
+  function bringIntoSight(n) {
     const top = n * height,
       room = scroller.clientHeight - 2 * height;
     if (top < scroller.scrollTop) {
       following = false;
       place(top);
     } else if (top > scroller.scrollTop + room) place(top - room);
-    if (n < shown.length - 1 && isNatural(order())) following = false;
-    if (open || pane.open) ask(seq);
   }
 
   // Goes to a row; where it is not in the table, the hint says why, and offers a remedy.
@@ -1221,8 +1225,11 @@ function render({ adapter, el }) {
   function showDetail(item) {
     // Another row was requested since, or the pane was closed before its text arrived.
     if (item.seq !== wanted) return;
-    const row = rowOf(item.seq);
+    const row = rowOf(item.seq),
+      opens = !pane.open;
     pane.show({ ...item, row, of: row ? answersOf(row) : [] });
+    // The pane takes room from the table, and must not hide the row that it is about.
+    if (opens && indexOf(item.seq) >= 0) bringIntoSight(indexOf(item.seq));
   }
 
   function closeDetail() {

@@ -27,7 +27,6 @@ from mew_lab.lab.decisions.running_calls import RunningCall, RunningCalls
 from mew_lab.lab.entry_feed import EntryFeed
 from mew_lab.lab.rows import Row, Rows
 from mew_lab.lab.session import Session
-from mew_lab.ledger.members import GATEWAYS
 from mew_lab.log.copying import MessageSelection
 from mew_lab.log.diagnose.findings import LogFinding
 from mew_lab.log.line import read_members
@@ -45,15 +44,13 @@ from mew_lab.views.feed.findings import FileFindings, LiveFindings, RowFindings,
 from mew_lab.views.feed.row_filter import EXPRESSION_FIELDS, RowFilter, condition_of, suggest_filters
 from mew_lab.views.ui.acts import ANEW, Act, ActingView, ActResult, Submit
 from mew_lab.views.ui.kept import KeptLoads
+from mew_lab.views.ui.log_rows import RING, NewestRecords
 from mew_lab.views.ui.pictures import MOST_ROWS, clock_time, picture
 from mew_lab.views.ui.running import RunningList
 
 __all__ = ["Desk", "FeedView", "view_of", "view_of_log"]
 
-RING = 20_000
 CHUNK = 2_000
-MOST_EVENTS = 4 * RING  # of a log from files that are judged beside its messages
-MAX_EXACT = 2**53 - 1  # the greatest number that is exact in a page
 FIRST = 400  # rows that a view gets at once: more than any screen shows
 MOST_BRIEF = 12  # rows in the stored picture of a page with other views
 MOST_COPIED = 4_000_000
@@ -103,35 +100,15 @@ def view_of(session: Session, rows: Rows) -> FeedView:
     return view
 
 
-def view_of_log(log: Log) -> FeedView:
+def view_of_log(log: Log, newest: NewestRecords) -> FeedView:
     """Makes the view of a log from files: of its newest messages, with nothing to come."""
-    index = log.index
-
-    def find_place(which: str, back: int) -> int:
-        sql = f"SELECT place FROM entries WHERE {which} ORDER BY place DESC LIMIT 1 OFFSET ?"
-        found = index.query(sql, [back - 1])
-        return int(found[0][0]) if found else 1
-
-    first, first_event = find_place("message", 2 * RING), find_place("NOT message", MOST_EVENTS)
-    recent = index.rows("place >= ? AND (message OR place >= ?)", [first, first_event], events=True)
-    records, sign = [*index.records(recent)], log.sign
-    if records and max(record.seq for record in records) > MAX_EXACT:
-        # A page would take neighbours for one row. Places are shown instead, as where there is no journal (R37).
-        places, sign = recent.tolist(), "~"
-        records = [record._replace(seq=place) for place, record in zip(places, records, strict=True)]
-    [(before,)] = index.query("SELECT count(*) FROM entries WHERE message AND place < ?", [first])
-    senders = {sender for (sender,) in index.query('SELECT DISTINCT "from" FROM lines')} - {"", *GATEWAYS}
-    rows = Rows(lambda: (log.space, len(senders)), sign=sign)
     calls = CallStates()
     following = EntryFeed(log)
     following.add(calls, earlier=False)
-    rows.pass_over(before)
-    for record in records:
-        rows.observe(record)
+    for record in newest.records:
         following.observe(record)
-    findings = FileFindings(records, ring=RING, vantage=log.vantage)
-    end = records[-1].now if records else datetime.now(UTC)
-    return FeedView(rows, calls=calls, findings=findings, log="log", clock=lambda: end)
+    findings = FileFindings(newest.records, ring=RING, vantage=log.vantage)
+    return FeedView(newest.rows, calls=calls, findings=findings, log="log", clock=newest.end)
 
 
 class FeedView(ActingView):

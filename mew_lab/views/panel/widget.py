@@ -61,6 +61,7 @@ PARTS_SHOWN: Mapping[str, PartPlace] = {
 # The page of a log from files: nothing in it acts on a space.
 OF_LOG: Mapping[str, PartPlace] = {
     "feed": PartPlace("tab", "Messages"),
+    "timeline": PartPlace("tab", "Timeline"),
     "moments": PartPlace("tab", "State"),
 }
 

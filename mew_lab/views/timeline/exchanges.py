@@ -9,25 +9,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Protocol
 
 from mew_lab.errors import JournalError
-from mew_lab.lab.entry_feed import EntryFeed
+from mew_lab.lab.entry_feed import Follower
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.entry import Entry
 from mew_lab.log.chains import MOST_HELD, Chains, Exchange
 from mew_lab.log.numbering import name_of
 from mew_lab.views.ui.debounce import Debounce
 
-__all__ = ["ExchangeSelection"]
+__all__ = ["ExchangeSelection", "FollowableFeed"]
 
 SETTLED = 0.2  # seconds between two updates of a growing exchange
 PATIENCE = 30.0
 
 
+class FollowableFeed(Protocol):
+    """Feeds envelopes to followers, as an `EntryFeed` does."""
+
+    def add(self, follower: Follower) -> None: ...
+    def remove(self, follower: Follower) -> None: ...
+    def caught_up(self, follower: Follower) -> bool: ...
+
+
 class ExchangeSelection:
     """The selected exchange of a space, with all envelopes that belong to it."""
 
-    def __init__(self, following: EntryFeed, *, most: int = MOST_HELD) -> None:
+    def __init__(self, following: FollowableFeed, *, most: int = MOST_HELD) -> None:
         self._following = following
         self._chains = Chains(most=most)
         self._reading = False

@@ -181,11 +181,12 @@ function render({ adapter, el }) {
     makeTable(["#", "+s", "From", "To", "Kind", "What", "Verdict"], stepBody),
   );
   const steps = make("details", { class: "mew-steps", hidden: true }, stepCount, stepPart);
+  const keepCode = make("code");
   const keep = make(
     "div",
     { class: "mew-keep", hidden: true },
     "In a cell, ",
-    make("code", { text: "lab.view.timeline.diagram" }),
+    keepCode,
     " keeps it in the notebook.",
   );
   header.filter.append(spans, unzoom);
@@ -210,6 +211,8 @@ function render({ adapter, el }) {
     sign = "#",
     count = 0,
     window_ = 0,
+    /** @type {number | null} */
+    ended = null, // when a log from files ends
     zoom = null,
     brush = null,
     scale = null;
@@ -245,6 +248,12 @@ function render({ adapter, el }) {
 
   function begin(item) {
     space = item.space;
+    ended = item.ended;
+    write(keepCode, `${ended === null ? "lab" : "log"}.view.timeline.diagram`);
+    if (ended !== null)
+      empty.replaceChildren(
+        make("div", { class: "mew-empty-text", text: "There is no message in this log." }),
+      );
     sign = item.sign;
     families = item.families;
     seconds = new Map();
@@ -262,9 +271,11 @@ function render({ adapter, el }) {
     for (const [name, part] of Object.entries(strips)) add(part, item.points[name]);
     const waited = strips.decision.told?.waiting ?? 0;
     put(item);
-    const now = strips.decision.told.waiting;
-    if (now !== waited)
-      announce(now ? `${now} ${now === 1 ? "decision waits" : "decisions wait"}` : "No decision waits");
+    const waiting = strips.decision.told.waiting;
+    if (waiting !== waited)
+      announce(
+        waiting ? `${waiting} ${waiting === 1 ? "decision waits" : "decisions wait"}` : "No decision waits",
+      );
   }
 
   // A call is answered once, so a point that arrives again is the same.
@@ -280,6 +291,11 @@ function render({ adapter, el }) {
     forgetOldest(seconds, 3600);
     forgetOldest(minutes, 1440);
     for (const [name, part] of Object.entries(strips)) part.told = item.told[name];
+  }
+
+  // The end of the time that is shown.
+  function now() {
+    return ended ?? link.now();
   }
 
   function repaint() {
@@ -334,13 +350,13 @@ function render({ adapter, el }) {
   // The time that is shown: the length of a bar in seconds, the start of the first bar, the number of bars.
   function timeScale(width) {
     const ends = [...seconds.keys()],
-      firstSecond = ends[0] ?? link.now(),
-      lastSecond = ends.at(-1) ?? link.now(),
+      firstSecond = ends[0] ?? now(),
+      lastSecond = ends.at(-1) ?? now(),
       firstMinute = minutes.keys().next().value ?? firstSecond;
     scale = barsOf({
       zoom,
       length: window_,
-      now: link.now(),
+      now: now(),
       firstSecond,
       lastSecond,
       firstMinute,
@@ -376,17 +392,18 @@ function render({ adapter, el }) {
     const busy = drawBars(view, width);
     const dots = Object.values(strips).map((part) => drawPoints(part, view));
     // The charts move with time while they have content.
-    paintEachSecond(busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting));
+    const moves = busy || dots.some(Boolean) || Object.values(strips).some((part) => part.told.waiting);
+    paintEachSecond(ended === null && moves);
   }
 
   function writeHeads(view) {
-    const recent = [...seconds].slice(-12).filter(([start]) => start >= link.now() - 10);
+    const recent = [...seconds].slice(-12).filter(([start]) => start >= now() - 10);
     const perSecond =
       recent.reduce((sum, [, counts]) => sum + counts.reduce((all, [, n]) => all + n, 0), 0) / 10;
     header.setCounts([
       { text: space },
       { text: countOf(count, "message") },
-      { text: rateText(perSecond), hover: "Messages per second" },
+      ...(ended === null ? [{ text: rateText(perSecond), hover: "Messages per second" }] : []),
     ]);
     for (const part of Object.values(strips)) writeHead(part);
   }
@@ -395,12 +412,12 @@ function render({ adapter, el }) {
     const { of, p50, p95, mine, waiting, oldest } = part.told;
     const took = of
       ? `median ${duration(p50)}, p95 ${duration(p95)}, of ${groupDigits(of)}${mine ? `, ${groupDigits(mine)} by you` : ""}`
-      : `none ${part.ended} yet`;
+      : `none ${part.ended}${ended === null ? " yet" : ""}`;
     write(part.took, `${took}${waiting ? ` · ${groupDigits(waiting)} waiting` : ""}`);
     part.oldest.hidden = !oldest.length;
     if (!oldest.length) return;
     const [seq, since, who, what] = oldest[0];
-    write(part.oldest, `oldest ${sign}${seq}, ${elapsedTime(link.now() - since)}`);
+    write(part.oldest, `oldest ${sign}${seq}, ${elapsedTime(now() - since)}`);
     part.oldest.dataset.seq = `${sign}${seq}`;
     if (part.oldest.title !== `${who}: ${what}`) part.oldest.title = `${who}: ${what}`;
   }
@@ -709,7 +726,7 @@ function render({ adapter, el }) {
     const from = shape("text", { class: "faint", x: LEFT, y }),
       to = shape("text", { class: "faint", x: width - RIGHT, y, "text-anchor": "end" });
     from.textContent = clockTime(view.first);
-    to.textContent = clockTime(window_ && !zoom ? Math.min(view.end, link.now()) : view.end);
+    to.textContent = clockTime(window_ && !zoom ? Math.min(view.end, now()) : view.end);
     return [from, to];
   }
 

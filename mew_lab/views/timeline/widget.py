@@ -9,14 +9,18 @@ The tables have the same content as text.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mew_lab.errors import JournalError
-from mew_lab.lab.loop import LoopThread
+from mew_lab.lab.entry_feed import EntryFeed, Follower
+from mew_lab.lab.loop import LoopThread, the_loop
 from mew_lab.lab.rows import Rows
 from mew_lab.lab.session import Session
 from mew_lab.log.charts import latency_of, rate_of
 from mew_lab.log.drawing import STYLE, Drawing, lasted
+from mew_lab.log.entries import entry_of, number_after
+from mew_lab.log.log import Log
 from mew_lab.log.pairs import Pair
 from mew_lab.log.sequence import sequence
 from mew_lab.protocol.families import FAMILIES
@@ -25,12 +29,13 @@ from mew_lab.protocol.visible import middle, visible
 from mew_lab.views.timeline.exchanges import ExchangeSelection
 from mew_lab.views.timeline.model import KindCounts, TrafficStats
 from mew_lab.views.ui.acts import Act, ActingView, ActResult
+from mew_lab.views.ui.log_rows import NewestRecords
 from mew_lab.views.ui.pictures import MOST_ROWS, picture
 
 if TYPE_CHECKING:
     from mew_lab.log.chains import Exchange
 
-__all__ = ["TimelineView", "view_of"]
+__all__ = ["TimelineView", "view_of", "view_of_log"]
 
 STRIPS = ("request", "decision")
 MOST_POINTS = 500
@@ -50,6 +55,36 @@ def view_of(session: Session, rows: Rows) -> TimelineView:
     return view
 
 
+def view_of_log(log: Log, newest: NewestRecords) -> TimelineView:
+    """Makes the view of a log from files: of its newest messages, with nothing to come."""
+    stats, following = TrafficStats(), EntryFeed(log)
+    following.add(stats, earlier=False)
+    for record in newest.records:
+        following.observe(record)
+    exchanges = ExchangeSelection(_EndedLog(newest))
+    return TimelineView(stats, exchanges, newest.rows, loop=the_loop(), me="", ended=newest.end())
+
+
+class _EndedLog:
+    """Feeds the messages of a log from files to a follower at once, for none come later."""
+
+    def __init__(self, newest: NewestRecords) -> None:
+        self._newest = newest
+
+    def add(self, follower: Follower) -> None:
+        last = 0
+        for record in self._newest.records:
+            if record.raw is not None:
+                last = number_after(record, last)
+                follower.take(entry_of(record, last, sign=self._newest.sign))
+
+    def remove(self, follower: Follower) -> None:
+        pass
+
+    def caught_up(self, follower: Follower) -> bool:
+        return True
+
+
 class TimelineView(ActingView):
     """Messages per second, the durations of answers and decisions, and the selected exchange."""
 
@@ -66,9 +101,11 @@ class TimelineView(ActingView):
         *,
         loop: LoopThread,
         me: str,
+        ended: datetime | None = None,
         timeout: float = 30.0,
         **settings: Any,
     ) -> None:
+        self._log_end = ended  # when a log from files ends
         self._stats = stats
         self._exchanges = exchanges
         self._rows = rows
@@ -80,6 +117,8 @@ class TimelineView(ActingView):
         self._second, self._minute = 0, 0
         self._answered = dict.fromkeys(STRIPS, 0)
         self._shown: Exchange | None = None
+        if ended is not None:
+            settings["clock"] = lambda: ended
         super().__init__(submit=loop.submit, **settings)
         for source in (stats, exchanges):
             self.on_close(source.changed.add(self.wake))
@@ -122,6 +161,7 @@ class TimelineView(ActingView):
     def _snapshot(self, start: int) -> dict[str, Any]:
         return {
             "space": visible(self._rows.title()[0]),
+            "ended": None if self._log_end is None else round(self._log_end.timestamp(), 3),
             "sign": self._rows.sign,
             "families": [[family.name, family.label] for family in FAMILIES],
             "seconds": _pack_counts(self._stats.seconds()),
@@ -243,7 +283,8 @@ class TimelineView(ActingView):
             if spans[2][index]
         ]
         columns = ("Kind", "last 5 min", "last hour", "last day")
-        empty = "" if count else 'No messages yet. lab.chat("hello") sends one.'
+        nothing = 'No messages yet. lab.chat("hello") sends one.'
+        empty = "" if count else nothing if self._log_end is None else "There is no message in this log."
         parts = [picture(title, columns, cells, empty=empty)]
         if count:
             parts += [f"<div>{drawing.html()}</div>" for drawing in (self.rate, self.latency)]

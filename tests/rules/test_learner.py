@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
@@ -16,7 +15,7 @@ from mew_lab.rules.learner import Candidate, learn
 from mew_lab.rules.rule import parse_rule
 
 from .policies import EXPRESSIBLE, FIRST
-from .simulation import Person, drift, live
+from .simulation import drift, live
 from .test_never import call, decided
 
 Make = Callable[[Random], Mapping[str, Any]]
@@ -310,13 +309,3 @@ def test_the_marks_hold_on_many_histories() -> None:
 def test_a_change_of_policy_lets_few_wrong_calls_pass() -> None:
     found = sorted(wrong for seed in range(20) if (wrong := drift(FIRST, seed)) is not None)
     assert len(found) >= 15 and found[len(found) // 2] <= 4 and found[-1] <= 10, found
-
-
-@pytest.mark.slow
-def test_learning_from_10_000_decisions_takes_seconds() -> None:
-    person, source = Person(Random(1), offer=lambda decided: ()), FIRST.history("folder", 1)
-    for _ in range(10_000):
-        person.take(next(source))
-    began = time.process_time()
-    assert learn(person.decided)
-    assert time.process_time() - began < 5

@@ -194,7 +194,7 @@ def learn(decisions: Iterable[DecidedCall]) -> tuple[Candidate, ...]:
     left = ARGUMENTS
     for example in _examples(decisions):
         decided = example.decided
-        tool = decided.proposer, decided.target, decided.tool
+        tool = decided.about
         if newest.setdefault(tool, decided.tool_hash) != decided.tool_hash:
             newest[tool] = ""  # what is older does not count, whatever it is on
             continue
@@ -217,8 +217,8 @@ def _examples(decisions: Iterable[DecidedCall]) -> Iterator[_Example]:
     for decided in reversed([*decisions]):
         if not decided.teaches or decided.verdict == "undecided" or decided.method != "tools/call":
             continue
-        names = decided.proposer, decided.target, decided.tool
-        if not (decided.tool_hash and all(names)) or decided.arguments is None or not _is_json(names):
+        is_named = decided.tool_hash and all(decided.about) and _is_json(decided.about)
+        if not is_named or decided.arguments is None:
             continue
         if _is_json(decided.arguments):
             yield _Example(decided, decided.arguments, decided.verdict == "approved")

@@ -56,7 +56,7 @@ def long(dice: Random, n: int) -> AskedCall:
 
 def far(dice: Random, n: int) -> AskedCall:
     """Numbers each of which is farther off than all before."""
-    return ask({f"number{k}": 2 ** (n % 2000) + k for k in range(20)}, tool=f"read{n % 3}")
+    return ask({f"number{k}": 2 ** (n % 1000) + k for k in range(20)}, tool=f"read{n % 3}")
 
 
 def few(dice: Random, n: int) -> AskedCall:

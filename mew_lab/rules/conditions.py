@@ -239,7 +239,7 @@ class Below(Condition):
         path, mark, query = rest.partition("?") if _SCHEME.match(value) else (rest, "", "")
         return (
             value.endswith(self.ending)
-            and len(rest) > len(self.ending)
+            and not f"/{rest}".endswith(f"/{self.ending}")
             and not value.endswith("/")
             and not has_blank(path)
             and not _SEVERAL.search(f"/{path}")

@@ -104,6 +104,7 @@ MAX_FAR: Final = 8  # times that numbers are left out of a range
 PAIRS: Final = 10  # pairs of features for each approval
 MIN_AN_HOUR: Final = 3
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_BEHIND_HOST: Final = re.compile(r"[/?#:]")
 RUN: Final = frozenset(
     [
         "cmd",
@@ -570,13 +571,17 @@ class _Column:
         folders: dict[tuple[str, ...], int] = {}
         hosts: dict[tuple[str, ...], int] = {}
         endings: dict[str, int] = {}
+        below: dict[str, int] = {}  # those of folders
         for value, mask in self._values:
-            if not isinstance(value, str) or has_blank(value) or not is_plain(value):
+            if not isinstance(value, str) or not is_plain(value):
+                continue
+            if (ending := _ending(value)) and Ending(ending).holds(value):
+                endings[ending] = endings.get(ending, 0) | mask
+            if has_blank(value):
                 continue
             if steps := _steps(value):
                 folders[steps] = folders.get(steps, 0) | mask
-            if (ending := _ending(value)) and Ending(ending).holds(value):
-                endings[ending] = endings.get(ending, 0) | mask
+                below[ending] = below.get(ending, 0) | mask
             domain = _domain(value)
             if domain is not None and domain.holds(value):
                 steps = (f"@{domain.domain}",) if domain.mail else _labels(domain.domain)
@@ -589,7 +594,7 @@ class _Column:
             if self._is_supported(mask):
                 folder = f"{'/'.join(steps)}/"
                 self._add(Below(folder), mask)
-                for ending, own in endings.items():
+                for ending, own in below.items():
                     self._add(Below(folder, ending), mask & own)
         for steps, mask in _nested(hosts):
             self.places.add(mask)
@@ -725,7 +730,7 @@ def _ending(path: str) -> str:
 def _domain(value: str) -> InDomain | None:
     """The domain of an address of the web, or of one of mail; None where it is none."""
     if "://" in value:
-        return InDomain(value.split("://", 1)[1].split("/", 1)[0].split(":", 1)[0])
+        return InDomain(_BEHIND_HOST.split(value.split("://", 1)[1], maxsplit=1)[0])
     return InDomain(value.rsplit("@", 1)[1], mail=True) if "@" in value else None
 
 

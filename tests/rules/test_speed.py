@@ -18,7 +18,6 @@ from mew_lab.lab.decisions.sources import Sources
 from mew_lab.ledger.calls import CallLedger, Proposal
 from mew_lab.log.entries import RecordedEntry
 from mew_lab.log.ledger_rows import LedgerPass
-from mew_lab.log.log import Log
 from mew_lab.protocol.steps import finish
 from mew_lab.rules.approvals import Approvals
 from mew_lab.rules.decided_calls import AskedCall, DecidedCall
@@ -27,6 +26,7 @@ from mew_lab.rules.learner import learn
 from mew_lab.space.events import Record
 
 from .policies import KINDS, TOOL_HASH, proposals
+from .test_never import decided
 
 COUNT = 10_000
 Make = Callable[[Random, int], AskedCall]
@@ -119,45 +119,38 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def read(made: Sequence[Record]) -> Log:
-    log = Log.live(space="demo")
-    for record in made:
-        log.observe(record)
-    return log
-
-
 def run_pass(made: Sequence[Record]) -> None:
     ledger = LedgerPass()
     for record in made:
         ledger.observe(record)
 
 
-def check_learning(made: Sequence[Record], decided: Sequence[DecidedCall]) -> None:
+def check_learning(calls: Sequence[tuple[AskedCall, bool]]) -> list[DecidedCall]:
     """Learning costs two passes of the ledger at most; both are measured in turn, since others use the machine."""
-    found = [(seconds(lambda: learn(decided)), seconds(lambda: run_pass(made))) for _ in range(3)]
+    made, taught = records(calls), [decided(n, call, yes=yes) for n, (call, yes) in enumerate(calls)]
+    found = [(seconds(lambda: learn(taught)), seconds(lambda: run_pass(made))) for _ in range(2)]
     of_learning, of_pass = (min(column) for column in zip(*found, strict=True))
     assert of_learning <= 2 * of_pass, (of_learning, of_pass)
+    return taught
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("make", [deep, long, far, few, many, changed])
 def test_learning_from_what_a_peer_chose_costs_at_most_two_passes_of_the_ledger(make: Make) -> None:
     dice = Random(1)
-    made = records([(make(dice, n), dice.random() < 0.95) for n in range(6_000)])
-    decided = read(made).decided_calls()
-    assert sum(one.teaches for one in decided) == 6_000
-    check_learning(made, decided)
+    check_learning([(make(dice, n), dice.random() < 0.95) for n in range(6_000)])
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_learning_costs_at_most_two_passes_of_the_ledger_and_a_judgement_at_most_a_card() -> None:
     source = proposals(KINDS["folder"](Random(1)), Random(2))
-    made = records([(one.call, one.deserves) for one in islice(source, COUNT)])
-    decided = read(made).decided_calls()
-    assert learn(decided)
-    check_learning(made, decided)
+    history = [(one.call, one.deserves) for one in islice(source, COUNT)]
+    taught, made = check_learning(history), records(history[:300])
+    assert learn(taught)
 
-    approvals, rule = Approvals(decided), learn(decided)[0].rule
+    approvals, rule = Approvals(taught), learn(taught)[0].rule
     source = proposals(KINDS["folder"](Random(1)), Random(3))
     calls = [next(source).call for _ in range(300)]
     of_judgements = min(
@@ -165,7 +158,7 @@ def test_learning_costs_at_most_two_passes_of_the_ledger_and_a_judgement_at_most
     )
     ledger, open_ones = CallLedger(), list[Proposal]()
     sources = Sources(ledger.requests)
-    for record in [one for one in made if one.raw and '"mcp/proposal"' in one.raw][:300]:
+    for record in [one for one in made if one.raw and '"mcp/proposal"' in one.raw]:
         for change in ledger.observe(RecordedEntry(record)):
             open_ones.append(change.proposal)
     of_cards = min(seconds(lambda: [make_card(one, sources) for one in open_ones]) for _ in range(3))

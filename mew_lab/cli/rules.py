@@ -10,7 +10,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.log.charts import frontier_of
 from mew_lab.log.log import Log, open_log
 from mew_lab.protocol.text import count_of
-from mew_lab.protocol.visible import visible
+from mew_lab.protocol.visible import visible, visible_lines
 from mew_lab.rules.backtests import back_test, find_remark, read_rules
 from mew_lab.rules.rule import ApprovalRule, parse_rules
 from mew_lab.settings.faults import Fault, faults_error
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
         rules = _tell_learned(log, unverified=options.unverified)
     if options.frontier is not None:
         found = log.what_if(rules=rules if options.rules is not None else "learned")
-        shell.say(visible_text(str(found)))
+        shell.say(visible_lines(str(found)))
         if options.frontier:
             _write(Path(options.frontier), frontier_of(found).svg())
     for fault in log.faults:
@@ -75,11 +75,11 @@ def _of_file(path: str) -> list[ApprovalRule]:
 def _tell_given(log: Log, rules: list[ApprovalRule]) -> None:
     decided = log.decided_calls()
     for number, rule in enumerate(rules, 1):
-        shell.say(visible_text(f"{number}. {rule.text}"))
+        shell.say(visible_lines(f"{number}. {rule.text}"))
         if remark := find_remark(rule, decided):
-            shell.say(visible_text(f"   {remark}"))
+            shell.say(visible_lines(f"   {remark}"))
             continue
-        shell.say(visible_text(f"   {back_test([rule], decided, any_how=True)}"))
+        shell.say(visible_lines(f"   {back_test([rule], decided, any_how=True)}"))
 
 
 def _tell_learned(log: Log, *, unverified: bool) -> list[ApprovalRule]:
@@ -92,19 +92,14 @@ def _tell_learned(log: Log, *, unverified: bool) -> list[ApprovalRule]:
     for number, candidate in enumerate(candidates, 1):
         rule = candidate.rule
         limits = f"at most {rule.an_hour} an hour, for {rule.days} days or {rule.uses} calls"
-        shell.say(visible_text(f"{number}. {rule.text}"))
-        shell.say(visible_text(f"   {candidate.evidence}; {limits}; rule {rule.sha256[:12]}"))
+        shell.say(visible_lines(f"{number}. {rule.text}"))
+        shell.say(visible_lines(f"   {candidate.evidence}; {limits}; rule {rule.sha256[:12]}"))
         for remark in candidate.remarks:
-            shell.say(visible_text(f"   {remark}"))
+            shell.say(visible_lines(f"   {remark}"))
         for example in candidate.rejected[-MOST_EXAMPLES:]:
             what = "edited" if example.verdict == "approved" else "rejected"
-            shell.say(visible_text(f"   {what}: {log.sign}{example.seq} {dict(example.proposed or {})}"))
+            shell.say(visible_lines(f"   {what}: {log.sign}{example.seq} {dict(example.proposed or {})}"))
     return [candidate.rule for candidate in candidates]
-
-
-def visible_text(text: str) -> str:
-    """The text line by line, each without control characters."""
-    return "\n".join(map(visible, text.split("\n")))
 
 
 def _write(path: Path, text: str) -> None:

@@ -24,6 +24,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -94,6 +95,7 @@ from mew_lab.protocol.kept import ResultHead
 from mew_lab.protocol.text import count_of
 from mew_lab.protocol.token import mask
 from mew_lab.protocol.visible import one_line
+from mew_lab.rules.decided_calls import DecidedCall
 from mew_lab.sdk.arguments import explains_arguments
 from mew_lab.sdk.participant import MEWParticipant
 from mew_lab.sdk.quorum import Quorum
@@ -308,8 +310,14 @@ class Lab(metaclass=_NamesOnly):
         self.log.pass_over(records, envelopes, unknown)
         self.rows.pass_over(envelopes)
 
-    async def open(self, me: MEWParticipant, *, name: str, policy: Policy | None) -> None:
-        """Seats the human; called once, before all other methods."""
+    async def open(
+        self, me: MEWParticipant, *, name: str, policy: Policy | None, decided: Iterable[DecidedCall] = ()
+    ) -> None:
+        """Seats the human; called once, before all other methods.
+
+        Args:
+            decided: What was decided before, where the space was resumed.
+        """
         self.decisions = HumanDecisions(
             me,
             loop=self.loop,
@@ -322,6 +330,9 @@ class Lab(metaclass=_NamesOnly):
             enforced=self._quorum_of,
         )
         self.decisions.review.set(shares=self._shares_review, quorum=self._quorum)
+        for one in decided:
+            if one.verdict != "undecided":
+                self.decisions.past.add(replace(one, teaches=one.teaches and one.by == name))
         self.asked = Questions(
             me,
             loop=self.loop,

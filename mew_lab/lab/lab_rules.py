@@ -158,7 +158,7 @@ class LabRules(Listing):
         self._session = session
         self._losses = losses
         offered, self._decided, fault = offered_rules(session)
-        self._offered = {one.rule.sha256: one for one in offered}
+        self._offered = {one.rule.words: one for one in offered}
         rows = session.loop.call(self._rows)
         elsewhere = session.loop.call(lambda: self._owned.elsewhere)
         told = session.loop.call(lambda: tell_approver(session))
@@ -330,10 +330,10 @@ class LabRules(Listing):
 
     def _known(self, rule: ApprovalRule) -> OfferedRule:
         kept = self._session.loop.call(lambda: self._owned.find(rule.sha256))
-        known = self._offered.get(rule.sha256)
+        known = self._offered.get(rule.words)  # what is learned of it by now may have another rate
         if kept is not None:
             return OfferedRule(rule, kept.origin, None if known is None else known.candidate)
-        return known or OfferedRule(rule, "written")
+        return known if known is not None and known.rule == rule else OfferedRule(rule, "written")
 
     def _begin(self, what: What, which: Which, told: str) -> Note:
         offered, how = self._find(which), _how()

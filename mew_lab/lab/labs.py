@@ -292,6 +292,7 @@ def _up_again(
     )
     calls.end()
     (lab,) = made
+    decided = lab.log.decided_calls()
     me = as_id or past.owner or "human"
 
     async def start() -> Lab:
@@ -303,7 +304,7 @@ def _up_again(
             lab.url = host.url
             participant = lab.local.participant(host.client_for(me), tools=ToolBox(name=me))
             participant.adopt_unknown(calls.unknown)
-            await lab.open(participant, name=me, policy=policy)
+            await lab.open(participant, name=me, policy=policy, decided=decided)
         for remark in filter(None, (past.remark, *host.remarks())):
             lab.fault(remark)
         return lab

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from mew_lab.ledger.calls import CallIndex, CallLedger, Change, Request
 from mew_lab.log.line import read_members
 from mew_lab.protocol.coerce import member
+from mew_lab.protocol.decision_ways import APPROVER, WAYS
 from mew_lab.space.events import REPORTED, Record
 
 __all__ = [
-    "APPROVER",
     "DECIDED",
     "DESPITE",
     "REVIEWED",
@@ -42,9 +42,6 @@ REVIEWED = "reviewed"
 RULE_EVENT = "rule"
 """The event of a record of a change in the life of a rule."""
 VERDICTS: Final = ("approved", "edited", "rejected", "undecided")
-APPROVER: Final = "approver"
-"""How an approver decided, a participant that runs the rules of a person."""
-HOW: Final = frozenset({"click", "typed", "editor", "script", "policy", "rule", APPROVER})
 STATED: Final = frozenset({"editor", "script", "rule", APPROVER})  # that nothing else of a note tells
 DESPITE: Final = frozenset({"rejected", "unknown"})
 MAX_SIZE = 2**63 - 1  # bytes of a file; more is a damaged note
@@ -149,7 +146,7 @@ def read_decision_note(record: Record) -> DecisionNote | None:
     )
     stated, rule = _text(members.get("how")), _rule(members.get("rule"))
     if reported or stated in STATED:
-        how = stated if stated in HOW else ""
+        how = stated if stated in WAYS else ""
     else:
         typed = _text(members.get("typed")) or (decision == "reject" and stated == "typed")
         by_person = "typed" if typed else "click" if is_time else ""

@@ -30,7 +30,9 @@ from mew_lab.log.ledger_rows import (
     whole_number,
 )
 from mew_lab.log.listed_tools import ToolEntry
+from mew_lab.log.receipts import misfit
 from mew_lab.log.usage import ModelUsage, usage_of
+from mew_lab.protocol.decision_ways import WAYS
 from mew_lab.protocol.difference import ABSENT
 from mew_lab.protocol.families import FAMILIES
 from mew_lab.protocol.intake import unknown_outcome
@@ -506,19 +508,12 @@ def _why_not(row: DecisionRow) -> str:
         return "no receipt tells how it was decided"
     if row.note.reported:
         return "a participant reported it itself"
-    by = _TAUGHT.get(row.note.how, "its receipt does not tell how it was decided")
-    return by or ("" if _called(row).payload.get("method") == "tools/call" else "it calls no tool")
-
-
-_TAUGHT = {
-    "click": "",
-    "typed": "",
-    "editor": "an editor passed it on, which may answer by itself",
-    "script": "a script decided it",
-    "policy": "a policy decided it",
-    "rule": "a rule decided it",
-    "approver": "an approver decided it",
-}  # by how it was decided, why a rule learns nothing from it
+    if (way := WAYS.get(row.note.how)) is None:
+        return "its receipt does not tell how it was decided"
+    if way.teaches_not or _called(row).payload.get("method") != "tools/call":
+        return way.teaches_not or "it calls no tool"
+    # A rejection sends nothing that could differ, and makes no rule wider.
+    return misfit(row.note, row.entry, call) if row.request is not None else ""
 
 
 DECISIONS = FrameSpec(

@@ -44,7 +44,6 @@ from mew_lab.ledger.calls import RPC_MEMBERS, CallLedger, Proposal, other_call, 
 from mew_lab.ledger.entry import Entry
 from mew_lab.ledger.options import ALLOW_ONCE, chosen_option, without_choice
 from mew_lab.log.decision_note import (
-    APPROVER,
     DECIDED,
     DESPITE,
     REVIEWED,
@@ -57,6 +56,7 @@ from mew_lab.log.entries import GRANT, PAYLOAD, SOURCE, RecordedEntry, lacks
 from mew_lab.log.line import read_members
 from mew_lab.log.reading import holds_opening
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.decision_ways import APPROVER, WAYS
 from mew_lab.protocol.difference import are_equal
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.miss import quote
@@ -72,15 +72,6 @@ MOST_OPTIONS = 5  # of one decider that are named, and so many permissions
 PERMITTED_FOR = timedelta(seconds=60)
 MAX_LISTED = 50  # requests of one place in the text of a result
 MAX_RULE = 400  # characters of a rule there
-_WAYS = {
-    "click": "by a click",
-    "typed": "typed by a person",
-    "editor": "in an editor",
-    "script": "by a script",
-    "policy": "by the policy",
-    "rule": "by a rule",
-    APPROVER: "by an approver",
-}
 NO_RECEIPT = "it has no receipt"
 FORGOTTEN = "its proposal is too far back: more of them are open than are held at a time"
 
@@ -209,7 +200,7 @@ def _count_deciders(requests: Sequence[CheckedRequest]) -> list[str]:
     lines = []
     for decider, given in sorted(receipts.items(), key=lambda item: -len(item[1])):
         counts = Counter(receipt.note.how for receipt in given)
-        ways = [f"{counts[how]} {text}" for how, text in _WAYS.items() if counts[how]]
+        ways = [f"{counts[how]} {way.told}" for how, way in WAYS.items() if counts[how]]
         times = [receipt.note.on_screen / 1000 for receipt in given if receipt.note.on_screen is not None]
         if times:
             ways.append(f"on screen {min(times):.1f} to {max(times):.1f} s")

@@ -21,6 +21,7 @@ from enum import Enum
 from typing import Final
 
 from mew_lab.errors import ConfigError
+from mew_lab.protocol.coerce import is_number
 from mew_lab.protocol.jsonpath import JSONPath, descendants
 from mew_lab.protocol.node import BUDGET, Meter, Node, OverBudget
 from mew_lab.protocol.strings import (
@@ -95,9 +96,15 @@ class ProgressToken(Node):
         return {}
 
     def holds(self, value: object, meter: Meter) -> bool:
-        if isinstance(value, str):
-            return len(value) <= _LONGEST_TOKEN
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return is_progress_token(value)
+
+
+def is_progress_token(value: object) -> bool:
+    """Whether a value is a token of progress that a closed call may have: a number, or a text of 64 characters at most.
+
+    Spec: R34.
+    """
+    return len(value) <= _LONGEST_TOKEN if isinstance(value, str) else is_number(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mew_lab.protocol.visible import one_line
-from mew_lab.rules.conditions import MAX_VALUE, folder_of, is_path, is_plain
+from mew_lab.rules.conditions import MAX_VALUE, folder_of, has_blank, is_path, is_plain, top_folder
 from mew_lab.rules.decided_calls import AlikeKey, AskedCall, DecidedCall, alike_key
 
 __all__ = ["Approvals", "ancestors"]
@@ -31,18 +31,12 @@ _Place = tuple[str, str, str, str]  # proposer, target, tool, argument
 
 def ancestors(path: str) -> Iterator[str]:
     """The folders that a path is below, the nearest first, each with its last slash; of an address, from its host."""
-    scheme = path.find("://")
-    first = path.find("/", scheme + 3) if scheme > 0 else path.find("/", 1)
-    end = path.rfind("/")
+    first, end = len(top_folder(path)) - 1, path.rfind("/")
     for _ in range(MAX_DEPTH):
         if first < 0 or end < first:
             return
         yield path[: end + 1]
         end = path.rfind("/", 0, end)
-
-
-def _has_blank(text: str) -> bool:
-    return any(map(str.isspace, text))
 
 
 class Approvals:
@@ -71,7 +65,7 @@ class Approvals:
         for name, value in arguments.items():
             if isinstance(value, str):
                 self._paths[*key[:3], name] += 1 if is_path(value) else -1
-                if _has_blank(value):
+                if has_blank(value):
                     self._with_blanks.add((*key[:3], name))
                 self._add_path((*key[:3], name), value)
 
@@ -106,7 +100,7 @@ class Approvals:
             place = (*key[:3], name)
             if not isinstance(value, str):
                 continue
-            if _has_blank(value) and place not in self._with_blanks:
+            if has_blank(value) and place not in self._with_blanks:
                 return f"a text with a blank as {one_line(name, 60)} was not approved before"
             if not (is_path(value) or self._paths[place] > 0):
                 continue

@@ -217,7 +217,7 @@ def read_rules(
     Raises:
         ConfigError: A sentence states no rule, or a value is none.
     """
-    newest = {(one.proposer, one.target, one.tool): one.tool_hash for one in decisions if one.tool_hash}
+    newest = {one.about: one.tool_hash for one in decisions if one.tool_hash}
     read = []
     for given in rules:
         rule = (
@@ -231,7 +231,7 @@ def read_rules(
             raise ConfigError(
                 f"{type(given).__name__} is no rule; give a sentence, a rule, or a candidate", key="rules"
             )
-        known = newest.get((rule.proposer, rule.target, rule.tool), "")
+        known = newest.get(rule.about, "")
         read.append(rule.bound(known) if known and not rule.tool_hash else rule)
     return read
 
@@ -239,11 +239,7 @@ def read_rules(
 def find_remark(rule: ApprovalRule, decisions: Sequence[DecidedCall]) -> str:
     """Why a rule would cover no call of now, as far as these decisions tell; empty where nothing stands against it."""
     target, tool = one_line(rule.target, 60), one_line(rule.tool, 60)
-    known = [
-        one
-        for one in decisions
-        if (one.proposer, one.target, one.tool) == (rule.proposer, rule.target, rule.tool)
-    ]
+    known = [one for one in decisions if one.about == rule.about]
     if not known:
         return f"no call of {target}/{tool} by {one_line(rule.proposer, 60)} is in this log"
     newest = next((one.tool_hash for one in reversed(known) if one.tool_hash), "")

@@ -11,11 +11,11 @@ How it works
     a text of a length            note a text of at most 300 characters   name a word of at most 12 characters
     anything of a type            query any text              limit any number
 
-A condition that is wider than its values judges the text more strictly than a glob (R33). A value with a control or an
-invisible character, a letter that looks like another one, an escape (`%2e`), a backslash, a variable or a character of a
-shell satisfies none of them: only its exact value does. In a path below a folder and in a name with an ending stands no
-blank, comma, colon or bracket, and no name begins with a hyphen: a program might read a second path or an option. Paths
-are text here: links are the target's affair.
+A condition that is wider than its values judges the text more strictly than a glob (R33). A value of more than 1,000
+characters that is no prose satisfies none of them, nor does one with a control or an invisible character, a letter that
+looks like another one, an escape (`%2e`), a backslash, a variable or a character of a shell: only its exact value does.
+In a path below a folder and in a name with an ending stands no blank, comma, colon or bracket, and no name begins with a
+hyphen: a program might read a second path or an option. Paths are text here: links are the target's affair.
 
 `text` and `read_condition` are inverse to each other. `pattern` is None where no capability is as narrow as the
 condition: numbers and lengths cannot stand in a closed one (R34).
@@ -49,26 +49,30 @@ __all__ = [
     "OneOf",
     "TextOf",
     "folder_of",
+    "has_blank",
     "is_path",
     "is_plain",
     "quoted",
     "read_condition",
     "read_value",
     "read_word",
+    "top_folder",
 ]
 
 MAX_VALUES: Final = 8  # of one condition
 MAX_VALUE: Final = 1_000  # characters of a value as JSON
 # In Windows, `GIT~1` is the short name of `.git`, `c:x` a file in the present folder of a drive, and `.. ` means `..`.
+# Each expression begins with the characters that it looks for, or at the start, so that a long text is searched fast.
 _RISKY: Final = re.compile(
-    r"[\\$`;|<>\"'*{}\x00-\x1f\x7f-\x9f]|%[0-9A-Fa-f]{2}|(?:^|/)~|~\d|%\w+%|^[A-Za-z]:(?!/)"
-    r"|(?:^|/) *\.[. ]*(?:/|\Z)"
+    r"[\\$`;|<>\"'*{}\x00-\x1f\x7f-\x9f%~](?:(?<![%~])|(?<=%)(?:[0-9A-Fa-f]{2}|\w+%)|(?<=~)(?=\d)|(?<![^/]~)(?<=~))"
 )
+_DRIVE: Final = re.compile(r"[A-Za-z]:(?!/)")
+_DOTS: Final = re.compile(r"/ *\.[. ]*(?:/|\Z)")
 _ELSEWHERE: Final = re.compile(
     r"\s*(?:[~/\\]|\.\.\s*(?:\Z|[/\\])|\$[A-Za-z_{(]|%\w+%|[A-Za-z]:\S|file:)|.*[/\\]\s*\.\.\s*(?:\Z|[/\\])"
 )
 # A program that splits its input, or has options, may read more in such a path than one path.
-_SEVERAL: Final = re.compile(r"[\s&()!#\[\]?^,:]|(?:^|/)-")
+_SEVERAL: Final = re.compile(r"[&()!#\[\]?^,:-](?<![^/]-)")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 _URL: Final = re.compile(r"https://(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::\d{1,5})?(?:[/?#]|\Z)")
 _MAIL: Final = re.compile(r"[A-Za-z0-9._+-]{1,64}@(?P<host>[a-z0-9-]+(?:\.[a-z0-9-]+)+)\Z")
@@ -92,12 +96,17 @@ class NoCondition(ValueError):
 
 @lru_cache(4096)
 def is_plain(text: str) -> bool:
-    """Whether a text has nothing that could mean something else to its target than it reads."""
-    if _RISKY.search(text) or is_unsafe(
-        text.replace("://", ":/", 1) if _SCHEME.match(text) else text, GUARD_PATH
-    ):
+    """Whether a text is not long, and has nothing that could mean something else to its target than it reads."""
+    if len(text) > MAX_VALUE or _RISKY.search(text) or _DRIVE.match(text) or _DOTS.search(f"/{text}"):
+        return False
+    if is_unsafe(text.replace("://", ":/", 1) if _SCHEME.match(text) else text, GUARD_PATH):
         return False
     return text.isascii() or all(map(_is_own, text))
+
+
+def has_blank(text: str) -> bool:
+    """Whether a text has a blank, a line feed, or another character of that kind."""
+    return text != "" and text.split(None, 1) != [text]
 
 
 def _is_own(c: str) -> bool:
@@ -123,9 +132,15 @@ def is_path(value: object) -> bool:
     """
     if not isinstance(value, str):
         return False
-    if ("/" in value or "\\" in value) and not any(map(str.isspace, value)):
+    if ("/" in value or "\\" in value) and not has_blank(value):
         return True
     return "\n" not in value and _ELSEWHERE.match(value) is not None
+
+
+def top_folder(path: str) -> str:
+    """The highest folder of a path, of an address its host, with its last slash; empty where there is none."""
+    scheme = path.find("://")
+    return path[: path.find("/", scheme + 3 if scheme > 0 else 1) + 1]
 
 
 def folder_of(path: str) -> str:
@@ -224,10 +239,11 @@ class Below(Condition):
         path, mark, query = rest.partition("?") if _SCHEME.match(value) else (rest, "", "")
         return (
             value.endswith(self.ending)
-            and len(rest) > len(self.ending)
+            and not f"/{rest}".endswith(f"/{self.ending}")
             and not value.endswith("/")
+            and not has_blank(path)
             and not _SEVERAL.search(f"/{path}")
-            and not (mark and any(map(str.isspace, query)))
+            and not (mark and has_blank(query))
             and is_plain(value)
         )
 
@@ -259,6 +275,7 @@ class Ending(Condition):
             isinstance(value, str)
             and value.endswith(self.ending)
             and len(value) > len(self.ending)
+            and not has_blank(value[value.rfind("/") + 1 :])
             and not _SEVERAL.search(value[value.rfind("/") + 1 :])
             and is_plain(value)
             and not value[: -len(self.ending)].endswith("/")

@@ -16,11 +16,22 @@ from typing import Any, Literal, NamedTuple
 from mew_lab.protocol.difference import equality_key
 from mew_lab.protocol.text import count_of
 
-__all__ = ["AlikeKey", "AskedCall", "CallHistories", "CallHistory", "DecidedCall", "Verdict", "alike_key"]
+__all__ = [
+    "AboutKey",
+    "AlikeKey",
+    "AskedCall",
+    "CallHistories",
+    "CallHistory",
+    "DecidedCall",
+    "Verdict",
+    "alike_key",
+]
 
 Verdict = Literal["approved", "rejected", "undecided"]
+AboutKey = tuple[str, str, str]
+"""Proposer, target, tool."""
 AlikeKey = tuple[str, str, str, tuple[str, ...]]
-"""Proposer, target, tool, and the sorted names of the arguments."""
+"""These, and the sorted names of the arguments."""
 WEEK = 7  # days within which a weekday names a day
 
 
@@ -60,6 +71,11 @@ class DecidedCall:
     teaches_not: str = ""
 
     @property
+    def about(self) -> AboutKey:
+        """Who asked whom for which tool."""
+        return self.proposer, self.target, self.tool
+
+    @property
     def arguments(self) -> Mapping[str, Any] | None:
         """The arguments on which was decided: those that were sent, else the proposed ones."""
         return self.sent if self.sent is not None else self.proposed
@@ -74,10 +90,7 @@ class AskedCall:
         tool_hash: The SHA-256 of the entry of the tool as the card shows it; empty where it is not known.
         hints: The words for the annotations of the tool.
         warnings: The orange boxes of the card.
-        quotes: Whether an argument quotes the result of a tool.
-        changed: Whether the description or the schema of the tool has changed since it was last approved.
         after_unknown: Whether it would repeat a call of which nobody knows whether it took effect.
-        is_question: Whether a server asks a person a question.
         has_options: Whether it is the permission of an agent with options (R41).
         rejected: Whether a participant has rejected it.
     """
@@ -90,22 +103,20 @@ class AskedCall:
     tool_hash: str = ""
     hints: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    quotes: bool = False
-    changed: bool = False
     after_unknown: bool = False
-    is_question: bool = False
     has_options: bool = False
     rejected: bool = False
+
+    @property
+    def about(self) -> AboutKey:
+        """Who asks whom for which tool."""
+        return self.proposer, self.target, self.tool
 
 
 def alike_key(call: DecidedCall | AskedCall) -> AlikeKey | None:
     """What alike calls have in common; None where the arguments are not known."""
     arguments = call.arguments
-    return (
-        None
-        if arguments is None
-        else (call.proposer, call.target, call.tool, tuple(sorted(map(str, arguments))))
-    )
+    return None if arguments is None else (*call.about, tuple(sorted(map(str, arguments))))
 
 
 def _equal_key(call: DecidedCall | AskedCall) -> str:

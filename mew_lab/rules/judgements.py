@@ -40,7 +40,7 @@ def judge(
         approvals: What the owner of the rule has approved so far.
         now: The present time, in seconds; `used` are the times at which the rule approved calls.
     """
-    if (rule.proposer, rule.target, rule.tool) != (call.proposer, call.target, call.tool):
+    if rule.about != call.about:
         return RuleJudgement("silent", "the rule is about other calls")
     if call.method == "tools/call" and (why := rule.uncovered(call.arguments)):
         return RuleJudgement("silent", why)

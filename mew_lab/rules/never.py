@@ -80,8 +80,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 def find_never(call: AskedCall) -> str:
     """The reason why no rule approves this call; empty where nothing of it stands against that."""
-    if call.is_question:
-        return "it is a question of a server, which a person answers"
     if call.has_options:
         return "it is a permission with options, of which a person chooses"
     if call.method != "tools/call":
@@ -96,10 +94,6 @@ def find_never(call: AskedCall) -> str:
         return "its card has a warning"
     if DESTRUCTIVE in call.hints:
         return "its tool is destructive, as the tool says itself"
-    if call.quotes:
-        return "it quotes the result of a tool"
-    if call.changed:
-        return "the description of its tool has changed"
     if not call.tool_hash:
         return "the description of its tool is not known"
     if name := names_protected(call.arguments):

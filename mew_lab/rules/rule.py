@@ -27,6 +27,7 @@ from mew_lab.errors import ConfigError
 from mew_lab.protocol.envelope import canonical, digest
 from mew_lab.protocol.visible import one_line, visible
 from mew_lab.rules.conditions import Condition, NoCondition, quoted, read_condition, read_word
+from mew_lab.rules.decided_calls import AboutKey, AskedCall, DecidedCall
 
 __all__ = [
     "AN_HOUR",
@@ -162,6 +163,20 @@ class ApprovalRule:
             "to": self.target,
             "payload": {"method": "tools/call", "params": params},
         }
+
+    @property
+    def about(self) -> AboutKey:
+        """Which calls it is about, as `about` of a call."""
+        return self.proposer, self.target, self.tool
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Its sentence and the SHA-256 of its tool: what it says, whatever its limits are."""
+        return self.text, self.tool_hash
+
+    def covers_call(self, call: DecidedCall | AskedCall) -> bool:
+        """Whether it is about a call, and the arguments of that satisfy its conditions."""
+        return self.about == call.about and call.arguments is not None and self.covers(call.arguments)
 
     def covers(self, arguments: Mapping[str, Any]) -> bool:
         """Whether these arguments, and no others, satisfy its conditions."""

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from mew_lab.errors import ProtocolError
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.decision_ways import WAYS
 from mew_lab.protocol.envelope import MAX_ID, compact, is_id, read_strict
 from mew_lab.protocol.json_schema import Validator
 from mew_lab.protocol.text import timestamp
@@ -64,7 +65,7 @@ def _note(about: str, description: str, required: Mapping[str, Schema], **option
 
 
 _HOW: Schema = {
-    "enum": ["click", "typed", "editor", "script", "policy", "rule", "approver"],
+    "enum": [*WAYS],
     "description": "typed means: by a person; editor: a person answered the question of an editor",
 }
 _OPTION: Schema = {

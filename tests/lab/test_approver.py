@@ -246,6 +246,10 @@ def test_it_approves_nothing_of_its_own(ruled: Ruled) -> None:
     eventually(lambda: lab.seats["approver"].participant.can_send("mcp/proposal", {}))
     teach(ruled, "approver")
     assert none_approved(ruled, by="approver")
+    # Nor does it try to: to send it would be refused, and the use and the receipt would stand all the same.
+    [kept] = lab.loop.call(lambda: ruled.rules.kept)
+    assert (kept.covered, kept.life.uses) == (0, 0)
+    assert not any("rule" in note for note in ruled.notes("decided"))
 
 
 def test_it_approves_nothing_of_a_participant_elsewhere_to_which_it_may_speak(ruled: Ruled) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 from mew_lab.errors import ConfigError, MewError
 from mew_lab.lab.decisions.kept_rules import KeptRule, RuleStore, StoredRules
+from mew_lab.lab.lab_rules import own_decisions
+from mew_lab.rules.learner import learn
 from mew_lab.rules.life import Life
 from mew_lab.rules.rule import ApprovalRule, parse_rule
 from mew_lab.views.approvals.model import card_data
@@ -236,6 +238,30 @@ def test_adoption_is_kept_outside_the_project_for_its_owner_alone_and_goes_on_in
     meanwhile = sum("rule" in one for one in again.notes("decided"))
     assert (kept.life.state, kept.life.uses, kept.number) == ("active", used + meanwhile, 1)
     assert sum(not again.settled(again.propose(f"docs/{n}.md")).is_open for n in range(6)) in (3, 4, 5)
+
+
+def test_a_card_says_what_was_decided_on_calls_like_it_before_the_space_was_resumed() -> None:
+    ruled = Ruled()
+    ruled.click(ruled.propose("src/a.md"), "reject")
+    path = ruled.lab.host.journal.path
+    ruled.lab.down()
+    again = Ruled(resume=path)  # which approves two calls more
+    card = again.propose("docs/c.md")
+    assert card.history == "like this: 4 approved, 1 rejected, last today"
+    assert [one.teaches for one in again.lab.decisions.past.calls] == [True] * 5
+
+
+def test_the_evidence_of_a_kept_rule_is_what_its_words_rest_on_now() -> None:
+    """More decisions change the rate that is learned, and so the SHA-256 of the candidate, and not what it says."""
+    ruled = taught()
+    [row] = ruled.lab.rules
+    ruled.lab.rules.try_(row.rule)
+    for n in range(14):
+        ruled.click(ruled.propose(f"docs/u{n}.md"))
+    eventually(lambda: sum(one.verdict == "approved" for one in ruled.lab.log.decided_calls()) == 30)
+    [again] = learn(own_decisions(ruled.lab))
+    assert again.rule.words == row.rule.words and again.rule.sha256 != row.rule.sha256
+    assert "learned from your decisions: 30 of 30, wrong in at most" in str(ruled.lab.rules.show(row.rule))
 
 
 def test_while_another_process_has_the_rules_of_a_person_nothing_is_approved_here(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ SECRET = bytes(range(32))
 class Ruled:
     """A lab with a tool that reads, a proposer, and two approvals of before."""
 
-    def __init__(self) -> None:
-        self.lab = up()
+    def __init__(self, resume: Path | None = None) -> None:
+        self.lab = up(resume=resume)
         self.runs: list[str] = []
 
         @self.lab.tool

@@ -152,6 +152,27 @@ def test_only_what_a_person_decided_teaches(
     assert (row["how"], row["teaches"], row["teaches_not"]) == (how, not why_not, why_not)
 
 
+def test_an_approval_whose_receipt_is_not_of_what_was_sent_teaches_nothing(opened: Opener) -> None:
+    """Somebody has changed the journal, or the lab showed another call than it sent: `verify` says so, too."""
+    session = DecidedSession()
+    session.list_tools()
+    changed: list[dict[str, Any]] = [{"digest": "0" * 64}, {"edited": True}]
+    expected = []
+    for n in range(30):
+        proposal = session.propose(path=f"docs/{n}.md")
+        session.approve(proposal, note={"on_screen": 2400, **changed[n % 2]}, path=f"docs/{n}.md")
+        expected.append(
+            f"what was sent is not what was shown: its digest is {session.digest_of(proposal, 'read_file', {'path': f'docs/{n}.md'})[:12]}, and that of the receipt is 000000000000"
+            if n % 2 == 0
+            else "its receipt says that it was edited"
+        )
+    log = opened(session)
+    frame = log.decisions()
+    decided = frame[frame["proposal"] != ""]
+    assert decided["teaches_not"].tolist() == expected and not decided["teaches"].any()
+    assert log.learn_rules(unverified=True) == ()
+
+
 def test_a_report_of_a_participant_teaches_nothing(opened: Opener) -> None:
     session = DecidedSession()
     session.list_tools()

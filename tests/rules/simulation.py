@@ -35,9 +35,7 @@ class Held:
     covered: int = 0
 
     def covers(self, call: AskedCall) -> bool:
-        rule = self.rule
-        of = rule.proposer, rule.target, rule.tool
-        return of == (call.proposer, call.target, call.tool) and rule.covers(call.arguments)
+        return self.rule.covers_call(call)
 
 
 @dataclass

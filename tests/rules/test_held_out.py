@@ -212,7 +212,7 @@ def other_party(one: Learned, dice: Random) -> AskedCall | None:
 
 def other_card(one: Learned, dice: Random) -> AskedCall | None:
     worse = by_its_card(dice)
-    members = ("warnings", "quotes", "changed", "after_unknown", "is_question", "has_options", "rejected")
+    members = ("warnings", "after_unknown", "has_options", "rejected")
     hints = worse.hints if "destructive" in worse.hints else one.call.hints
     return replace(one.call, hints=hints, **{name: getattr(worse, name) for name in members})
 

@@ -190,11 +190,9 @@ def other_call(dice: Random) -> AskedCall:
 def by_its_card(dice: Random) -> AskedCall:
     flags: list[dict[str, Any]] = [
         {"warnings": ("address: http",)},
-        {"quotes": True},
-        {"changed": True},
         {"after_unknown": True},
     ]
-    flags += [{"is_question": True}, {"has_options": True}, {"rejected": True}, {"hints": ("destructive",)}]
+    flags += [{"has_options": True}, {"rejected": True}, {"hints": ("destructive",)}]
     return replace(good(dice), **dice.choice(flags))
 
 

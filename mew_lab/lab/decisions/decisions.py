@@ -60,7 +60,7 @@ from mew_lab.lab.decisions.cards import (
 from mew_lab.lab.decisions.edits import EditReview
 from mew_lab.lab.decisions.kept_rules import KeptRule
 from mew_lab.lab.decisions.old_files import FindWrite, change_lines, note_of
-from mew_lab.lab.decisions.owned_rules import PERSON, OwnedRules, read_asked
+from mew_lab.lab.decisions.owned_rules import OwnedRules, read_asked
 from mew_lab.lab.decisions.past_decisions import PastDecisions
 from mew_lab.lab.decisions.policies import Policy, is_at_prompt, is_decision
 from mew_lab.lab.decisions.rule_suggestions import RuleSuggestions
@@ -71,6 +71,7 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import shown
 from mew_lab.ledger.options import PermissionOption, find_choice_fault
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.decision_ways import PERSON
 from mew_lab.protocol.envelope import Envelope
 from mew_lab.protocol.text import cut
 from mew_lab.protocol.visible import one_line

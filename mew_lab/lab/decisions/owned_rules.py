@@ -41,6 +41,8 @@ from mew_lab.lab.subscribers import Subscribers
 from mew_lab.ledger.calls import Proposal, shown
 from mew_lab.log.decision_note import REVIEWED, RULE_EVENT
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.decision_ways import PERSON
+from mew_lab.protocol.pattern import is_progress_token
 from mew_lab.protocol.visible import one_line
 from mew_lab.rules.approvals import Approvals
 from mew_lab.rules.decided_calls import AskedCall, DecidedCall
@@ -48,14 +50,12 @@ from mew_lab.rules.judgements import RuleJudgement, judge
 from mew_lab.rules.life import Happened, Life, State, What, advance, block_of, is_review
 from mew_lab.rules.rule import ApprovalRule
 
-__all__ = ["PERSON", "OwnedRules", "read_asked"]
+__all__ = ["OwnedRules", "read_asked"]
 
 SAMPLED: Final[frozenset[State]] = frozenset({"active", "paused", "suspended"})
 MAX_DECIDED = 1_000  # proposals of which it is known which rule approved them
 MAX_CALL = 64 * 1024  # characters of a proposal that rules judge; to parse a larger one would hold the loop
-MAX_TOKEN = 64  # characters of the token of a progress
 MOST_TEXT = 2_000  # characters of a rule in a record
-PERSON = frozenset({"click", "typed"})
 
 
 class _Review(NamedTuple):
@@ -82,7 +82,10 @@ def read_asked(
     arguments = params.get("arguments", {})
     if not isinstance(arguments, Mapping) or params.keys() - {"name", "arguments", "_meta"}:
         return None
-    if "_meta" in params and not _is_plain(params["_meta"]):
+    meta = params.get("_meta", {})
+    if not isinstance(meta, Mapping) or meta.keys() - {"progressToken"}:
+        return None
+    if not is_progress_token(meta.get("progressToken", 0)):
         return None
     tool, targets = tools.shown(card.id), tuple(dict.fromkeys(card.to))
     return AskedCall(
@@ -98,14 +101,6 @@ def read_asked(
         has_options=card.permission is not None,
         rejected=bool(card.rejected or proposal.rejections),
     )
-
-
-def _is_plain(meta: object) -> bool:
-    """Whether the metadata of a call is a token of its progress alone. Spec: R34."""
-    if not isinstance(meta, Mapping) or meta.keys() - {"progressToken"}:
-        return False
-    token = meta.get("progressToken", 0)
-    return (isinstance(token, str) and len(token) <= MAX_TOKEN) or type(token) in (int, float)
 
 
 class OwnedRules:
@@ -228,8 +223,7 @@ class OwnedRules:
 
     def has_like(self, rule: ApprovalRule) -> bool:
         """Whether a rule of these words, for the same description of the tool, is kept, whatever its limits are."""
-        said = (rule.text, rule.tool_hash)
-        return any((kept.rule.text, kept.rule.tool_hash) == said for kept in self._rules.values())
+        return any(kept.rule.words == rule.words for kept in self._rules.values())
 
     def number_of(self, rule: ApprovalRule) -> int:
         """The number of a rule, which a candidate gets when it is first listed."""
@@ -297,8 +291,12 @@ class OwnedRules:
         known, found = Approvals(self._rules[rule.sha256].approved if rule.sha256 in self._rules else ()), []
         for call in approved:
             arguments = call.arguments
-            about = (call.proposer, call.target, call.tool) == (rule.proposer, rule.target, rule.tool)
-            if not about or not call.teaches or call.verdict != "approved" or arguments is None:
+            if (
+                call.about != rule.about
+                or not call.teaches
+                or call.verdict != "approved"
+                or arguments is None
+            ):
                 continue
             if known.find_new(_asked_again(rule, arguments)):
                 found.append(evidence_of(rule, arguments, t=call.t, by=self.owner))
@@ -357,7 +355,7 @@ class OwnedRules:
         self._expire()
         covering: list[tuple[KeptRule, int]] = []
         for kept in tuple(self._rules.values()):
-            if _is_about(kept.rule, asked):
+            if kept.rule.about == asked.about:
                 if kept.life.acts and asked.tool_hash and asked.tool_hash != kept.rule.tool_hash:
                     self._happen(kept, "tool_changed")
                 if self._says(kept, asked):
@@ -437,7 +435,7 @@ class OwnedRules:
         review = self._reviews.get(card.seq, _Review(card.id, ()))
         reviewed = {kept.rule.sha256 for kept, _, _ in review.rules}
         for kept in tuple(self._rules.values()):
-            if not _is_about(kept.rule, asked):
+            if kept.rule.about != asked.about:
                 continue
             if kept.rule.sha256 in reviewed:
                 self._happen(kept, "confirmed", by=self.owner)
@@ -488,7 +486,7 @@ class OwnedRules:
         if not self._rules:
             return ()
         asked = self._ask(card)
-        found = [kept for kept in self._rules.values() if asked is not None and _covers(kept.rule, asked)]
+        found = [kept for kept in self._rules.values() if asked is not None and kept.rule.covers_call(asked)]
         approved_by = self._approved_by.get(card.seq)
         if approved_by is not None and approved_by not in found:  # the ledger has forgotten its proposal
             found.append(approved_by)
@@ -548,14 +546,6 @@ class OwnedRules:
 
 def _named(kept: KeptRule) -> dict[str, Any]:
     return {"sha256": kept.rule.sha256, "text": kept.rule.text[:MOST_TEXT], "number": kept.number}
-
-
-def _is_about(rule: ApprovalRule, asked: AskedCall) -> bool:
-    return (rule.proposer, rule.target, rule.tool) == (asked.proposer, asked.target, asked.tool)
-
-
-def _covers(rule: ApprovalRule, asked: AskedCall) -> bool:
-    return _is_about(rule, asked) and rule.covers(asked.arguments)
 
 
 def _asked_again(rule: ApprovalRule, arguments: Mapping[str, Any]) -> AskedCall:

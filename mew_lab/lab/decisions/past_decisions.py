@@ -1,7 +1,7 @@
 """Remembers the decisions on the calls of one lab, so that a card says what was decided on calls like it.
 
-It holds the newest decisions of this process, whoever made them. What they teach is told by `mew_lab.rules`. Everything
-runs on the loop's thread.
+It holds the newest decisions, whoever made them, also those of before where the space was resumed. What they teach is
+told by `mew_lab.rules`. Everything runs on the loop's thread.
 
 Spec: §2.1, §9.4.
 """
@@ -26,6 +26,7 @@ class PastDecisions:
     def __init__(self) -> None:
         self._calls: list[DecidedCall] = []
         self._sizes: list[int] = []
+        self._size = 0
         self._found = CallHistories()
 
     @property
@@ -37,16 +38,17 @@ class PastDecisions:
         """Adds the next decision."""
         self._calls.append(decided)
         self._sizes.append(len(compact(decided.proposed)))
+        self._size += self._sizes[-1]
         self._found.add(decided)
-        left, most = sum(self._sizes), len(self._calls)
-        if most <= KEPT + MORE and left <= MAX_CHARACTERS:
+        most = len(self._calls)
+        if most <= KEPT + MORE and self._size <= MAX_CHARACTERS:
             return
         first = max(0, most - KEPT)
-        left -= sum(self._sizes[:first])
+        left = self._size - sum(self._sizes[:first])
         while left > MAX_CHARACTERS * 3 // 4:
             left -= self._sizes[first]
             first += 1
-        self._calls, self._sizes = self._calls[first:], self._sizes[first:]
+        self._calls, self._sizes, self._size = self._calls[first:], self._sizes[first:], left
         self._found = CallHistories(self._calls)
 
     def tell(self, asked: AskedCall, now: datetime) -> str:

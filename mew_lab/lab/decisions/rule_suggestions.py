@@ -13,7 +13,7 @@ from mew_lab.errors import MewError
 from mew_lab.lab.decisions.owned_rules import OwnedRules
 from mew_lab.lab.decisions.past_decisions import PastDecisions
 from mew_lab.protocol.visible import one_line
-from mew_lab.rules.decided_calls import DecidedCall
+from mew_lab.rules.decided_calls import AboutKey, DecidedCall
 from mew_lab.rules.learner import Candidate, learn
 
 __all__ = ["RuleSuggestions"]
@@ -46,7 +46,7 @@ class RuleSuggestions:
         self._found: Candidate | None = None
         self._is_learning = False
         # The tool of a decision that came while one was learned from, as where a table of cards is approved at once.
-        self._waiting: tuple[str, str, str] | None = None
+        self._waiting: AboutKey | None = None
 
     @property
     def current(self) -> Candidate | None:
@@ -68,13 +68,13 @@ class RuleSuggestions:
         """Takes a new decision, and learns from it and from those of the same tool."""
         if not decided.teaches or self._rules.elsewhere:
             return
-        self._waiting = (decided.proposer, decided.target, decided.tool)
+        self._waiting = decided.about
         if not self._is_learning:
             self._begin(self._waiting)
 
-    def _begin(self, key: tuple[str, str, str]) -> None:
+    def _begin(self, key: AboutKey) -> None:
         self._waiting = None
-        alike = [one for one in self._past.calls if (one.proposer, one.target, one.tool) == key]
+        alike = [one for one in self._past.calls if one.about == key]
         self._is_learning = True
         self._run(self._learn(alike[-MOST_LEARNED:]))
 
@@ -83,16 +83,15 @@ class RuleSuggestions:
             found = await asyncio.to_thread(learn, calls) if self._in_threads else learn(calls)
         finally:
             self._is_learning = False
-        before, about = self.current, (calls[-1].proposer, calls[-1].target, calls[-1].tool)
+        before, about = self.current, calls[-1].about
         new = [
             one
             for one in found
-            if (one.rule.text, one.rule.tool_hash) not in self._dismissed
-            and not self._rules.has_like(one.rule)
+            if one.rule.words not in self._dismissed and not self._rules.has_like(one.rule)
         ]
         if new:
             self._found = new[0]
-        elif before is not None and about == (before.rule.proposer, before.rule.target, before.rule.tool):
+        elif before is not None and about == before.rule.about:
             self._found = None  # what was suggested is so no more
         if self.current != before:
             self._rules.changed.tell()
@@ -112,7 +111,7 @@ class RuleSuggestions:
     def dismiss(self, sha256: str) -> str:
         """Suggests it no more in this run."""
         found = self._of(sha256).rule
-        self._dismissed.add((found.text, found.tool_hash))
+        self._dismissed.add(found.words)
         self._found = None
         self._rules.changed.tell()
         return "It is not suggested again; lab.rules lists it all the same."

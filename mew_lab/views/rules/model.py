@@ -25,7 +25,7 @@ from mew_lab.errors import MewError, NotApproved
 from mew_lab.lab.decisions import cards
 from mew_lab.lab.decisions.cards import Card
 from mew_lab.lab.decisions.kept_rules import KeptRule
-from mew_lab.lab.decisions.owned_rules import PERSON, OwnedRules
+from mew_lab.lab.decisions.owned_rules import OwnedRules
 from mew_lab.lab.lab_rules import (
     STATES,
     OfferedRule,
@@ -43,6 +43,7 @@ from mew_lab.lab.lab_rules import (
 from mew_lab.lab.session import Session
 from mew_lab.lab.subscribers import Subscribers
 from mew_lab.protocol.bounded import BoundedDict
+from mew_lab.protocol.decision_ways import PERSON
 from mew_lab.protocol.envelope import digest
 from mew_lab.protocol.visible import one_line
 from mew_lab.rules.backtests import back_test, find_remark
@@ -225,10 +226,12 @@ class RuleRows:
     # --- what a person does, on the loop ---
 
     def _find(self, sha256: str) -> OfferedRule:
-        kept, known = self._owned.find(sha256), self._learned.offered.get(sha256)
-        if kept is not None:
+        offered = self._learned.offered
+        if (kept := self._owned.find(sha256)) is not None:
+            # What is learned of it by now may have another rate.
+            known = next((one for one in offered.values() if one.rule.words == kept.rule.words), None)
             return OfferedRule(kept.rule, kept.origin, None if known is None else known.candidate)
-        found = known or self._checked.get(sha256) or self._used.get(sha256)
+        found = offered.get(sha256) or self._checked.get(sha256) or self._used.get(sha256)
         if found is None:
             raise MewError("That rule is listed no more, so nothing was done.")
         return found
@@ -342,7 +345,7 @@ class RuleRows:
         """
         source = self._find(base).rule if base else None
         rule = parse_rule(text.strip())
-        if source is not None and _about(rule) == _about(source):
+        if source is not None and rule.about == source.about:
             rule = parse_rule(
                 text.strip(),
                 tool_hash=source.tool_hash,
@@ -365,15 +368,9 @@ class RuleRows:
         return CheckedSentence(rule, state, str(test), beyond, find_remark(rule, decided))
 
 
-def _about(rule: ApprovalRule) -> tuple[str, str, str]:
-    return rule.proposer, rule.target, rule.tool
-
-
 def _is_covered(rule: ApprovalRule, decided: DecidedCall) -> bool:
-    """Whether a decision is about a call that satisfies the conditions of a rule."""
-    arguments = decided.arguments
-    is_about = (decided.proposer, decided.target, decided.tool) == _about(rule)
-    return decided.verdict != "undecided" and is_about and arguments is not None and rule.covers(arguments)
+    """Whether it is a decision on a call that a rule covers."""
+    return decided.verdict != "undecided" and rule.covers_call(decided)
 
 
 def _tell_decision(decided: DecidedCall) -> RuleEvidence:

@@ -73,7 +73,7 @@ def test_a_file_that_changed_meanwhile_is_shown_anew_before_it_is_written(
     button = armed(book.page, card(book).locator("button.mew-approve"))
     (notes / "plan.txt").write_text(OLD + "bed 41: leeks\n")
     book.click(button)
-    told = card(book).locator(".mew-told")
+    told = card(book).locator(".mew-notice")  # it stays; the notice of the card ends with the new comparison
     book.page.until(lambda: "has changed since it was shown" in told.inner_text(), "the refusal")
     removed = card(book).locator(".mew-filediff del")
     book.page.until(lambda: "- bed 41: leeks" in "".join(removed.all_inner_texts()), "the new comparison")

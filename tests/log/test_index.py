@@ -402,6 +402,7 @@ def scanned(path: Path) -> tuple[list[int], list[str]]:
     "parts", [(0.02, 0.5, 0.95), pytest.param(tuple(n / 40 for n in range(40)), marks=pytest.mark.slow)]
 )
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_filter_gives_the_answer_of_a_scan_for_every_length_to_which_the_index_is_cut(
     large: Path, opened: bool, parts: tuple[float, ...]
 ) -> None:
